@@ -1,6 +1,10 @@
-//! Where the driver and our own libraries are.
+//! Where the driver is.
 
 pub mod calls;
+mod ours;
+mod within;
+
+pub use ours::recorder;
 
 use crate::exit::{NO_DRIVER, failure, say};
 use crate::layout;
@@ -10,7 +14,6 @@ use std::convert::Infallible;
 use std::env;
 use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use trace::Trace;
@@ -58,7 +61,7 @@ impl Tried {
         let why_not = match std::fs::metadata(&path) {
             Err(error) => why(&error),
             Ok(found) if !found.is_file() => "not a file".into(),
-            Ok(found) if is_recorder(&found) => "cutrace's own recorder".into(),
+            Ok(_) if ours::is_recorder(&path) => "cutrace's own recorder".into(),
             Ok(_) if path.components().any(|c| c.as_os_str() == "stubs") => "a stub for linking".into(),
             Ok(_) => return Some(Found { path, how }),
         };
@@ -84,15 +87,14 @@ const DIRECTORIES: &[&str] = &[
 pub const SIM_HINT: &str = "--driver sim is the simulated driver";
 
 const NAME: &str = "libcuda.so.1";
-/// The simulated driver, and what it calls its devices.
-const SIM: &str = "libcuda_sim.so";
+/// What the simulated driver calls its devices.
 const SIM_DEVICE: &str = "cutrace simulated device";
 
 /// What a trace is replayed on if no driver is named: the simulated one, if it was recorded on that.
 pub fn of_recording(trace: &Trace) -> Choice {
     let path = Path::new(&trace.preamble.driver_path);
     let is_sim =
-        path.file_name() == Some(OsStr::new(SIM)) || trace.devices.iter().any(|device| device.name == SIM_DEVICE);
+        path.file_name() == Some(OsStr::new(ours::SIM)) || trace.devices.iter().any(|device| device.name == SIM_DEVICE);
     let is_named = env::var_os("CUTRACE_LIBCUDA").is_some_and(|path| !path.is_empty());
     if !is_sim || is_named {
         return Choice::System;
@@ -111,7 +113,7 @@ pub fn find(choice: &Choice) -> Result<Found, Tried> {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             tried.candidate(path, "--driver")
         }
-        Choice::Sim => return ours("CUTRACE_SIM", SIM),
+        Choice::Sim => return ours::simulated(),
         Choice::System => system(&mut tried),
     };
     found.ok_or(tried)
@@ -174,40 +176,9 @@ fn by_loader() -> Result<PathBuf, String> {
     }
 }
 
-/// The recorder, `libcutrace.so`.
-pub fn recorder() -> Result<Found, Tried> {
-    ours("CUTRACE_SHIM", "libcutrace.so")
-}
-
-/// A library of ours: named by a variable, or where cutrace is installed.
-fn ours(variable: &str, name: &str) -> Result<Found, Tried> {
-    let mut tried = Tried::default();
-    let mut places = Vec::new();
-    if let Some(path) = env::var_os(variable).filter(|path| !path.is_empty()) {
-        places.push((std::path::absolute(&path).unwrap_or(path.into()), variable));
-    } else if let Some(directory) = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_path_buf())) {
-        places.push((directory.join(name), "beside cutrace"));
-        places.push((directory.join("../lib/cutrace").join(name), "../lib/cutrace"));
-        places.push((directory.join("../lib").join(name), "../lib"));
-    }
-    for (path, how) in places {
-        match std::fs::canonicalize(&path) {
-            Ok(path) => return Ok(Found { path, how: how.into() }),
-            Err(error) => tried.0.push(format!("{} ({how}): {}", path.display(), why(&error))),
-        }
-    }
-    tried.0.push(format!("{variable} may name it"));
-    Err(tried)
-}
-
 fn why(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".into(),
         kind => kind.to_string(),
     }
-}
-
-fn is_recorder(file: &std::fs::Metadata) -> bool {
-    let recorder = recorder().ok().and_then(|found| std::fs::metadata(found.path).ok());
-    recorder.is_some_and(|ours| (ours.dev(), ours.ino()) == (file.dev(), file.ino()))
 }

@@ -1,13 +1,14 @@
 //! `cutrace record`: runs a program with the recorder in front of its driver.
 
-use crate::driver::{self, Choice};
-use crate::exit::{CANNOT_EXECUTE, FAILED, NOT_FOUND, USAGE, failure, say};
+use crate::driver::{self, Choice, Tried};
+use crate::exit::{CANNOT_EXECUTE, DONE, FAILED, NOT_FOUND, USAGE, failure, say};
 use crate::reading::count;
+use crate::results::Results;
 use crate::{cupti, program, session, signals, stdout};
 use anyhow::{Context, Result};
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ Examples:
   cutrace record --driver sim -- ./app          without a GPU
   cutrace record --range nvtx:step ./app        work within NVTX ranges alone
   cutrace record --gpu-times ./app              and when the device worked
+  LD_PRELOAD=$(cutrace record --print-preload) ./app
+                                                where something else starts it
 
 Environment (read by the recorder in each process; `record` sets them, a bare
 LD_PRELOAD=libcutrace.so may):
@@ -48,7 +51,8 @@ LD_PRELOAD=libcutrace.so may):
                     path of libcutrace.so: annotations by NVTX are recorded;
                     `record` leaves another tool's path as it is
 and by `record` itself:
-  CUTRACE_SHIM      path of libcutrace.so
+  CUTRACE_SHIM      path of libcutrace.so [default: beside cutrace, else one
+                    that it holds itself and puts into the cache directory]
   CUTRACE_SIM       path of libcuda_sim.so, for --driver sim
 
 Exit status:
@@ -95,26 +99,34 @@ pub struct Arguments {
     /// The driver to use: a path, or "sim" for the simulated one
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
+    /// Print the path of the recorder, to be put into LD_PRELOAD where something else starts the program
+    #[arg(long, exclusive = true)]
+    print_preload: bool,
     /// The program and its arguments
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    #[arg(value_name = "PROGRAM", required_unless_present = "print_preload", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
+    if arguments.print_preload {
+        let recorder = preload(&recorder()?, None)?;
+        let mut out = Results::begin();
+        out.write_all(recorder.as_bytes())?;
+        writeln!(out)?;
+        return Ok(DONE);
+    }
     let name = &arguments.command[0];
     let path = program::resolve(name)?;
     if let Some(why) = program::obstacles(&path).into_iter().next() {
         return Err(failure(CANNOT_EXECUTE, why));
     }
-    let recorder = driver::recorder().map_err(|tried| {
-        failure(CANNOT_EXECUTE, format_args!("the recorder libcutrace.so is missing; tried {}", tried.0.join("; ")))
-    })?;
+    let recorder = recorder()?;
     let mut command = Command::new(&path);
     command.arg0(name).args(&arguments.command[1..]);
-    command.env("LD_PRELOAD", preload(&recorder.path, env::var_os("LD_PRELOAD"))?);
+    command.env("LD_PRELOAD", preload(&recorder, env::var_os("LD_PRELOAD"))?);
     let output = output(arguments.output.as_deref())?;
     command.env("CUTRACE_OUTPUT", &output);
-    set_recorder(&mut command, &arguments, &recorder.path);
+    set_recorder(&mut command, &arguments, &recorder);
     set_driver(&mut command, &arguments, &path)?;
     // What a command reads that is given no name, if it was there before.
     let is_default = arguments.output.is_none() && env::var_os("CUTRACE_OUTPUT").is_none_or(|name| name.is_empty());
@@ -143,6 +155,14 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let untraced = session::close(&asked);
     // The program's status, unless that would tell of a success.
     Ok(if status.success() && untraced > 0 { FAILED } else { exit_status(status) })
+}
+
+fn recorder() -> Result<PathBuf> {
+    let missing = |tried: Tried| {
+        let tried = tried.0.join("; ");
+        failure(CANNOT_EXECUTE, format_args!("there is no recorder libcutrace.so to preload; tried {tried}"))
+    };
+    driver::recorder().map(|found| found.path).map_err(missing)
 }
 
 /// What the recorder reads.

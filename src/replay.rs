@@ -296,12 +296,15 @@ fn prepare(
         layout::make_room(plan)?;
     }
     layout::set_environment(plan);
+    let choice = &arguments.driver.clone().unwrap_or_else(|| driver::of_recording(trace));
+    // Ours may have to be written first, where to find the machine's is to load it.
+    let simulated = matches!(choice, Choice::Sim).then(|| driver::find(choice));
     if arguments.untrusted {
         sandbox::enter()?;
         interruption.attend();
     }
-    let choice = &arguments.driver.clone().unwrap_or_else(|| driver::of_recording(trace));
-    let found = driver::find(choice).map_err(|tried| tried.as_failure("no usable driver"))?;
+    let found = simulated.unwrap_or_else(|| driver::find(choice));
+    let found = found.map_err(|tried| tried.as_failure("no usable driver"))?;
     let mut timed = None;
     if arguments.timing.profile {
         let cupti = arguments.timing.source(choice, &found.path)?;

@@ -74,7 +74,7 @@ samples() {
 build() {
     set -e
     ./scripts/cuda-headers
-    cargo build --release --workspace
+    cargo build --release --workspace --no-default-features
     mkdir -p "$in"
     local cuda=target/cuda/toolkit
     wheels "$cuda" nvidia-cuda-runtime==13.0.* nvidia-cuda-nvcc==13.0.* nvidia-cuda-crt==13.0.* nvidia-nvvm==13.0.* \

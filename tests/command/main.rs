@@ -9,6 +9,7 @@ mod fuzz;
 mod golden;
 mod gpu_times;
 mod hot_path;
+mod installing;
 mod layers;
 mod leaking;
 mod naming;

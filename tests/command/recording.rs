@@ -324,8 +324,9 @@ fn help_lists_every_variable() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let files = ["shim/src", "shim/src/lane"].map(|folder| std::fs::read_dir(root.join(folder)).expect("sources"));
     let recorder = files.into_iter().flatten().map(|file| file.expect("a file").path());
-    for source in
-        recorder.filter(|path| path.is_file()).chain(["src/record.rs", "src/driver.rs"].map(|file| root.join(file)))
+    for source in recorder
+        .filter(|path| path.is_file())
+        .chain(["src/record.rs", "src/driver.rs", "src/driver/ours.rs"].map(|file| root.join(file)))
     {
         let text = std::fs::read_to_string(source).expect("a source");
         for (at, _) in text.match_indices("\"CUTRACE_") {

@@ -1,0 +1,58 @@
+//! Where the command has the recorder and the simulated driver from, which it holds (`within` in src/driver): a folder that
+//! `CUTRACE_LIBRARIES` names, else a release build makes them itself. A build for debugging reads them at run time.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+const LIBRARIES: [&str; 2] = ["libcutrace.so", "libcuda_sim.so"];
+/// What they are made of.
+const SOURCES: [&str; 4] = ["Cargo.lock", "trace", "shim", "tests/sim"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=CUTRACE_LIBRARIES");
+    println!("cargo::rustc-check-cfg=cfg(within)");
+    if env::var_os("CARGO_FEATURE_EMBED").is_none() {
+        return;
+    }
+    let named = env::var_os("CUTRACE_LIBRARIES").filter(|path| !path.is_empty());
+    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let folder = match named {
+        Some(folder) => std::path::absolute(folder).expect("a working directory"),
+        None if is_release => built(),
+        None => profile_directory(),
+    };
+    if is_release || env::var_os("CUTRACE_LIBRARIES").is_some() {
+        println!("cargo::rustc-cfg=within");
+        for library in LIBRARIES.map(|name| folder.join(name)) {
+            assert!(library.is_file(), "{} is missing: CUTRACE_LIBRARIES names its folder", library.display());
+            println!("cargo::rerun-if-changed={}", library.display());
+        }
+    }
+    println!("cargo::rustc-env=CUTRACE_LIBRARIES={}", folder.display());
+}
+
+/// Made by another cargo in a directory of its own, whose lock is not ours.
+fn built() -> PathBuf {
+    SOURCES.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
+    let set = |name: &str| env::var(name).expect("cargo sets it");
+    let (target, directory) = (set("TARGET"), PathBuf::from(set("OUT_DIR")).join("libraries"));
+    let mut cargo = Command::new(set("CARGO"));
+    cargo
+        .args(["build", "--release", "--package", "shim", "--package", "sim", "--target", &target])
+        .arg("--target-dir");
+    cargo.arg(&directory).current_dir(set("CARGO_MANIFEST_DIR"));
+    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols").env("CARGO_PROFILE_RELEASE_DEBUG", "none");
+    // What checks the workspace instead of compiling it is not asked to check them again.
+    cargo.env_remove("RUSTC_WORKSPACE_WRAPPER").env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET");
+    let status = cargo.status().expect("cargo is where it says");
+    assert!(status.success(), "the recorder and the simulated driver could not be built: {status}");
+    directory.join(target).join("release")
+}
+
+/// `target/debug`: a build script writes into `target/debug/build/<package>/out`.
+fn profile_directory() -> PathBuf {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    out.ancestors().nth(3).expect("cargo's layout").to_path_buf()
+}

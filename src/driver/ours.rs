@@ -1,0 +1,88 @@
+//! Where our own libraries are, the recorder and the simulated driver: named by a variable, where cutrace is
+//! installed, or within its own file.
+
+use super::{Found, Tried, why, within};
+use crate::exit::say;
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{Endianness, ReadCache};
+use std::env;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use trace::mark::{self, MARK};
+
+const RECORDER: &str = "libcutrace.so";
+pub const SIM: &str = "libcuda_sim.so";
+
+/// The recorder, `libcutrace.so`. Of another version it would be asked for what it does not do.
+pub fn recorder() -> Result<Found, Tried> {
+    find("CUTRACE_SHIM", RECORDER, |path| match mark_of(path).as_deref() {
+        Some(mark) if mark == MARK => Ok(()),
+        other => {
+            let other = other.map_or("unknown".into(), mark::shown);
+            Err(format!("its version is {other}, cutrace's {}", mark::shown(&MARK)))
+        }
+    })
+}
+
+pub fn simulated() -> Result<Found, Tried> {
+    find("CUTRACE_SIM", SIM, |_| Ok(()))
+}
+
+/// Of whatever version: a driver it is not.
+pub fn is_recorder(path: &Path) -> bool {
+    mark_of(path).is_some()
+}
+
+fn find(variable: &str, name: &str, fits: impl Fn(&Path) -> Result<(), String>) -> Result<Found, Tried> {
+    let mut tried = Tried::default();
+    let mut misfit = None;
+    let named = env::var_os(variable).filter(|path| !path.is_empty());
+    let places = match &named {
+        Some(path) => vec![(std::path::absolute(path).unwrap_or(path.into()), variable)],
+        None => installed(name),
+    };
+    for (path, how) in places {
+        let refused = match std::fs::canonicalize(&path) {
+            Ok(path) => match fits(&path) {
+                Ok(()) => return Ok(Found { path, how: how.into() }),
+                Err(why) => misfit.insert(format!("{} ({how}): {why}", path.display())).clone(),
+            },
+            Err(error) => format!("{} ({how}): {}", path.display(), why(&error)),
+        };
+        tried.0.push(refused);
+    }
+    if named.is_none() {
+        match within::put(name) {
+            Ok(path) => {
+                if let Some(misfit) = misfit {
+                    say(format_args!("{misfit}; cutrace's own is used, so remove that one"));
+                }
+                return Ok(Found { path, how: "within cutrace".into() });
+            }
+            Err(refused) => tried.0.extend(refused.0),
+        }
+    }
+    tried.0.push(format!("{variable} may name it"));
+    Err(tried)
+}
+
+/// Where packages, and builds, have them.
+fn installed(name: &str) -> Vec<(PathBuf, &'static str)> {
+    let exe = env::current_exe().ok();
+    let Some(directory) = exe.as_deref().and_then(Path::parent) else { return Vec::new() };
+    vec![
+        (directory.join(name), "beside cutrace"),
+        (directory.join("../lib/cutrace").join(name), "../lib/cutrace"),
+        (directory.join("../lib").join(name), "../lib"),
+    ]
+}
+
+fn mark_of(path: &Path) -> Option<Vec<u8>> {
+    let file = ReadCache::new(File::open(path).ok()?);
+    let header = FileHeader64::<Endianness>::parse(&file).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, &file).ok()?;
+    let (_, section) = sections.section_by_name(endian, mark::SECTION.as_bytes())?;
+    section.data(endian, &file).ok().map(<[u8]>::to_vec)
+}

@@ -1,0 +1,123 @@
+//! Our own libraries within the command's file, and where they are put: the loader takes files only.
+//!
+//! A directory of the user's own, which nobody else can write, with the content's hash in its name; what is
+//! there is compared byte for byte each time. build.rs says where the bytes come from.
+
+use super::Tried;
+use std::borrow::Cow;
+use std::env;
+use std::ffi::CString;
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use trace::hash::checksum;
+
+#[cfg(within)]
+fn bytes(name: &str) -> Option<Cow<'static, [u8]>> {
+    let bytes: &[u8] = match name {
+        "libcutrace.so" => include_bytes!(concat!(env!("CUTRACE_LIBRARIES"), "/libcutrace.so")),
+        "libcuda_sim.so" => include_bytes!(concat!(env!("CUTRACE_LIBRARIES"), "/libcuda_sim.so")),
+        _ => return None,
+    };
+    Some(bytes.into())
+}
+
+/// A build for debugging reads them where they were built, as if it held them.
+#[cfg(not(within))]
+fn bytes(name: &str) -> Option<Cow<'static, [u8]>> {
+    let built = Path::new(option_env!("CUTRACE_LIBRARIES")?).join(name);
+    std::fs::read(built).ok().map(Cow::Owned)
+}
+
+/// Where a library was put, now or before; or why there is no place for it.
+pub fn put(name: &str) -> Result<PathBuf, Tried> {
+    let mut tried = Tried::default();
+    let Some(bytes) = bytes(name) else {
+        tried.0.push("this cutrace was built without it".into());
+        return Err(tried);
+    };
+    let hash = format!("{:016x}", checksum(&bytes));
+    for (base, leaf) in places(&hash) {
+        match put_below(&base, &leaf, name, &bytes) {
+            Ok(path) => return Ok(path),
+            Err(why) => tried.0.push(format!("{}: {why}", base.join(leaf).display())),
+        }
+    }
+    tried.0.push("XDG_CACHE_HOME may name a directory of yours from which programs may run".into());
+    Err(tried)
+}
+
+/// Directories, and the names of those to be made in them: in the user's cache, else where everybody has
+/// temporary files.
+fn places(hash: &str) -> Vec<(PathBuf, PathBuf)> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let mut places: Vec<_> = cache.into_iter().map(|cache| (cache, Path::new("cutrace").join(hash))).collect();
+    let temporary = [absolute("TMPDIR"), Some("/tmp".into())];
+    places.extend(temporary.into_iter().flatten().map(|base| (base, format!("cutrace-{}-{hash}", user()).into())));
+    places.dedup();
+    places
+}
+
+fn put_below(base: &Path, leaf: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+    let directory = base.join(leaf);
+    if directory.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
+        return Err("LD_PRELOAD cannot hold a path with a space or a colon".into());
+    }
+    let in_words = |error: io::Error| error.to_string();
+    DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(in_words)?;
+    // Who owns a directory above could put another one in its place; of a sticky one only root could.
+    let above = directory.ancestors().skip(1).take(leaf.components().count());
+    for above in above {
+        let found = std::fs::metadata(above).map_err(in_words)?;
+        let is_sticky = found.mode() & libc::S_ISVTX != 0;
+        if found.uid() != user() && !(found.uid() == 0 && is_sticky) {
+            return Err(format!("{} belongs to another user", above.display()));
+        }
+    }
+    let found = std::fs::symlink_metadata(&directory).map_err(in_words)?;
+    if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
+        return Err("not a directory of yours alone".into());
+    }
+    if is_noexec(&directory) {
+        return Err("mounted noexec, so that no library can be loaded from it".into());
+    }
+    let path = directory.join(name);
+    if !holds(&path, bytes) {
+        write(&directory, &path, bytes).map_err(in_words)?;
+    }
+    Ok(path)
+}
+
+fn holds(path: &Path, bytes: &[u8]) -> bool {
+    let is_plain = std::fs::symlink_metadata(path).is_ok_and(|found| {
+        found.is_file() && found.uid() == user() && found.mode() & 0o022 == 0 && found.len() == bytes.len() as u64
+    });
+    let mut found = Vec::with_capacity(bytes.len());
+    is_plain && File::open(path).and_then(|mut file| file.read_to_end(&mut found)).is_ok() && found == bytes
+}
+
+/// Whole or not at all: another process may be loading it, or writing it as well.
+fn write(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut new = tempfile::NamedTempFile::new_in(directory)?;
+    new.write_all(bytes)?;
+    new.as_file().set_permissions(Permissions::from_mode(0o500))?;
+    new.persist(path)?;
+    Ok(())
+}
+
+fn user() -> u32 {
+    // SAFETY: a plain system call.
+    unsafe { libc::geteuid() }
+}
+
+fn is_noexec(directory: &Path) -> bool {
+    let name = CString::new(directory.as_os_str().as_bytes()).unwrap_or_default();
+    // SAFETY: the name ends with NUL; an all-zero statvfs is valid, and the call fills it.
+    unsafe {
+        let mut info: libc::statvfs = std::mem::zeroed();
+        libc::statvfs(name.as_ptr(), &mut info) == 0 && info.f_flag & libc::ST_NOEXEC != 0
+    }
+}

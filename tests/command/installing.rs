@@ -1,0 +1,153 @@
+//! The command as one file: what it holds, where that is put, and what a user sees who has nothing else.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use tests::*;
+
+/// A directory with a copy of the command and nothing beside it.
+struct Alone(TempDir);
+
+impl Alone {
+    fn new() -> Alone {
+        // It reads them where they were built, which must not be older than their sources.
+        let [_, _, command] = ["libcutrace.so", "libcuda_sim.so", "cutrace"].map(artifact);
+        let directory = tempfile::tempdir_in(command.parent().expect("a directory")).expect("a directory");
+        fs::create_dir(directory.path().join("bin")).expect("made");
+        fs::hard_link(&command, directory.path().join("bin/cutrace")).expect("one file system");
+        Alone(directory)
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn cutrace(&self, place: &Place, arguments: &[&str]) -> Command {
+        fs::create_dir_all(place.join("tmp")).expect("made");
+        let mut command = place.command(self.join("bin/cutrace"));
+        command.args(arguments).env("XDG_CACHE_HOME", place.join("cache")).env("TMPDIR", place.join("tmp"));
+        command
+    }
+}
+
+fn preload(command: &mut Command) -> PathBuf {
+    let ran = run(command).expect(0);
+    assert_eq!(ran.stderr, "");
+    ran.stdout.trim_end().into()
+}
+
+#[test]
+fn one_file_records_and_replays() {
+    let (alone, place) = (Alone::new(), Place::new());
+    let program = client("vector_add.c");
+    let mut record = alone.cutrace(&place, &["record", "--driver", "sim", "--"]);
+    let ran = run(record.arg(program)).expect(0);
+    assert!(ran.said()[0].ends_with("replayable"), "{}", ran.stderr);
+    // A sandboxed replay writes nothing: what it needs is put there before.
+    for (options, cache) in [(&["replay"][..], "cache"), (&["replay", "--untrusted"], "new")] {
+        let ran = run(alone.cutrace(&place, options).env("XDG_CACHE_HOME", place.join(cache))).expect(0);
+        assert!(ran.stdout.starts_with("verified"), "{}", ran.stdout);
+    }
+    let ran = run(&mut alone.cutrace(&place, &["doctor", "--driver", "sim"]));
+    assert!(ran.stdout.contains("libcutrace.so (within cutrace)"), "{}", ran.stdout);
+}
+
+#[test]
+fn what_it_holds_is_put_into_the_cache_directory() {
+    let (alone, place) = (Alone::new(), Place::new());
+    let print = || preload(&mut alone.cutrace(&place, &["record", "--print-preload"]));
+    let library = print();
+    let directory = library.parent().expect("a directory");
+    assert_eq!(directory.parent(), Some(place.join("cache/cutrace").as_path()));
+    let inode = |path: &Path| fs::metadata(path).map(|found| (found.ino(), found.mode() & 0o777)).expect("there");
+    assert_eq!((inode(directory).1, inode(&library).1), (0o700, 0o500));
+    let content = || fs::read(&library).expect("read");
+    let (first, whole) = (inode(&library), content());
+    assert_eq!(whole, fs::read(artifact("libcutrace.so")).expect("read"));
+    assert_eq!((print(), inode(&library)), (library.clone(), first), "it is written once");
+
+    // Cut off by a full disk; then something else of the same length; then a link to something else.
+    fs::remove_file(&library).expect("removed");
+    fs::write(&library, &whole[..whole.len() / 2]).expect("written");
+    print();
+    assert!(content() == whole);
+    let mut other = whole.clone();
+    other[whole.len() - 1] ^= 1;
+    fs::remove_file(&library).expect("removed");
+    fs::write(&library, other).expect("written");
+    print();
+    assert!(content() == whole);
+    fs::rename(&library, place.join("elsewhere")).expect("renamed");
+    std::os::unix::fs::symlink(place.join("elsewhere"), &library).expect("linked");
+    print();
+    assert!(fs::symlink_metadata(&library).expect("there").is_file());
+    assert_eq!(fs::read_dir(directory).expect("read").count(), 1, "nothing else is left there");
+}
+
+#[test]
+fn a_cache_directory_that_will_not_do() {
+    let (alone, place) = (Alone::new(), Place::new());
+    let print =
+        |cache: &Path| preload(alone.cutrace(&place, &["record", "--print-preload"]).env("XDG_CACHE_HOME", cache));
+    // Not even root can make a directory in /proc.
+    let library = print(Path::new("/proc/cache"));
+    assert!(library.starts_with(place.join("tmp")), "{}", library.display());
+    let library = print(&place.join("with space"));
+    assert!(library.starts_with(place.join("tmp")), "{}", library.display());
+    // Somebody else could write there.
+    let library = print(&place.join("cache"));
+    let directory = library.parent().expect("a directory");
+    fs::set_permissions(directory, Permissions::from_mode(0o770)).expect("our own directory");
+    let library = print(&place.join("cache"));
+    assert!(library.starts_with(place.join("tmp")), "{}", library.display());
+}
+
+/// On one that forbids programs, and with no other: one line that says what to do.
+#[test]
+fn no_directory_at_all() {
+    let (alone, place) = (Alone::new(), Place::new());
+    let script = "mount -t tmpfs -o noexec none cache && mount --bind /tmp /tmp && \
+                  mount -o remount,bind,noexec /tmp || exit 70; exec \"$@\"";
+    let mut shell = alone.cutrace(&place, &[]);
+    fs::create_dir(place.join("cache")).expect("made");
+    let program = shell.get_program().to_owned();
+    shell = place.command("unshare");
+    shell.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(program);
+    shell.args(["record", "true"]).env("XDG_CACHE_HOME", place.join("cache")).env_remove("TMPDIR");
+    let ran = run(&mut shell);
+    if ran.stderr.contains("unshare: ") || ran.code() == 70 {
+        eprintln!("skipped: {}", ran.stderr.lines().next().unwrap_or_default());
+        return;
+    }
+    assert_eq!(ran.code(), 126, "{ran:?}");
+    let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stderr) };
+    assert!(line.matches("mounted noexec").count() == 2 && line.contains("XDG_CACHE_HOME may name"), "{line}");
+}
+
+/// The recorder, as another version of it would be.
+fn of_another_version(to: &Path) {
+    let mut bytes = fs::read(artifact("libcutrace.so")).expect("read");
+    let mark = trace::mark::MARK;
+    let at = bytes.windows(mark.len()).position(|window| window == mark).expect("its mark");
+    bytes[at..at + 4].copy_from_slice(b"\x029.9");
+    fs::write(to, bytes).expect("written");
+}
+
+#[test]
+fn a_recorder_of_another_version() {
+    let (alone, place) = (Alone::new(), Place::new());
+    let beside = alone.join("bin/libcutrace.so");
+    of_another_version(&beside);
+    let ran = run(&mut alone.cutrace(&place, &["record", "--driver", "sim", "true"])).expect(0);
+    let [line, _] = ran.said()[..] else { panic!("{}", ran.stderr) };
+    let versions = "its version is 9.9.0 (trace format 2), cutrace's 0.1.0 (trace format 1)";
+    assert!(line.contains(versions) && line.contains("remove that one"), "{line}");
+    // Asked for by name, nothing else will do; that it cannot be a driver is known, too.
+    for (variable, status) in [("CUTRACE_SHIM", 126), ("CUTRACE_LIBCUDA", 0)] {
+        let ran = run(alone.cutrace(&place, &["record", "true"]).env(variable, &beside)).expect(status);
+        let wanted = if status == 0 { "cutrace's own recorder" } else { versions };
+        assert!(ran.stderr.contains(wanted), "{}", ran.stderr);
+    }
+}
