@@ -6,6 +6,7 @@ mod annotations;
 mod clocks;
 mod completions;
 mod cupti;
+mod demo;
 mod doctor;
 mod driver;
 mod dump;
@@ -41,6 +42,7 @@ mod works;
 mod writes;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
 use trace::control;
 
@@ -49,11 +51,18 @@ use trace::control;
 #[command(version, max_term_width = 110, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
+
+/// What a user with nothing but the command needs.
+const FIRST: &str = "\
+cutrace demo             records a sample, replays it and shows it; needs no GPU
+cutrace record ./app     records your program's driver calls; then cutrace info, report, view, replay
+cutrace --help           lists all commands, cutrace record --help the options of one";
 
 const EXAMPLES: &str = "\
 Examples:
+  cutrace demo                      a first look, without a GPU
   cutrace record ./app              record a program's driver calls into trace.bin
   cutrace on PID, cutrace off PID   switch a recording that runs
   cutrace info                      what the latest trace here holds, and whether it can be replayed
@@ -88,6 +97,7 @@ enum Command {
     Repair(repair::Arguments),
     Redact(redact::Arguments),
     Doctor(doctor::Arguments),
+    Demo(demo::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -95,7 +105,7 @@ impl Command {
     /// Whether stdout is read by a script, also of a command that fails.
     fn is_json(&self) -> bool {
         match self {
-            Command::Record(_) | Command::On(_) | Command::Off(_) => false,
+            Command::Record(_) | Command::On(_) | Command::Off(_) | Command::Demo(_) => false,
             Command::View(_) | Command::Completions(_) => false,
             Command::Replay(arguments) => arguments.json,
             Command::Info(arguments) => arguments.reading.json,
@@ -110,12 +120,15 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    let command = Arguments::parse().command;
+    let Some(command) = Arguments::parse().command else {
+        let _gone = writeln!(std::io::stderr(), "{FIRST}");
+        return ExitCode::from(exit::USAGE);
+    };
     let as_json = command.is_json();
     signals::outlive_the_file_size_limit();
     // The viewer has a terminal to give back, a replay runs a driver, and `record` is the program's until
     // that has ended.
-    if !matches!(command, Command::View(_) | Command::Replay(_) | Command::Record(_)) {
+    if !matches!(command, Command::View(_) | Command::Replay(_) | Command::Record(_) | Command::Demo(_)) {
         signals::end_where_a_trace_is_cut(exit::UNREADABLE);
     }
     let ended = match command {
@@ -131,6 +144,7 @@ fn main() -> ExitCode {
         Command::Repair(arguments) => repair::run(arguments),
         Command::Redact(arguments) => redact::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, Arguments::command()),
     };
     let status = ended.unwrap_or_else(|error| exit::explain(error, as_json));

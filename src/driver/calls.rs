@@ -1,7 +1,9 @@
 //! Functions of the driver that the command itself calls, with the prototypes of cuda.h.
 
+pub mod sample;
+
 use libloading::Library;
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use trace::api::enums::{CUdevice_attribute, CUresult};
@@ -19,7 +21,8 @@ pub struct Driver(ManuallyDrop<Library>);
 macro_rules! calls {
     ($($call:ident $name:literal ($($argument:ident: $type:ty),*);)*) => {
         impl Driver {
-            $(fn $call(&self, $($argument: $type),*) -> Result<(), String> {
+            $(#[allow(clippy::too_many_arguments)] // as many as cuda.h has
+            fn $call(&self, $($argument: $type),*) -> Result<(), String> {
                 // SAFETY: the prototype is that of cuda.h, and what is pointed to has the size asked for.
                 let code = unsafe {
                     let function = self.0.get::<unsafe extern "C" fn($($type),*) -> u32>($name.as_bytes());
@@ -42,6 +45,19 @@ calls! {
     device_get_name "cuDeviceGetName" (name: &mut [c_char; LONGEST_NAME], length: i32, device: i32);
     device_total_mem "cuDeviceTotalMem_v2" (bytes: &mut usize, device: i32);
     device_get_attribute "cuDeviceGetAttribute" (value: &mut i32, attribute: u32, device: i32);
+    primary_context_retain "cuDevicePrimaryCtxRetain" (context: &mut usize, device: i32);
+    primary_context_release "cuDevicePrimaryCtxRelease_v2" (device: i32);
+    set_current "cuCtxSetCurrent" (context: usize);
+    module_load "cuModuleLoadData" (module: &mut usize, image: *const c_void);
+    module_get_function "cuModuleGetFunction" (function: &mut usize, module: usize, name: *const c_char);
+    module_unload "cuModuleUnload" (module: usize);
+    allocate "cuMemAlloc_v2" (address: &mut u64, bytes: usize);
+    free "cuMemFree_v2" (address: u64);
+    fill "cuMemsetD32_v2" (address: u64, value: u32, count: usize);
+    copy_in "cuMemcpyHtoD_v2" (to: u64, from: *const c_void, bytes: usize);
+    copy_out "cuMemcpyDtoH_v2" (to: *mut c_void, from: u64, bytes: usize);
+    launch "cuLaunchKernel" (function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+        block_z: u32, shared: u32, stream: usize, arguments: *const *mut c_void, extra: *const *mut c_void);
 }
 
 /// What one of them writes.

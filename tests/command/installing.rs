@@ -151,3 +151,31 @@ fn a_recorder_of_another_version() {
         assert!(ran.stderr.contains(wanted), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn alone_it_says_what_to_do() {
+    let ran = run(&mut Place::new().cutrace([""; 0])).expect(2);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.lines().count()), ("", 3));
+    let commands: Vec<&str> = ran.stderr.lines().filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(commands, ["cutrace demo", "cutrace record ./app", "cutrace --help"]);
+}
+
+#[test]
+fn the_demo_shows_each_command_and_cleans_up() {
+    let (alone, place) = (Alone::new(), Place::new());
+    // What the user's shell asks of recordings is not meant for it.
+    let demo = |options: &[&str]| run(alone.cutrace(&place, options).env("CUTRACE_DATA", "none")).expect(0).stdout;
+    let shown = demo(&["demo"]);
+    let commands: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("$ cutrace ")).collect();
+    let first = |command: &&str| command.split(' ').next().unwrap_or_default().to_owned();
+    assert_eq!(commands.iter().map(first).collect::<Vec<_>>(), ["record", "info", "replay", "report", "view"]);
+    for wanted in
+        ["\n4 steps on 16384 numbers", "\nverdict: replayable", "\nverified\n", "scale_and_add", "Nothing is left"]
+    {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
+    assert_eq!(fs::read_dir(place.join("tmp")).expect("read").count(), 0);
+    let shown = demo(&["demo", "-o", "kept.bin"]);
+    assert!(shown.contains(&format!("The trace is {}", place.join("kept.bin").display())), "{shown}");
+    assert_eq!(sound(place.join("kept.bin")).len(), 22);
+}
