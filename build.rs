@@ -1,8 +1,8 @@
-//! Where the command has the recorder and the simulated driver from, which it holds (`within` in src/driver): a folder that
+//! Which revision this is, and where the command has the recorder and the simulated driver from, which it holds (`within` in src/driver): a folder that
 //! `CUTRACE_LIBRARIES` names, else a release build makes them itself. A build for debugging reads them at run time.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const LIBRARIES: [&str; 2] = ["libcutrace.so", "libcuda_sim.so"];
@@ -13,11 +13,14 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=CUTRACE_LIBRARIES");
     println!("cargo::rustc-check-cfg=cfg(within)");
+    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    // A build for debugging is not made anew for each commit.
+    let revision = if is_release { revision().unwrap_or("unknown revision".into()) } else { "debug build".into() };
+    println!("cargo::rustc-env=CUTRACE_REVISION={revision}");
     if env::var_os("CARGO_FEATURE_EMBED").is_none() {
         return;
     }
     let named = env::var_os("CUTRACE_LIBRARIES").filter(|path| !path.is_empty());
-    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let folder = match named {
         Some(folder) => std::path::absolute(folder).expect("a working directory"),
         None if is_release => built(),
@@ -31,6 +34,23 @@ fn main() {
         }
     }
     println!("cargo::rustc-env=CUTRACE_LIBRARIES={}", folder.display());
+}
+
+/// The commit, with a mark if what is built is not all of it or more.
+fn revision() -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let ran = Command::new("git").args(arguments).output().ok().filter(|ran| ran.status.success())?;
+        Some(String::from_utf8(ran.stdout).ok()?.trim().to_owned())
+    };
+    // An archive of ours that was unpacked in somebody else's repository is no commit of that one.
+    git(&["ls-files", "--error-unmatch", "build.rs"])?;
+    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]).unwrap_or_default();
+    let heads = ["HEAD", &branch].into_iter().filter_map(|name| git(&["rev-parse", "--git-path", name]));
+    let sources = ["Cargo.toml", "src", "trace", "replayer", "viewer/src"].map(str::to_owned);
+    for path in heads.chain(sources).filter(|path| Path::new(path).exists()) {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    git(&["describe", "--always", "--dirty", "--exclude=*"])
 }
 
 /// Made by another cargo in a directory of its own, whose lock is not ours.

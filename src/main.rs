@@ -19,6 +19,7 @@ mod json;
 mod latest;
 mod layout;
 mod line;
+mod man;
 mod output;
 mod program;
 mod progress;
@@ -44,14 +45,24 @@ mod writes;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use trace::control;
+use trace::segment::FORMAT_VERSION;
 
 /// Records everything a program asks of the CUDA driver, and does it again.
 #[derive(Parser)]
-#[command(version, max_term_width = 110, after_help = EXAMPLES)]
+#[command(version = version(), max_term_width = 110, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+/// With what a report of a bug has to name: the revision, and what traces can be read.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        format!("{} ({}, trace format {FORMAT_VERSION})", env!("CARGO_PKG_VERSION"), env!("CUTRACE_REVISION"))
+    });
+    &VERSION
 }
 
 /// What a user with nothing but the command needs.
@@ -99,6 +110,7 @@ enum Command {
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
     Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 impl Command {
@@ -106,7 +118,7 @@ impl Command {
     fn is_json(&self) -> bool {
         match self {
             Command::Record(_) | Command::On(_) | Command::Off(_) | Command::Demo(_) => false,
-            Command::View(_) | Command::Completions(_) => false,
+            Command::View(_) | Command::Completions(_) | Command::Man(_) => false,
             Command::Replay(arguments) => arguments.json,
             Command::Info(arguments) => arguments.reading.json,
             Command::Dump(arguments) => arguments.reading.json,
@@ -146,6 +158,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Completions(arguments) => completions::run(arguments, Arguments::command()),
+        Command::Man(arguments) => man::run(arguments, Arguments::command()),
     };
     let status = ended.unwrap_or_else(|error| exit::explain(error, as_json));
     if replayer::is_left_behind() {

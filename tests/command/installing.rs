@@ -179,3 +179,46 @@ fn the_demo_shows_each_command_and_cleans_up() {
     assert!(shown.contains(&format!("The trace is {}", place.join("kept.bin").display())), "{shown}");
     assert_eq!(sound(place.join("kept.bin")).len(), 22);
 }
+
+#[test]
+fn the_version_names_the_build() {
+    let said = run(&mut Place::new().cutrace(["--version"])).expect(0).stdout;
+    assert_eq!(said, "cutrace 0.1.0 (debug build, trace format 1)\n");
+}
+
+#[test]
+fn each_command_has_a_man_page() {
+    let place = Place::new();
+    run(&mut place.cutrace(["man", "pages"])).expect(0);
+    let help = run(&mut place.cutrace(["--help"])).expect(0).stdout;
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    let mut wanted: Vec<String> = names.map(|name| format!("cutrace-{name}.1")).chain(["cutrace.1".into()]).collect();
+    let entries = fs::read_dir(place.join("pages")).expect("read");
+    let mut found: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect();
+    wanted.sort();
+    found.sort();
+    assert_eq!(found, wanted);
+    let page = fs::read_to_string(place.join("pages/cutrace-record.1")).expect("read");
+    for heading in ["EXAMPLES", "ENVIRONMENT", "\"EXIT STATUS\""] {
+        assert!(page.contains(&format!(".SH {heading}\n")), "{heading}: {page}");
+    }
+    // groff is not on every machine.
+    if let Ok(groff) = Command::new("groff").arg("--version").output()
+        && groff.status.success()
+    {
+        let pages = found.iter().map(|name| place.join("pages").join(name));
+        assert_eq!(run(place.command("groff").args(["-ww", "-man", "-Tutf8"]).args(pages)).expect(0).stderr, "");
+    }
+}
+
+#[test]
+fn bash_takes_the_completions() {
+    let place = Place::new();
+    let script = run(&mut place.cutrace(["completions", "bash"])).expect(0).stdout;
+    let asked =
+        "COMP_WORDS=(cutrace record --print-p); COMP_CWORD=2; _cutrace cutrace --print-p record; echo ${COMPREPLY[@]}";
+    let ran = run(place.command("bash").args(["-c", &format!("{script}\n{asked}")])).expect(0);
+    assert_eq!(ran.stdout, "--print-preload\n", "{}", ran.stderr);
+}

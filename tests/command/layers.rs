@@ -106,7 +106,7 @@ const CRATES: &[Crate] = &[
             "report::device",
             "report::walk replay::again replay::compared replay::printed",
             "replay::explain replay::culprit replay::as_json",
-            "completions demo dump export info record redact repair replay report session switch view",
+            "completions demo dump export info man record redact repair replay report session switch view",
         ],
         upward: 0,
         names: 0,

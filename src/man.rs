@@ -1,0 +1,68 @@
+//! `cutrace man`: pages for man(1).
+
+use anyhow::{Context, Result};
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Write man pages, one for each command
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cutrace man ~/.local/share/man/man1           and then: man cutrace-record")]
+pub struct Arguments {
+    /// Where to; it is made if it is not there
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+}
+
+/// `command`: the whole of `cutrace`.
+pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
+    let directory = arguments.directory;
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    let write = || {
+        fs::create_dir_all(&directory)?;
+        command.get_subcommands().chain([&command]).try_for_each(|command| write(command, &directory))
+    };
+    write().with_context(|| directory.display().to_string())?;
+    Ok(crate::exit::DONE)
+}
+
+fn write(command: &Command, directory: &Path) -> io::Result<()> {
+    let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+    let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let man = Man::new(command.clone().after_help(None)).source(concat!("cutrace ", env!("CARGO_PKG_VERSION")));
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    notes.split("\n\n").filter(|part| !part.is_empty()).try_for_each(|part| section(part, &mut page))?;
+    fs::write(directory.join(format!("{name}.1")), page)
+}
+
+/// What stands behind the options, `Examples:` and the like, line by line.
+fn section(part: &str, page: &mut Vec<u8>) -> io::Result<()> {
+    let (heading, text) = part.split_once(':').unwrap_or(("Notes", part));
+    // `Environment (read by ...):`
+    let (heading, aside) = heading.split_once('(').unwrap_or((heading, ""));
+    let mut section = Roff::new();
+    section.control("SH", [heading.trim().to_uppercase().as_str()]);
+    if let Some(aside) = aside.strip_suffix(')') {
+        section.text([roman(format!("These are {}.", aside.replace('\n', " ")))]);
+    }
+    section.control("nf", []);
+    for line in text.strip_prefix('\n').unwrap_or(text.trim_start()).lines() {
+        section.text([roman(line)]);
+    }
+    section.control("fi", []);
+    page.write_all(section.to_roff().as_bytes())
+}
