@@ -13,6 +13,7 @@ mod installing;
 mod layers;
 mod leaking;
 mod naming;
+mod packages;
 mod polling;
 mod reading;
 mod recording;
