@@ -33,6 +33,13 @@ fn programs_that_cannot_be_recorded() {
     refused(&place, with_mode("setuid", &program, 0o4755), 126, "setuid");
     refused(&place, with_mode("text", &kernels().join("vector_add.ptx"), 0o755), 126, "neither an ELF program");
     refused(&place, client_with("no_driver.c", &["-static"]), 126, "statically linked");
+    let musl = with_mode("musl", &program, 0o755);
+    let (glibcs, its) = (b"/lib64/ld-linux-x86-64.so.2", b"/lib/ld-musl-x86_64.so.1\0\0\0");
+    let mut bytes = std::fs::read(&program).expect("read");
+    let at = bytes.windows(glibcs.len()).position(|window| window == glibcs).expect("its loader");
+    bytes[at..at + its.len()].copy_from_slice(its);
+    std::fs::write(&musl, bytes).expect("our own file");
+    refused(&place, musl, 126, "linked with musl (/lib/ld-musl-x86_64.so.1); the recorder needs glibc");
 }
 
 #[test]
