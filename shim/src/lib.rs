@@ -104,6 +104,7 @@ mod surroundings;
 mod text;
 mod thread;
 mod times;
+mod unwinder;
 mod users;
 mod variables;
 mod watch;

@@ -61,7 +61,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "shim",
         layers: &[
-            "clock counters dl hook landing lock log long_results manners maps probe queue shadow intervals text thread users",
+            "clock counters dl hook landing lock log long_results manners maps probe queue shadow intervals text thread unwinder users",
             "config generation guard real driver devices ask",
             "external_writers host_functions invented logs modules node_runs pinned registered running shared workers",
             "blobs chunk file homes last_words dirty_pages",

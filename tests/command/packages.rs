@@ -1,8 +1,8 @@
 //! What is installed runs with glibc 2.28 and newer: nothing is called that came later.
 
 use object::Endianness;
-use object::elf::{FileHeader64, SHT_DYNSYM};
-use object::read::elf::{FileHeader, Sym};
+use object::elf::{DT_NEEDED, FileHeader64, SHT_DYNSYM};
+use object::read::elf::{Dyn, FileHeader, Sym};
 use std::collections::BTreeSet;
 
 /// glibc has given these another version since, by which they go when built here: moved out of libpthread and libdl
@@ -28,6 +28,22 @@ fn nothing_is_called_that_older_c_libraries_lack() {
         later.extend(called.map(|(function, version)| format!("{name}: {function} of {version:?}")));
     }
     assert_eq!(later, [""; 0]);
+}
+
+/// Into a program of C it would bring an unwinder, and the rest a conda environment may have otherwise.
+#[test]
+fn the_recorder_brings_no_library_but_glibcs() {
+    let bytes = std::fs::read(tests::artifact("libcutrace.so")).expect("read");
+    let header = FileHeader64::<Endianness>::parse(&*bytes).expect("an ELF file");
+    let endian = header.endian().expect("its order");
+    let sections = header.sections(endian, &*bytes).expect("sections");
+    let (dynamic, strings) = sections.dynamic(endian, &*bytes).expect("whole").expect("a dynamic section");
+    let strings = sections.strings(endian, &*bytes, strings).expect("strings");
+    let named = dynamic.iter().filter(|entry| entry.tag32(endian) == Some(DT_NEEDED));
+    let needed: Vec<&str> =
+        named.map(|entry| str::from_utf8(entry.string(endian, strings).expect("a string")).expect("text")).collect();
+    let glibcs = ["ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"];
+    assert!(needed.contains(&"libc.so.6") && needed.iter().all(|name| glibcs.contains(name)), "{needed:?}");
 }
 
 /// Functions of glibc with their versions; without those that may be missing, as the standard library asks for some.
