@@ -44,17 +44,15 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if lane.generation.get() != generation::generation() && !join(lane) {
             return None;
         }
+        let tells = shape.waits || matches!(hook, Hook::StreamWait { .. });
+        if shape.may_be_left_out && range::applies() && lane.leaves_out(shape.submits, tells) {
+            return None;
+        }
         if lane.busy.replace(true) {
             counters::REENTRANT.fetch_add(1, Relaxed);
             return None;
         }
         compiler_fence(SeqCst);
-        let tells = shape.waits || matches!(hook, Hook::StreamWait { .. });
-        if shape.may_be_left_out && range::applies() && !range::admits(tells, &lane.recorder().around.pending) {
-            lane.leave_out(shape.submits);
-            lane.busy.set(false);
-            return None;
-        }
         let inner = lane.outer.get() != 0 && lane.is_inside(frame);
         if shape.calls_back && !inner {
             lane.mark(frame);

@@ -10,7 +10,6 @@ use crate::config::{Asked, Trigger};
 use crate::generation;
 use crate::lock::Lock;
 use crate::log::tell;
-use crate::pending::Pending;
 use crate::registered;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
@@ -76,10 +75,10 @@ pub fn by_name() -> bool {
     STATE.load(Relaxed) & BY_NAME != 0
 }
 
-/// Whether a call is recorded that a range may leave out. `waits`: it may tell that copies have arrived.
-#[cold]
-#[inline(never)]
-pub fn admits(waits: bool, pending: &Pending) -> bool {
+/// Whether a call is recorded that a range may leave out. `is_awaited`: whether it may tell that copies have
+/// arrived.
+#[inline]
+pub fn admits(is_awaited: impl FnOnce() -> bool) -> bool {
     if CAPTURES.load(Relaxed) > 0 {
         return true;
     }
@@ -96,7 +95,7 @@ pub fn admits(waits: bool, pending: &Pending) -> bool {
         }
     };
     // Copies of the range may be under way: what tells that they have arrived belongs to it.
-    is_open || waits && pending.any()
+    is_open || is_awaited()
 }
 
 /// A recording begins.

@@ -32,9 +32,9 @@ const CASES: &[Case] = &[
     Case { kind: "event", asked: &[], instructions: 11_250 },
     Case { kind: "launch", asked: &[], instructions: 21_900 },
     Case { kind: "launch beside pinned memory", asked: &[], instructions: 28_550 },
-    Case { kind: "same query", asked: PAUSED, instructions: 1_300 },
-    Case { kind: "queries in turn", asked: PAUSED, instructions: 1_300 },
-    Case { kind: "launch", asked: PAUSED, instructions: 5_050 },
+    Case { kind: "same query", asked: PAUSED, instructions: 1_250 },
+    Case { kind: "queries in turn", asked: PAUSED, instructions: 1_250 },
+    Case { kind: "launch", asked: PAUSED, instructions: 5_000 },
     Case { kind: "launch", asked: DISABLED, instructions: 4_700 },
 ];
 
