@@ -53,7 +53,7 @@ fn handles_are_named_for_the_life_of_their_object() {
         [
             "cuStreamCreate(phStream=&, Flags=CU_STREAM_NON_BLOCKING) -> phStream=stream#1",
             "cuStreamDestroy_v2(hStream=stream#1) -> ",
-            "cuStreamQuery(hStream=stream@0x8000) -> ",
+            "cuStreamQuery(hStream=stream@0x8000(was stream#1, destroyed by call 1)) -> ",
             "cuStreamCreate(phStream=&, Flags=CU_STREAM_NON_BLOCKING) -> phStream=stream#2",
             "cuStreamDestroy_v2(hStream=stream#2) -> ",
             "cuStreamQuery(hStream=stream#2) -> ",
@@ -117,7 +117,8 @@ fn addresses_are_placed_in_live_allocations() {
     assert_eq!(all[0], "cuMemAlloc_v2(dptr=&, bytesize=512) -> dptr=0x7f0000000000(mem#1)");
     assert!(all[2].starts_with("cuMemcpyHtoD_v2(dstDevice=0x7f0000000210(mem#2+0x10), "), "{}", all[2]);
     assert_eq!(all[3], "cuMemFree_v2(dptr=0x7f0000000000(mem#1)) -> ");
-    assert!(all[4].starts_with("cuMemcpyHtoD_v2(dstDevice=0x7f0000000010, "), "{}", all[4]);
+    let was = "0x7f0000000010(was mem#1+0x10, freed by call 3)";
+    assert!(all[4].starts_with(&format!("cuMemcpyHtoD_v2(dstDevice={was}, ")), "{}", all[4]);
 }
 
 #[test]
