@@ -97,6 +97,6 @@ fn step(what: &str, arguments: &[&str], directory: &Path) -> Result<u8> {
     env::vars_os().filter(|(name, _)| name.to_str().is_some_and(ours)).for_each(|(name, _)| {
         command.env_remove(name);
     });
-    let status = signals::run(&mut command).context(program.display().to_string())?;
+    let (_, status) = signals::run(&mut command).context(program.display().to_string())?;
     Ok(status.code().map_or(FAILED, |code| code as u8))
 }

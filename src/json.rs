@@ -2,6 +2,8 @@
 //! reader. What is NULL is null, whatever its type.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::json;
+use trace::Trace;
 use trace::api::types::Kind;
 use trace::argument::Argument;
 use trace::call::Content;
@@ -162,5 +164,17 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
         write!(out, "{byte:02x}").expect("writing to a string");
         out
+    })
+}
+
+/// How a program ended; null where that is not known.
+pub fn ended(trace: &Trace) -> serde_json::Value {
+    trace.ended.map_or(serde_json::Value::Null, |ended| {
+        let is_signal = ended.signal != 0;
+        json!({
+            "status": (!is_signal).then_some(ended.status),
+            "signal": is_signal.then_some(ended.signal),
+            "text": ended.to_string(),
+        })
     })
 }

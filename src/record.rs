@@ -16,6 +16,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 use trace::amount;
 use trace::annotation::Wanted;
+use trace::record::Ended;
 
 /// Run a program and record its driver calls
 ///
@@ -136,7 +137,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     session::remove_left();
     let session = session::begin().context("a temporary file")?;
     command.env("CUTRACE_SESSION", session.path());
-    let status = signals::run(&mut command).map_err(|error| {
+    let (pid, status) = signals::run(&mut command).map_err(|error| {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))
     })?;
@@ -149,6 +150,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         delay: arguments.delay,
         paused: arguments.paused,
         printed: stdout.and_then(|stdout| stdout.printed().ok().flatten()),
+        pid,
+        ended: Ended { status: status.code().unwrap_or(0), signal: status.signal().unwrap_or(0) },
     };
     // The traces are read now, and whoever cuts one short does not change how the program has ended.
     signals::end_where_a_trace_is_cut(if status.success() { FAILED } else { exit_status(status) });

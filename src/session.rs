@@ -18,7 +18,7 @@ use trace::api::roles::Class;
 use trace::finish::{self, Finished, finish_with};
 use trace::preamble::Data;
 use trace::record::no_replay_needs;
-use trace::record::{self, Printed, with_body};
+use trace::record::{self, Ended, Printed, with_body};
 use trace::segment::MAGIC;
 use trace::text::plain;
 use trace::{Call, Trace};
@@ -39,6 +39,9 @@ pub struct Asked<'a> {
     pub paused: bool,
     /// What went to standard output, if that is known.
     pub printed: Option<Printed>,
+    /// The process that was started, and how it ended.
+    pub pid: u32,
+    pub ended: Ended,
 }
 
 const PREFIX: &str = "cutrace-";
@@ -72,7 +75,7 @@ pub fn remove_left() {
 
 /// How many processes could have no trace.
 pub fn close(asked: &Asked) -> u64 {
-    let Asked { session, program, existing, range, delay, paused, .. } = *asked;
+    let Asked { session, program, existing, range, delay, paused, ended, .. } = *asked;
     let printed = asked.printed.as_ref().map(|printed| with_body(record::PRINTED, printed)).unwrap_or_default();
     let announced = std::fs::read(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
@@ -85,6 +88,7 @@ pub fn close(asked: &Asked) -> u64 {
     let more: Vec<PathBuf> = more.into_iter().filter(|path| !paths.contains(path)).collect();
     let mut renamed = more.len();
     paths.extend(more);
+    let started = trace_of(asked.pid, &paths);
     for path in paths {
         let name = relative(&path);
         let finish = |trace: Trace| {
@@ -94,7 +98,9 @@ pub fn close(asked: &Asked) -> u64 {
             // That of a program that still runs may begin yet.
             // Nothing of the program's own without being asked for: not even what its lines are like.
             let printed = if trace.preamble.data == Data::None { &[] } else { &printed[..] };
-            finish_with(&trace, printed, verdict::in_words).inspect(|_| empty.push(why))
+            let ended = (started.as_ref() == Some(&trace.path)).then(|| with_body(record::ENDED, &ended));
+            let records = [printed, &ended.unwrap_or_default()].concat();
+            finish_with(&trace, &records, verdict::in_words).inspect(|_| empty.push(why))
         };
         match Trace::open(&path).map_err(anyhow::Error::from).map(finish) {
             Ok(Ok(finished)) => closed.push((name, finished)),
@@ -115,7 +121,8 @@ pub fn close(asked: &Asked) -> u64 {
     }
     if !closed.is_empty() || !open.is_empty() {
         let kept = existing.map_or(String::new(), |path| format!("; {} existed already and was kept", relative(path)));
-        say(closing_line(&closed, &open) + &kept);
+        let how = if ended.is_success() { String::new() } else { format!("; the program ended: {ended}") };
+        say(closing_line(&closed, &open) + &how + &kept);
         // Of several processes one may be the launcher of the others.
         if let Some(why) = empty.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
             say(format_args!("the range never began: {why}"));
@@ -131,6 +138,13 @@ pub fn close(asked: &Asked) -> u64 {
         });
     }
     untraced
+}
+
+/// The trace of this process: the last, if it has become other programs.
+fn trace_of(pid: u32, paths: &[PathBuf]) -> Option<PathBuf> {
+    let about = paths.iter().filter_map(|path| Some((Trace::preamble_of(path).ok()?, path)));
+    let its = about.filter(|(preamble, _)| preamble.pid == pid);
+    its.max_by_key(|(preamble, _)| preamble.created).map(|(_, path)| path.clone())
 }
 
 /// Why the range began too late for every call.

@@ -54,8 +54,8 @@ pub fn outlive_the_file_size_limit() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Runs a program to its end and passes on what ends programs.
-pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
+/// Runs a program to its end and passes on what ends programs. Its id, and how it ended.
+pub fn run(command: &mut Command) -> io::Result<(u32, ExitStatus)> {
     for signal in FORWARDED.into_iter().filter(|signal| !is_ignored(*signal)) {
         // A handler, unlike SIG_IGN, is not inherited. SAFETY: the struct is filled in before use, and the
         // handler does nothing but async-signal-safe things.
@@ -92,7 +92,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
         {}
     }
     CHILD.store(0, SeqCst);
-    child.wait()
+    Ok((child.id(), child.wait()?))
 }
 
 /// The exit status where a mapped trace is cut short under us.

@@ -1,6 +1,7 @@
 //! What a trace holds, as JSON.
 
 use super::counts::{Annotated, Counts, Functions};
+use crate::json;
 use crate::unfinished::Unfinished;
 use crate::verdict::Said;
 use crate::works;
@@ -44,6 +45,7 @@ pub fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said
             "pid": about.pid,
             "parent": about.parent,
             "started_ns": about.created,
+            "ended": json::ended(trace),
             "environment": Map::from_iter(about.environment.iter().map(|(k, v)| (k.clone(), v.clone().into()))),
         },
         "driver": { "path": about.driver_path, "version": about.driver_version },

@@ -59,6 +59,9 @@ fn origin(out: &mut impl Write, trace: &Trace) -> Result<()> {
         out,
         format!("recorded     by cutrace {}, data: {}, clock: {}", about.writer, about.data.name(), about.clock),
     )?;
+    if let Some(ended) = trace.ended {
+        line(out, format!("ended        {ended}"))?;
+    }
     for (name, value) in &about.more {
         line(out, format!("{name:<12} {value}"))?;
     }

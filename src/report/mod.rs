@@ -188,6 +188,7 @@ fn about(trace: &Trace) -> serde_json::Value {
         "program": trace.preamble.program,
         "pid": trace.preamble.pid,
         "closed": trace.footer.is_some(),
+        "ended": crate::json::ended(trace),
         "losses": trace.losses.iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
     })
 }

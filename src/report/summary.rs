@@ -172,6 +172,7 @@ impl<'t> Summary<'t> {
         let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
         fact("trace", format!("{} ({}{closed})", trace.path.display(), size(trace.bytes_on_disk())));
         fact("command", shell(&about.command_line));
+        trace.ended.filter(|ended| !ended.is_success()).into_iter().for_each(|how| fact("ended", how.to_string()));
         for device in &trace.devices {
             fact("device", format!("{} {} ({})", device.ordinal, device.name, size(device.memory)));
         }

@@ -22,7 +22,7 @@ const CRATES: &[Crate] = &[
             "amount hash maps room damage",
             "api",
             "walk segment mark record preamble extra image varying parameters",
-            "mapping writer closed_end shared_memory control open_chunks repeats lookup origin declared",
+            "mapping writer closed_end shared_memory control ended open_chunks repeats lookup origin declared",
             "reader",
             "call",
             "calls counted crowded index written annotation timed recorded asked results",

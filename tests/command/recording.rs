@@ -42,6 +42,44 @@ fn programs_that_cannot_be_recorded() {
     refused(&place, musl, 126, "linked with musl (/lib/ld-musl-x86_64.so.1); the recorder needs glibc");
 }
 
+/// Of the process that was started, as the one who started it was told.
+#[test]
+fn how_the_program_ended_is_kept() {
+    let about = |way: &str, status| {
+        let place = Place::new();
+        let ran = run(place.recorded(client("ends.c")).arg(way)).expect(status);
+        let object = run(&mut place.cutrace(["info", "--json"])).expect(0).stdout;
+        let object: serde_json::Value = serde_json::from_str(&object).expect("JSON");
+        let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
+        let report = run(&mut place.cutrace(["report"])).expect(0).stdout;
+        (ran.stderr, object["program"]["ended"].clone(), info, report, place)
+    };
+    let (line, object, info, report, place) = about("fault", 139);
+    assert!(line.trim_end().ends_with("; the program ended: SIGSEGV"), "{line}");
+    assert_eq!(object, serde_json::json!({ "status": null, "signal": 11, "text": "SIGSEGV" }));
+    assert!(info.contains("\nended        SIGSEGV\n") && report.contains("ended         SIGSEGV"), "{info}{report}");
+    // Also in a copy with times.
+    let _unverified = run(&mut place.cutrace(["replay", "--driver", "sim", "--profile", "-o", "timed.bin"]));
+    let timed = run(&mut place.cutrace(["info", "timed.bin"])).expect(0).stdout;
+    assert!(timed.contains("\nended        SIGSEGV\n"), "{timed}");
+    let (line, object, info, report, _) = about("", 13);
+    assert!(line.contains("; the program ended: exit 13"), "{line}");
+    assert_eq!(object["status"], 13);
+    assert!(info.contains("\nended        exit 13\n") && report.contains("ended         exit 13"), "{info}{report}");
+
+    let place = Place::new();
+    let ran = run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    assert!(!ran.stderr.contains("ended"), "{}", ran.stderr);
+    assert!(run(&mut place.cutrace(["info"])).expect(0).stdout.contains("\nended        exit 0\n"));
+    // Of what the program has started nothing is known.
+    let place = Place::new();
+    let (app, twice) = (client("ends.c"), "\"$0\" abort; exit 3");
+    let ran = run(place.recorded("sh").args(["-c", twice]).arg(app)).expect(3);
+    assert!(ran.stderr.contains("; the program ended: exit 3"), "{}", ran.stderr);
+    let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    assert!(!info.contains("\nended "), "{info}");
+}
+
 #[test]
 fn the_exit_status_is_the_programs_own() {
     let place = Place::new();

@@ -48,6 +48,9 @@ impl Extension {
         if let Some(printed) = &trace.printed {
             extension.push(&with_body(record::PRINTED, printed))?;
         }
+        if let Some(ended) = &trace.ended {
+            extension.push(&with_body(record::ENDED, ended))?;
+        }
         Ok(extension)
     }
 

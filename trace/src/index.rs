@@ -505,6 +505,7 @@ impl Trace {
             record::NAMED => self.timed_names.extend(body_of::<record::Named>(body).map(|n| (n.number, n.name))),
             record::ANNOTATION => self.index_annotation(thread, at, end),
             record::PRINTED => self.printed = body_of::<record::Printed>(body),
+            record::ENDED => self.ended = body_of::<record::Ended>(body),
             record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),
             record::SWITCHED => self.switched.extend(body_of::<record::Switched>(body)),
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),

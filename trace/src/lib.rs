@@ -21,6 +21,7 @@ pub mod cupti;
 pub mod damage;
 pub mod declared;
 pub mod decode;
+mod ended;
 pub mod extend;
 pub mod extra;
 pub mod finish;

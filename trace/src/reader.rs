@@ -82,6 +82,8 @@ pub struct Trace {
     pub adopted: Vec<record::Adopted>,
     /// If `record` could know it.
     pub printed: Option<record::Printed>,
+    /// How the program ended, if `record` had started it itself.
+    pub ended: Option<record::Ended>,
     /// What was not recorded, and how often: as the recorder and the footer say.
     pub losses: Vec<(String, u64)>,
     pub damage: Vec<Damage>,
@@ -183,6 +185,7 @@ impl Trace {
             devices: Vec::new(),
             adopted: Vec::new(),
             printed: None,
+            ended: None,
             losses: Vec::new(),
             damage,
             left_out: Vec::new(),

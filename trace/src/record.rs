@@ -75,6 +75,9 @@ pub const REPEATED: u8 = 17;
 /// Recording was switched on or off from outside.
 pub const SWITCHED: u8 = 18;
 
+/// How the program ended.
+pub const ENDED: u8 = 19;
+
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
@@ -472,6 +475,14 @@ pub struct Adopted {
 pub struct Switched {
     pub time: u64,
     pub is_on: bool,
+}
+
+/// How a process came to its end: with this exit status, or by this signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Ended {
+    pub status: i32,
+    /// 0: none.
+    pub signal: i32,
 }
 
 pub const HEAD: usize = 8;
