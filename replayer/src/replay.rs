@@ -71,6 +71,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         resources: Mutex::default(),
         shared: Mutex::default(),
         graph_memory,
+        refused: Mutex::default(),
         verify: options.verify,
         tolerance: options.tools.tolerance,
     };

@@ -68,6 +68,8 @@ pub struct Tally {
     pub unchecked_copies: u64,
     /// The calls that brought some of them.
     pub unchecked: BTreeSet<u64>,
+    /// Of those, calls whose bytes differ, as they may, for this one was refused.
+    pub behind_refused: BTreeMap<u64, u64>,
     /// The calls whose bytes were compared.
     pub compared: HashSet<u64>,
     /// The calls behind which host memory that kernels had been given was found as it had been before.
@@ -105,6 +107,12 @@ impl Tally {
         self.unchecked.insert(call);
     }
 
+    /// What a call brings differs, and may depend on what one has not written that was refused.
+    pub fn behind_refused(&mut self, call: u64, refused: u64) {
+        self.not_compared(call);
+        self.behind_refused.insert(call, refused);
+    }
+
     pub fn leave_out(&mut self, function: &str, reason: &str, refused: bool, call: u64) {
         let key = (function.to_owned(), reason.to_owned(), refused);
         let (count, first) = self.left_out.entry(key).or_insert((0, call));
@@ -129,6 +137,7 @@ impl Tally {
         self.checked.within_tolerance += other.checked.within_tolerance;
         self.unchecked_copies += other.unchecked_copies;
         self.unchecked.extend(other.unchecked);
+        self.behind_refused.extend(other.behind_refused);
         self.compared.extend(other.compared);
         self.unchanged.extend(other.unchanged);
         self.unresolved_pointers += other.unresolved_pointers;

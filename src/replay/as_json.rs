@@ -96,6 +96,9 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "not_compared": {
             "copies": listed(trace, report.tally.unchecked.iter().copied()),
             "copies_in_all": report.tally.unchecked.len(),
+            "behind_refused": report.tally.behind_refused.iter().take(LISTED).map(|(call, refused)| json!({
+                "call": call, "refused": refused,
+            })).collect::<Vec<_>>(),
             "launches": listed(trace, report.unreached.iter().copied()),
             "launches_in_all": report.unreached.len(),
         },

@@ -9,6 +9,7 @@ use crate::verdict;
 use anyhow::Result;
 use replayer::{Divergence, Outcome, Plan, Report, Verdict};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::Write;
 use trace::Trace;
 
@@ -177,7 +178,31 @@ fn compared_with(out: &mut impl Write, trace: &Trace, report: &Report) -> Result
         writeln!(out, "  not compared {}", missing.join(", "))?;
     }
     first_few(out, trace, report.tally.unchecked.iter().copied(), report.tally.unchecked.len())?;
+    behind_refused(out, trace, report)?;
     first_few(out, trace, report.unreached.iter().copied(), report.unreached.len())?;
+    Ok(())
+}
+
+/// What differs for want of a call that was refused: by that call, the first.
+fn behind_refused(out: &mut impl Write, trace: &Trace, report: &Report) -> Result<()> {
+    const NAMED: usize = 3;
+    let mut by_refused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (call, refused) in &report.tally.behind_refused {
+        by_refused.entry(*refused).or_default().push(*call);
+    }
+    for (refused, calls) in by_refused.iter().take(NAMED) {
+        let name = trace.call(*refused).map_or("?", |call| call.name());
+        let more = if calls.len() > 1 {
+            format!(" and {} more differ", grouped(calls.len() as u64 - 1))
+        } else {
+            " differs".into()
+        };
+        writeln!(
+            out,
+            "               call {}{more}, which may be for call {refused} {name}: it was refused",
+            calls[0]
+        )?;
+    }
     Ok(())
 }
 

@@ -105,6 +105,43 @@ fn kernel_and(kernel: u32, count: u32) -> [u8; 8] {
     (u64::from(kernel) | u64::from(count) << 32).to_le_bytes()
 }
 
+/// Nothing is known of what a refused call would have written: what depends on it is no divergence, and no launch is a suspect.
+#[test]
+fn what_depends_on_a_refused_call_is_not_compared() {
+    let place = Place::new();
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    let (path, trace) = (place.join("trace.bin"), place.trace());
+    let whole = Forge::open(&path);
+    let result = calls_named(&trace, "cuMemcpyDtoH_v2")[0].number;
+    for name in ["cuMemcpyHtoD_v2", "cuLaunchKernel"] {
+        let call = calls_named(&trace, name)[0];
+        let mut forge = whole.clone();
+        match name {
+            // A copy to where nothing is.
+            "cuMemcpyHtoD_v2" => {
+                let words = call.argument_bytes();
+                forge.put(forge.find(Kind::Chunk, words), &0x1000u64.to_le_bytes());
+            }
+            _ => call.images().for_each(|image| {
+                if let Content::Arguments { kernel, count, .. } = image.content {
+                    let head = |count: u32| [image.address.to_le_bytes(), kernel_and(kernel, count)].concat();
+                    forge.replace(Kind::Chunk, &head(count), &head(count - 1));
+                }
+            }),
+        }
+        forge.reseal();
+        forge.write(&path);
+        let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6);
+        assert!(ran.stdout.starts_with("unverified: what came back could not be compared\n"), "{}", ran.stdout);
+        let why = format!("call {result} differs, which may be for call {} {name}: it was refused", call.number);
+        assert!(ran.stdout.contains(&why) && !ran.stdout.contains("launched before"), "{}", ran.stdout);
+        let report = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(6).stdout;
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        let behind = serde_json::json!([{ "call": result, "refused": call.number }]);
+        assert_eq!((&report["divergences"], &report["not_compared"]["behind_refused"]), (&0.into(), &behind));
+    }
+}
+
 /// To open a FIFO is to wait for who writes to it.
 #[test]
 fn a_file_that_the_trace_names_is_not_opened() {

@@ -59,6 +59,12 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
             is_close = true;
             continue;
         }
+        if found.is_some()
+            && let Some(refused) = session.refused_before(call)
+        {
+            tally.behind_refused(call, refused);
+            return;
+        }
         if let (Some((at, expected, found)), Some(call)) = (found, session.trace.call(call)) {
             let found = found + &strange_addresses(session, &packed, readback.words).unwrap_or_default();
             // A hash covers its piece, and no more is known.

@@ -288,6 +288,28 @@ impl Reach {
         self.events[..=at].iter().filter(shares).map(|event| (event.call, &*event.uses)).collect()
     }
 
+    /// The one of these calls, which were left out though they gave work, on whose effect it may depend what a
+    /// check finds. What was given memory that it may have written has handed that on to all its memory; one
+    /// that names no memory which is known may have written anywhere.
+    pub fn depends_on(&self, check: u64, left_out: &BTreeSet<u64>) -> Option<u64> {
+        let (mut everywhere, mut behind) = (None, HashMap::<u32, u64>::new());
+        for event in self.events.iter().filter(|event| event.call <= check) {
+            let is_left_out = left_out.contains(&event.call);
+            let given = || event.uses.iter().chain(&event.module).find_map(|id| behind.get(id).copied());
+            let by = is_left_out.then_some(event.call).or(everywhere).or_else(given);
+            if event.call == check && event.what == What::Check && by.is_some() {
+                return by;
+            }
+            if is_left_out && event.uses.is_empty() {
+                everywhere = everywhere.or(by);
+            }
+            if let Some(by) = by {
+                event.uses.iter().for_each(|id| _ = behind.entry(*id).or_insert(by));
+            }
+        }
+        None
+    }
+
     /// The last few launches that were given the memory which this call copies, latest first.
     pub fn writers(&self, call: u64) -> Vec<u64> {
         const MOST: usize = 4;

@@ -169,6 +169,9 @@ impl<'t> Worker<'_, 't> {
 
     pub(super) fn refuse(&mut self, call: &Call, function: &'static Function, why: &str) {
         self.tally.leave_out(function.name, why, true, call.number);
+        if call.succeeded() {
+            self.run.refused.lock().insert(call.number);
+        }
         self.forgo(call, function);
     }
 

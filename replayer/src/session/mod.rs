@@ -36,6 +36,8 @@ pub struct Session<'a> {
     /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when
     /// recorded is open here until the number comes again.
     pub shared: Mutex<HashMap<u64, OwnedFd>>,
+    /// Calls that took effect when recorded and were refused: what they would have written is not known.
+    pub refused: Mutex<BTreeSet<u64>>,
     pub verify: bool,
     /// By how much copies to the host may differ, where their bytes were recorded.
     pub tolerance: Option<Tolerance>,
@@ -50,6 +52,12 @@ pub struct Linked {
 }
 
 impl Session<'_> {
+    /// The refused call on whose effect it may depend what this one brings.
+    pub fn refused_before(&self, call: u64) -> Option<u64> {
+        let refused = self.refused.lock();
+        (!refused.is_empty()).then(|| self.plan.reach.depends_on(call, &refused)).flatten()
+    }
+
     /// Host memory of the replay that stands for the recorded one.
     pub fn host(&self, recorded: &Range<u64>) -> Option<u64> {
         self.placement.host(recorded).or_else(|| self.graph_memory.live(recorded))
