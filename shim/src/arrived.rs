@@ -312,7 +312,7 @@ pub fn arrived(lane: &Lane, landing: Landing, by: By) -> Option<Vec<(u8, Hash)>>
     let recorder = lane.recorder();
     match landing {
         Landing::Flat { address, len } if by != By::Launch && len > PIECE => {
-            let careful = by != By::Call && !recorder.around.pinned.holds(address, len);
+            let careful = by != By::Call && !recorder.around.pinned.holds_given(address, len);
             let bytes = recorder.watch.landed(address, len, careful, false)?;
             pieces::results(&recorder.around, Memory::Sure(bytes))
         }
@@ -331,11 +331,11 @@ pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
     };
     match landing {
         Landing::Flat { address, len } => {
-            let careful = by != By::Call && !recorder.around.pinned.holds(address, len);
+            let careful = by != By::Call && !recorder.around.pinned.holds_given(address, len);
             Some(form(&recorder.watch.landed(address, len, careful, by == By::Launch)?))
         }
         Landing::Rows(region) => {
-            let careful = by != By::Call && !recorder.around.pinned.holds(region.address, region.span());
+            let careful = by != By::Call && !recorder.around.pinned.holds_given(region.address, region.span());
             let read = |row, len| recorder.watch.landed(row, len, careful, by == By::Launch);
             if recorder.around.data == Data::All || region.bytes() <= invented::MOST as u64 {
                 return Some(form(&packed_rows(&region, read)?));

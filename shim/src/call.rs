@@ -26,12 +26,14 @@ pub struct Open {
     early: *mut Early,
     /// It may be one more of a run of equal questions, which is known when it has returned.
     repeats: bool,
+    /// Of its entry.
+    flags: u8,
 }
 
 impl Open {
     #[inline(always)]
     fn new(lane: &Lane, position: u64) -> Open {
-        Open { sequence: lane.sequence(), position, early: std::ptr::null_mut(), repeats: false }
+        Open { sequence: lane.sequence(), position, early: std::ptr::null_mut(), repeats: false, flags: 0 }
     }
 }
 
@@ -66,16 +68,16 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if (shape.submits || shape.waits) && concern::is_concerned(lane, &shape, words) {
             host::before(lane, function, shape.launch, words);
         }
+        let flags = if inner { INNER } else { 0 };
         if is_asked(&shape) && lane.asks_again(question(&site, words)) {
             lane.busy.set(false);
-            return Some(Open { repeats: true, ..Open::new(lane, position) });
+            return Some(Open { repeats: true, flags, ..Open::new(lane, position) });
         }
         let mut early = 0;
         if shape.may_overlap {
             early = overlap::overwritten(lane, function, words);
         }
         let mut open = Open::new(lane, position);
-        let flags = if inner { INNER } else { 0 };
         let mut deferred = Vec::new();
         if shape.at_entry || early != 0 {
             let read;
@@ -135,7 +137,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         let early = (!open.early.is_null()).then(|| unsafe { Box::from_raw(open.early) });
         let is_counted = is_asked(&shape) && open.repeats && lane.counts(question(&site, words), result, end);
         if is_asked(&shape) && open.repeats && !is_counted {
-            let Some(entered) = lane.enters_late(question(&site, words), end) else {
+            let Some(entered) = lane.enters_late(question(&site, words), open.flags, end) else {
                 lane.busy.set(false);
                 return;
             };

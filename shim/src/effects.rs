@@ -8,11 +8,13 @@ use crate::hook::Hook;
 use crate::host_functions;
 use crate::lane::{self, Lane};
 use crate::nodes::Nodes;
+use crate::pending::Uses;
 use crate::probe::{handed_out, word_at};
 use crate::queue::Queue;
 use crate::shape::Site;
 use crate::{ask, graph_dot, implicit_modules, observation, range, recorder, times};
 use std::sync::atomic::Ordering::*;
+use trace::api::roles::Class;
 use trace::api::table::BROKEN_CAPTURE;
 
 /// CU_MEMHOSTREGISTER_IOMEMORY
@@ -68,6 +70,13 @@ pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32)
 fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
     let word = |at: u8| words[usize::from(at)];
     let recorder = recorder::recorder();
+    if matches!(hook, Hook::ModuleEnds { .. } | Hook::CodeEnds { .. }) && recorder.watch.any() {
+        // The driver may wait for kernels that wait for what the CPU has written. The call's entry has been
+        // written: it is the latest.
+        let mut writes = lane.writes_before(lane.sequence().wrapping_sub(1));
+        recorder.watch.scan(Class::synchronize, Uses::default(), false, &mut writes);
+        lane.add(writes);
+    }
     match hook {
         Hook::ModuleEnds { module } => {
             recorder.kernels.forget_module(word(module));
@@ -220,7 +229,7 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
                 within.map_or(Some(word(address)), |offset| word_at(word(address) + u64::from(offset), 8, true));
             // The call's entry has been written: it is the latest.
             let mut writes = lane.writes_before(lane.sequence().wrapping_sub(1));
-            recorder.watch.refer(address.into_iter(), &mut writes);
+            recorder.watch.refer_stored(address.into_iter(), &mut writes);
             lane.add(writes);
         }
         Hook::Instantiated { place, graph } => instantiated(lane, handed_out(word(place)), word(graph)),

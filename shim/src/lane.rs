@@ -52,8 +52,6 @@ pub struct Lane {
     run: Cell<Run>,
     /// The NVTX range that has opened it: domain and depth.
     within: Cell<(u32, u32)>,
-    /// Launches beside work that uses watched memory, which they do not.
-    launched: Cell<u32>,
     /// Calls that came when recording had ended, since the thread last counted them among all.
     afterwards: Cell<u64>,
 }
@@ -79,7 +77,6 @@ thread_local! {
             gap: Cell::new(std::ptr::null_mut()),
             run: Cell::new(Run::NONE),
             within: Cell::new((0, 0)),
-            launched: Cell::new(0),
             afterwards: Cell::new(0),
         }
     };
@@ -123,12 +120,6 @@ impl Lane {
 
     pub fn counts_afterwards(&self) {
         counters::AFTERWARDS.fetch_add(self.afterwards.replace(0), Relaxed);
-    }
-
-    /// Counts a launch; whether it is one of so many.
-    pub fn has_launched(&self, many: u32) -> bool {
-        self.launched.set(self.launched.get().wrapping_add(1));
-        self.launched.get().is_multiple_of(many)
     }
 
     /// Writes an entry without attachments; false if there is no room to be had.

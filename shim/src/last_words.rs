@@ -6,7 +6,7 @@ use crate::file::TraceFile;
 use crate::lock::Lock;
 use std::io;
 use std::sync::atomic::{
-    AtomicU32,
+    AtomicBool, AtomicU32,
     Ordering::{Relaxed, Release},
 };
 use trace::record::{self, Loss, Switched, Thread};
@@ -16,6 +16,8 @@ pub struct LastWords {
     chunk: Chunk,
     /// Bytes said so far; none before the first.
     said: Lock<Option<usize>>,
+    /// Some switch of the recording found no room.
+    is_full: AtomicBool,
 }
 
 impl LastWords {
@@ -23,7 +25,7 @@ impl LastWords {
         let chunk = Chunk::make(file, PAGE as usize)?;
         // A file that is cut off in the middle of it must not look like one that is not.
         chunk.free();
-        Ok(LastWords { chunk, said: Lock::default() })
+        Ok(LastWords { chunk, said: Lock::default(), is_full: AtomicBool::new(false) })
     }
 
     /// Adds a loss, as long as there is room for it.
@@ -34,11 +36,14 @@ impl LastWords {
     /// Adds when recording was switched on or off, unless so often that there would be no room for losses.
     pub fn switched(&self, threads: &AtomicU32, switched: Switched) {
         const LOSSES: usize = 1 << 10;
-        self.put(threads, LOSSES, &record::with_body(record::SWITCHED, &switched));
+        let is_said = self.put(threads, LOSSES, &record::with_body(record::SWITCHED, &switched));
+        if !is_said && !self.is_full.swap(true, Relaxed) {
+            self.say(threads, "when recording was switched on and off, from some time on", 1);
+        }
     }
 
-    /// Adds a record, if so much room is left behind it.
-    fn put(&self, threads: &AtomicU32, behind: usize, record: &[u8]) {
+    /// Adds a record, if so much room is left behind it; whether it was.
+    fn put(&self, threads: &AtomicU32, behind: usize, record: &[u8]) -> bool {
         let mut said = self.said.lock();
         let at = match *said {
             Some(at) => at,
@@ -49,6 +54,7 @@ impl LastWords {
         };
         let is_room = at + record.len() + behind <= PAGE as usize - FRAME;
         *said = Some(if is_room { self.add(at, record) } else { at });
+        is_room
     }
 
     fn add(&self, at: usize, record: &[u8]) -> usize {

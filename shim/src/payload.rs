@@ -126,12 +126,9 @@ impl Capture<'_> {
         }
     }
 
-    /// Whether the driver has just read this, which it has not if it is for a node, or has given it and not
-    /// been told to take it back. Pinned memory of the program's own may have been unmapped: the device still
-    /// reaches it.
+    /// Whether the driver has just read this, which it has not if it is for a node, or has given it.
     pub(crate) fn is_sure(&self, address: u64, len: u64) -> bool {
-        let pinned = &self.lane.recorder().around.pinned;
-        !self.careful() && !self.makes_node() || pinned.is_the_drivers(address) && pinned.holds(address, len)
+        !self.careful() && !self.makes_node() || self.lane.recorder().around.pinned.holds_given(address, len)
     }
 
     /// What the CPU has put there so far. What copies and callbacks under way will have put there by the time

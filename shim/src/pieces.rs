@@ -10,6 +10,8 @@ use trace::hash::Hash;
 use trace::preamble::Data;
 use trace::record::{self, PIECE};
 
+/// So much of memory that may be gone is tried at a time.
+const AT_ONCE: u64 = 1 << 30;
 /// Below this others are not waken for it.
 const ALONE: u64 = 1 << 20;
 
@@ -45,11 +47,21 @@ pub enum Lost {
     NoRoom,
 }
 
-/// Stores the pieces of memory, each once.
+/// Stores the pieces of memory, each once; none behind the first that cannot be read: a node may have been
+/// given any length.
 pub fn stored(around: &'static Surroundings, memory: Memory) -> Vec<Result<Hash, Lost>> {
     let one = |found: Option<Option<Hash>>| found.ok_or(Lost::Unreadable)?.ok_or(Lost::NoRoom);
-    let found = each(around, memory, |bytes| around.file.blob(bytes));
-    found.into_iter().map(one).collect()
+    let all =
+        |memory| -> Vec<_> { each(around, memory, |bytes| around.file.blob(bytes)).into_iter().map(one).collect() };
+    let Memory::Doubtful { address, len } = memory else { return all(memory) };
+    let mut found = Vec::new();
+    for from in (0..len).step_by(AT_ONCE as usize) {
+        found.extend(all(Memory::Doubtful { address: address.saturating_add(from), len: AT_ONCE.min(len - from) }));
+        if found.contains(&Err(Lost::Unreadable)) {
+            break;
+        }
+    }
+    found
 }
 
 /// The form and the hash of each piece of a result, which is stored with `--data=all`.

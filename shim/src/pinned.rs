@@ -124,6 +124,12 @@ impl Ranges {
         before.is_some_and(|(s, held)| start - s <= held.len && len <= held.len - (start - s))
     }
 
+    /// Whether all of it lies in memory that the driver gave, and was not told to take back: it can be read.
+    /// The program's own may have been unmapped: the device still reaches it.
+    pub fn holds_given(&self, start: u64, len: u64) -> bool {
+        self.is_the_drivers(start) && self.holds(start, len)
+    }
+
     /// Whether the driver gave the memory at this address.
     pub fn is_the_drivers(&self, address: u64) -> bool {
         self.is(address, |held| !held.registered)

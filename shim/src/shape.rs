@@ -49,12 +49,10 @@ pub struct Shape {
 /// What a call concerns of the memory that the CPU may write without a call: pinned and managed memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// None: it gives devices nothing that they read or write, and waits for nothing.
+    /// None: it gives devices nothing that they read or write.
     Nothing,
     /// What the arguments of a kernel name.
     Arguments(Launch),
-    /// What work under way uses, which may be waiting for the CPU.
-    UnderWay,
     /// What these argument words name. `source`: host memory that is recorded with the call. `lands`: it may
     /// bring something to the host.
     Named { words: [u8; 2], source: Option<u8>, lands: bool },
@@ -154,7 +152,6 @@ pub const fn shape(function: &Function) -> Shape {
 
 const fn reach(function: &Function, launch: Option<Launch>) -> Reach {
     match (function.class, function.work()) {
-        (Class::synchronize | Class::poll, _) => Reach::UnderWay,
         (Class::launch, _) => match launch {
             Some(launch) => Reach::Arguments(launch),
             None => Reach::Anything,
@@ -290,8 +287,8 @@ mod tests {
         assert_eq!(of("cuCtxGetCurrent"), Reach::Nothing);
         assert_eq!(of("cuEventRecord"), Reach::Nothing);
         assert_eq!(of("cuStreamWaitEvent"), Reach::Nothing);
-        assert_eq!(of("cuStreamQuery"), Reach::UnderWay);
-        assert_eq!(of("cuCtxSynchronize"), Reach::UnderWay);
+        assert_eq!(of("cuStreamQuery"), Reach::Nothing);
+        assert_eq!(of("cuCtxSynchronize"), Reach::Nothing);
         assert_eq!(of("cuMemsetD8Async"), Reach::Named { words: [0, 0], source: None, lands: false });
         assert_eq!(of("cuMemcpyHtoDAsync_v2"), Reach::Named { words: [0, 0], source: Some(1), lands: false });
         assert_eq!(of("cuMemcpyDtoHAsync_v2"), Reach::Named { words: [0, 1], source: None, lands: true });

@@ -288,11 +288,11 @@ fn kernels_are_let_go_while_a_call_waits() {
     }
 }
 
-/// What a kernel under way waits for is written before a call that waits for the kernel without saying so: a copy, or a launch for
-/// which the driver has no room.
+/// What a kernel under way waits for is written before a call that waits for the kernel without saying so: a copy, a launch for
+/// which the driver has no room, the end of a module. Also where Linux does not tell what the CPU has written.
 #[test]
 fn kernels_are_let_go_before_copies_and_many_launches() {
-    for way in ["0", "1"] {
+    for way in ["0", "1", "2", "3"] {
         let place = recorded("kernel_released_before_copy.c", &[way]);
         let report = report(&place, &[], 0);
         assert_eq!(

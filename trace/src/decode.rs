@@ -333,9 +333,11 @@ impl<'a> Decoder<'_, 'a> {
         let (mut len, mut last, mut pieces, mut content) = (image.len, image.len, 1, image.content);
         let mut missing = self.is_missing(&content);
         while is_cut(len, last) {
-            let Some(piece) = self.call.images_at(address.saturating_add(len)).next() else { break };
+            let next = address.checked_add(len).and_then(|end| self.call.images_at(end).next());
+            let Some(piece) = next else { break };
             last = piece.len;
-            len = len.saturating_add(last);
+            let Some(longer) = len.checked_add(last) else { break };
+            len = longer;
             pieces += 1;
             missing |= self.is_missing(&piece.content);
             // It is shown by its first piece, unless a later one is not there.

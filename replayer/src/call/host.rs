@@ -325,7 +325,9 @@ impl<'t> Builder<'_, 't> {
             |image: &Image| !image.rows && image.len > 0 && !matches!(image.content, Content::Arguments { .. });
         let mut end = address;
         while let Some(piece) = self.call.images_at(end).find(is_piece) {
-            end = end.saturating_add(piece.len);
+            // A forged one may end nowhere.
+            let Some(next) = end.checked_add(piece.len) else { break };
+            end = next;
         }
         end - address
     }

@@ -174,7 +174,7 @@ impl Lane {
     /// The entry of a call that began so and came out otherwise, now that it has returned: its number, and when
     /// it returned; `None` if it is not recorded.
     #[cold]
-    pub fn enters_late<const N: usize>(&self, question: Question<N>, end: u64) -> Option<(u32, u64)> {
+    pub fn enters_late<const N: usize>(&self, question: Question<N>, flags: u8, end: u64) -> Option<(u32, u64)> {
         let run = self.run.get();
         let mut times = (end, end);
         if let (true, Some(began), Some(last)) = (run.end == self.cursor.get(), run.word(BEGIN), run.word(END)) {
@@ -186,7 +186,7 @@ impl Lane {
             times = (now, now);
         }
         let sequence = self.sequence.get();
-        self.put_entry(question.function, 0, question.words, || times.0).then_some((sequence, times.1))
+        self.put_entry(question.function, flags, question.words, || times.0).then_some((sequence, times.1))
     }
 
     /// Whether the same answer once more says nothing about what devices have done. That all is done may be
