@@ -106,7 +106,7 @@ pub fn close(asked: &Asked) -> u64 {
             Ok(Ok(finished)) => closed.push((name, finished)),
             Ok(Err(finish::Error::InUse { pid, .. })) => open.push(format!("{name} (process {pid})")),
             Ok(Err(finish::Error::Io { source, .. })) => say(format_args!("{name}: not closed: {source}")),
-            Ok(Err(error @ finish::Error::Replaced { .. })) => {
+            Ok(Err(error @ (finish::Error::Replaced { .. } | finish::Error::Packed { .. }))) => {
                 untraced += 1;
                 say(error);
             }

@@ -72,7 +72,7 @@ fn a_trace_of_a_newer_version() {
     let mut forge = Forge::open(&path);
     forge.make_newer();
     forge.write(&path);
-    refused(&place, &path, "format version 2 at offset 9; this cutrace reads up to 1");
+    refused(&place, &path, "format version 3 at offset 9; this cutrace reads up to 2");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use trace::hash::{Hash, checksum};
 use trace::preamble::{Preamble, decode, encode};
-use trace::segment::{FORMAT_VERSION, HEADER, Header, Kind, PAGE, SEAL_AT};
+use trace::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE, SEAL_AT};
 
 /// A trace's bytes, to be changed.
 #[derive(Clone)]
@@ -110,7 +110,7 @@ impl Forge {
     pub fn make_newer(&mut self) {
         let all = [Kind::Preamble, Kind::Chunk, Kind::Blob, Kind::Footer, Kind::Free].map(|kind| self.segments(kind));
         for (offset, header) in all.concat() {
-            let newer = Header { version: FORMAT_VERSION + 1, ..header }.encode();
+            let newer = Header { version: PACKED_VERSION + 1, ..header }.encode();
             self.bytes[offset..offset + HEADER].copy_from_slice(&newer);
         }
     }

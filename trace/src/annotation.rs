@@ -120,7 +120,7 @@ impl Trace {
     /// All annotations by time.
     pub fn annotations(&self) -> impl Iterator<Item = Annotation<'_>> {
         self.annotations.iter().filter_map(|(_, thread, at)| {
-            let found = self.record_within(*at, self.bytes_on_disk())?;
+            let found = self.record(*at)?;
             let about = body_of::<record::Annotation>(&found.bytes[HEAD..])?;
             let message = match about.registered {
                 true => self.texts.get(&about.message).map(|text| Cow::Borrowed(text.as_str())),

@@ -27,6 +27,8 @@ pub enum Error {
     Replaced { path: PathBuf },
     #[error("{path}: process {pid} is still writing this trace; it can be finished when the process has ended")]
     InUse { path: PathBuf, pid: u32 },
+    #[error("{path}: a packed trace is not written to; unpack it first")]
+    Packed { path: PathBuf },
 }
 
 /// What a trace was found to hold, and what was done to it.
@@ -75,6 +77,9 @@ pub fn finish_with(
         let segments = footer.segments.len();
         return Ok(Finished { calls, bytes, segments, sealed: 0, written: false, losses, verdict, reasons });
     }
+    if trace.is_packed() {
+        return Err(Error::Packed { path: path.to_path_buf() });
+    }
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     let file = File::options().read(true).write(true).open(path).map_err(io)?;
     let now = file.metadata().map_err(io)?;
@@ -90,9 +95,8 @@ pub fn finish_with(
         file.write_all_at(&Header::new(Kind::Free, header.size).encode(), *offset).map_err(io)?;
         give_back(&file, offset + HEADER as u64, offset + header.size);
     }
-    let losses = losses(trace, |damage| {
-        damage.loses && (damage.offset >= trace.bytes_on_disk() || !preambles.hold(damage.offset))
-    });
+    let losses =
+        losses(trace, |damage| damage.loses && (damage.offset >= trace.length() || !preambles.hold(damage.offset)));
     let mut footer = Footer {
         segments: located(&kept, &preambles),
         calls: trace.len() as u64,
@@ -264,7 +268,7 @@ fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
     };
     for (offset, header) in &trace.segments {
         end = end.max(unclaimed(next, *offset));
-        next = offset.saturating_add(header.size).min(round_up(trace.bytes_on_disk()));
+        next = offset.saturating_add(header.size).min(round_up(trace.length()));
         if header.kind != Kind::Footer && !is_spent(header) {
             end = next;
         }
@@ -272,7 +276,7 @@ fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
     match closed_end::of(&trace.map, &trace.segments) {
         // What is left of a footer.
         Some(closed) if closed == next => end,
-        _ => end.max(unclaimed(next, trace.bytes_on_disk())),
+        _ => end.max(unclaimed(next, trace.length())),
     }
 }
 
@@ -281,7 +285,7 @@ fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
 fn seal(file: &File, trace: &Trace, kept: &[(u64, Header)]) -> io::Result<usize> {
     let mut sealed = 0;
     for (offset, header) in kept.iter().filter(|(_, h)| h.kind == Kind::Chunk) {
-        let size = header.size.min(round_up(trace.bytes_on_disk()) - offset);
+        let size = header.size.min(round_up(trace.length()) - offset);
         if header.seal != 0 && size == header.size && trace.content(*offset, header).is_some() {
             continue;
         }

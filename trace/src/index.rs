@@ -117,7 +117,8 @@ impl Trace {
         let mut lost = false;
         while offset + HEADER as u64 <= self.map.len() as u64 {
             let here = &self.map[offset as usize..];
-            if let Some((header, end)) = Header::decode(here).and_then(|h| Some((h, end_of(offset, &h)?))) {
+            let header = self.map.peek::<HEADER>(offset).and_then(|bytes| Header::decode(&bytes));
+            if let Some((header, end)) = header.and_then(|h| Some((h, end_of(offset, &h)?))) {
                 lost = false;
                 self.segments.push((offset, header));
                 offset = end;
@@ -197,6 +198,7 @@ impl Trace {
     }
 
     pub(crate) fn index(&mut self) {
+        self.map.prepare(Kind::Chunk);
         self.clocks = self.preamble.clocks.to_vec();
         let mut chunks: Vec<(u64, Header)> = Vec::new();
         for &(offset, header) in &self.segments {
@@ -306,6 +308,11 @@ impl Trace {
     fn index_chunk(&mut self, offset: u64, header: Header, lane: &mut Lane) {
         let damaged = |what: String| Damage::new(offset, what);
         let start = offset as usize + HEADER;
+        if let Some(why) = self.map.fault(start as u64) {
+            let what = format!("{why}: all records of a chunk are left out");
+            self.damage.push(damaged(what));
+            return;
+        }
         let available = (self.map.len() - start.min(self.map.len())).min(header.room() as usize);
         if header.length > header.room() {
             let what = format!("a chunk with {} committed bytes of {}", header.length, header.room());
@@ -317,7 +324,7 @@ impl Trace {
         if cut_off {
             let what = format!("the file ends inside this chunk: {available} of {} bytes are there", header.length);
             self.damage.push(damaged(what));
-        } else if header.seal != 0 && checksum(&self.map[start..start + length]) != header.seal {
+        } else if header.seal != 0 && self.content(offset, &header).map(checksum) != Some(header.seal) {
             self.damage.push(damaged(
                 "a chunk whose content does not match its checksum: all its records are left out".into(),
             ));

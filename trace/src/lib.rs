@@ -43,6 +43,8 @@ pub mod objects;
 mod open_chunks;
 pub mod origin;
 pub mod origins;
+pub mod pack;
+mod packed;
 pub mod parameters;
 pub mod preamble;
 pub mod reader;

@@ -1,19 +1,27 @@
-//! The bytes of a file, mapped where that is safe.
+//! The bytes of a trace: of its file, mapped where that is safe, or what a packed file stands for.
 
+use crate::damage::Damage;
+use crate::packed::Unpacked;
+use crate::segment::Kind;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// Mapped; or read, where looking at a hole of the file could be answered with SIGBUS.
+/// Mapped; or read, where looking at a hole of the file could be answered with SIGBUS; or unpacked as it is looked at, and
+/// zeros until then.
 pub enum Mapping {
     Mapped(memmap2::Mmap, File),
     Read(Vec<u8>, File),
+    Packed(Unpacked),
 }
 
 impl Mapping {
     pub fn of(mut file: File) -> io::Result<Mapping> {
+        if let Some(unpacked) = Unpacked::of(&file)? {
+            return Ok(Mapping::Packed(unpacked));
+        }
         if is_tmpfs_with_holes(&file)? {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
@@ -35,8 +43,35 @@ impl Mapping {
     /// Fills `bytes` with what is at an offset; none if the file is not as long.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Option<()> {
         // Of what has been read, too: a chunk that is open may be another one by now.
-        let (Mapping::Mapped(_, file) | Mapping::Read(_, file)) = self;
-        file.read_exact_at(bytes, offset).ok()
+        match self {
+            Mapping::Mapped(_, file) | Mapping::Read(_, file) => file.read_exact_at(bytes, offset).ok(),
+            Mapping::Packed(unpacked) => unpacked.read(offset, bytes),
+        }
+    }
+
+    /// The bytes from an offset on, up to `end`; of what was packed, no further than one piece of it goes.
+    pub fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
+        match self {
+            Mapping::Packed(unpacked) => unpacked.held(at, end.min(self.len() as u64)),
+            _ => self.get(at as usize..end as usize),
+        }
+    }
+
+    /// Has all segments of a kind at hand, for who looks at all of them.
+    pub fn prepare(&self, kind: Kind) {
+        if let Mapping::Packed(unpacked) = self {
+            unpacked.fill_all(kind);
+        }
+    }
+
+    /// Why the bytes at an offset cannot be had.
+    pub fn fault(&self, at: u64) -> Option<&str> {
+        if let Mapping::Packed(unpacked) = self { unpacked.fault(at) } else { None }
+    }
+
+    /// What is wrong with the file that holds them.
+    pub fn damage(&self) -> &[Damage] {
+        if let Mapping::Packed(unpacked) = self { unpacked.damage() } else { &[] }
     }
 }
 
@@ -47,6 +82,7 @@ impl Deref for Mapping {
         match self {
             Mapping::Mapped(map, _) => map,
             Mapping::Read(bytes, _) => bytes,
+            Mapping::Packed(unpacked) => unpacked,
         }
     }
 }

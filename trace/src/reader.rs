@@ -14,7 +14,7 @@ use crate::origin::Origin;
 use crate::preamble::{Footer, Preamble, decode};
 use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
 use crate::repeats::Run;
-use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE};
+use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PACKED_VERSION, PAGE};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub enum Error {
     #[error("{path}: not a cutrace trace: found {found} at offset 0, expected \"CUTRACE\\n\"")]
     Foreign { path: PathBuf, found: String },
     #[error(
-        "{path}: format version {found} at offset 9; this cutrace reads up to {FORMAT_VERSION}: use a newer cutrace"
+        "{path}: format version {found} at offset 9; this cutrace reads up to {PACKED_VERSION}: use a newer cutrace"
     )]
     Newer { path: PathBuf, found: u8 },
     #[error("{path}: no readable preamble at offset 0 nor in its copy; expected one that matches its checksum")]
@@ -71,6 +71,8 @@ pub struct Trace {
     pub path: PathBuf,
     /// Device and inode.
     pub(crate) file: (u64, u64),
+    /// Bytes of the file.
+    size: u64,
     pub(crate) map: Mapping,
     pub(crate) copies: Copies,
     pub preamble: Preamble,
@@ -153,7 +155,7 @@ impl Trace {
 
     /// The file, with its device and inode, its preamble, and what was wrong with that.
     #[allow(clippy::type_complexity)]
-    fn mapped(path: &Path) -> Result<((Mapping, (u64, u64)), Preamble, Vec<Damage>), Error> {
+    fn mapped(path: &Path) -> Result<((Mapping, std::fs::Metadata), Preamble, Vec<Damage>), Error> {
         let path = path.to_path_buf();
         let io = |source| Error::Io { path: path.clone(), source };
         let found = std::fs::metadata(&path).map_err(io)?;
@@ -165,17 +167,19 @@ impl Trace {
             return Err(Error::Empty { path });
         }
         let map = Mapping::of(file).map_err(io)?;
-        let (preamble, damage) = find_preamble(&map, &path)?;
-        Ok(((map, (found.dev(), found.ino())), preamble, damage))
+        let (preamble, mut damage) = find_preamble(&map, &path)?;
+        damage.extend_from_slice(map.damage());
+        Ok(((map, found), preamble, damage))
     }
 
     /// With its segments found, and nothing known of what is in them.
     pub(crate) fn located(path: &Path) -> Result<Trace, Error> {
-        let ((map, file), preamble, damage) = Trace::mapped(path)?;
+        let ((map, found), preamble, damage) = Trace::mapped(path)?;
         let functions = preamble.functions.iter().map(|(name, _)| api::by_name(name)).collect();
         let mut trace = Trace {
             path: path.to_path_buf(),
-            file,
+            file: (found.dev(), found.ino()),
+            size: found.len(),
             map,
             copies: Copies::default(),
             preamble,
@@ -233,7 +237,7 @@ impl Trace {
 
     /// What the file holds from an offset on, up to `end`: of an open chunk, what it held.
     fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
-        self.copies.held(at, end).or_else(|| self.map.get(at as usize..end as usize))
+        self.copies.held(at, end).or_else(|| self.map.held(at, end))
     }
 
     /// The size limit, as it was asked for, if recording ended because of it; and how many calls are known to
@@ -271,7 +275,20 @@ impl Trace {
 
     /// Size of the file in bytes.
     pub fn bytes_on_disk(&self) -> u64 {
+        match self.map {
+            Mapping::Packed(_) => self.size,
+            // It may have grown since.
+            _ => self.length(),
+        }
+    }
+
+    /// Bytes of the trace: of a packed one, those that its file stands for. Offsets are meant in it.
+    pub fn length(&self) -> u64 {
         self.map.len() as u64
+    }
+
+    pub fn is_packed(&self) -> bool {
+        matches!(self.map, Mapping::Packed(_))
     }
 
     pub fn len(&self) -> usize {
@@ -295,7 +312,7 @@ impl Trace {
     /// The content of a blob, if the file has it whole.
     pub fn blob(&self, hash: Hash) -> Option<&[u8]> {
         let (offset, len) = *self.blobs.get(&hash)?;
-        self.map.get(offset as usize..)?.get(..len as usize)
+        self.map.held(offset, offset.checked_add(len)?).filter(|content| content.len() as u64 == len)
     }
 
     pub fn blobs(&self) -> impl Iterator<Item = (Hash, u64)> {
@@ -345,6 +362,7 @@ impl Trace {
 
     /// Reads every blob: those that are not what their name says, with where each begins.
     pub fn wrong_blobs(&self) -> Vec<(Hash, u64)> {
+        self.map.prepare(Kind::Blob);
         let is_wrong = |hash: &Hash| self.blob(*hash).map(Hash::of) != Some(*hash);
         let wrong = self.blobs.iter().filter(|(hash, _)| is_wrong(hash));
         wrong.map(|(hash, (start, _))| (*hash, *start)).collect()
@@ -389,7 +407,8 @@ pub(crate) struct Record<'a> {
 fn find_preamble(map: &[u8], path: &Path) -> Result<(Preamble, Vec<Damage>), Error> {
     const SEARCH: usize = 16 << 20;
     let mut damage = Vec::new();
-    let mut foreign = map.len() < 8 || map[..8] != MAGIC;
+    // Nothing of a packed file is that of which nothing can be unpacked.
+    let mut foreign = !map.is_empty() && (map.len() < 8 || map[..8] != MAGIC);
     let mut next = 0;
     while next < map.len().min(SEARCH) {
         let offset = next;

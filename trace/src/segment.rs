@@ -3,7 +3,7 @@
 //! ```text
 //!  0 magic    8   "CUTRACE\n"
 //!  8 kind     u8  1 preamble, 2 chunk, 3 blob, 4 footer, 5 free
-//!  9 version  u8  format version, FORMAT_VERSION
+//!  9 version  u8  format version, FORMAT_VERSION; PACKED_VERSION in a packed file
 //! 10 zero     u16
 //! 12 thread   u32 chunk: index of the thread in this process
 //! 16 size     u64 bytes of the whole segment, a multiple of 4096
@@ -21,6 +21,8 @@ use crate::hash::checksum;
 
 pub const MAGIC: [u8; 8] = *b"CUTRACE\n";
 pub const FORMAT_VERSION: u8 = 1;
+/// Of segments that stand for such of the other version (`packed`).
+pub const PACKED_VERSION: u8 = 2;
 pub const PAGE: u64 = 4096;
 pub const HEADER: usize = 64;
 /// Where in a segment the committed length stands.

@@ -95,7 +95,7 @@ impl Trace {
     fn written_by(&self, thread: u32, call: u32) -> impl Iterator<Item = Written<'_>> {
         let places = self.written.get(&(thread, call)).into_iter().flatten();
         places.filter_map(|(finder, at)| {
-            let found = self.record_within(*at, self.bytes_on_disk())?;
+            let found = self.record(*at)?;
             let about = body_of::<record::Written>(&found.bytes[HEAD..])?;
             Some(Written { about, finder: *finder, attachments: found.bytes.get(WRITTEN_SIZE..)? })
         })

@@ -251,7 +251,7 @@ fn holds(trace: &Trace, result: &Image, own: &[&Image]) -> bool {
     let Some(pieces) = pieces.collect::<Option<Vec<&[u8]>>>() else { return false };
     let covered = own.iter().map(|image| image.memory());
     let covered = crate::ranges::Ranges::union(covered, 1);
-    if !covered.covers(&(result.address..end)) || result.len / REPEATS > trace.bytes_on_disk() {
+    if !covered.covers(&(result.address..end)) || result.len / REPEATS > trace.length() {
         return false;
     }
     let mut bytes = vec![0; result.len as usize];

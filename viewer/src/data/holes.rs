@@ -169,7 +169,7 @@ fn unlisted(trace: &Trace) -> (Vec<(u64, u64)>, String) {
         trace.segments.iter().map(|(offset, header)| (*offset, offset.saturating_add(header.size))).collect();
     segments.sort_unstable();
     let (mut free, mut covered) = (Vec::new(), 0);
-    for (from, to) in segments.into_iter().chain([(trace.bytes_on_disk(), u64::MAX)]) {
+    for (from, to) in segments.into_iter().chain([(trace.length(), u64::MAX)]) {
         if from > covered {
             free.push((covered, from - covered));
         }

@@ -215,7 +215,7 @@ impl Opened {
     /// Reads through the data of the calls, the second trace's too, unless there is very much or more is
     /// coming: whether some of it is damaged.
     pub fn check_data(&self) -> bool {
-        let is_read = self.trace.bytes_on_disk() <= READ_THROUGH && !self.is_live();
+        let is_read = self.trace.length() <= READ_THROUGH && !self.is_live();
         let wrong = || self.trace.wrong_blobs().into_iter().map(|(hash, _)| hash).collect();
         let own = is_read && !self.damaged.get_or_init(wrong).is_empty();
         self.second.as_ref().is_some_and(|second| second.opened.check_data()) || own
