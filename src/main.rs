@@ -21,6 +21,7 @@ mod layout;
 mod line;
 mod man;
 mod output;
+mod pack;
 mod program;
 mod progress;
 mod reading;
@@ -106,6 +107,7 @@ enum Command {
     Report(report::Arguments),
     Export(export::Arguments),
     Repair(repair::Arguments),
+    Pack(pack::Arguments),
     Redact(redact::Arguments),
     Doctor(doctor::Arguments),
     Demo(demo::Arguments),
@@ -125,6 +127,7 @@ impl Command {
             Command::Report(arguments) => arguments.is_json(),
             Command::Export(arguments) => arguments.reading.json,
             Command::Repair(arguments) => arguments.json,
+            Command::Pack(arguments) => arguments.json,
             Command::Redact(arguments) => arguments.json,
             Command::Doctor(arguments) => arguments.json,
         }
@@ -154,6 +157,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => report::run(arguments),
         Command::Export(arguments) => export::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
+        Command::Pack(arguments) => pack::run(arguments),
         Command::Redact(arguments) => redact::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),

@@ -32,6 +32,7 @@ Examples:
   cutrace record --gpu-times ./app              and when the device worked
   LD_PRELOAD=$(cutrace record --print-preload) ./app
                                                 where something else starts it
+  cutrace record --pack ./app                   a trace in a tenth of the space
 
 Environment (read by the recorder in each process; `record` sets them, a bare
 LD_PRELOAD=libcutrace.so may):
@@ -97,6 +98,9 @@ pub struct Arguments {
     /// says so
     #[arg(long)]
     gpu_times: bool,
+    /// Compress each trace when it is closed, as cutrace pack does
+    #[arg(long)]
+    pack: bool,
     /// The driver to use: a path, or "sim" for the simulated one
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
@@ -149,6 +153,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         range: arguments.range.as_deref(),
         delay: arguments.delay,
         paused: arguments.paused,
+        pack: arguments.pack,
         printed: stdout.and_then(|stdout| stdout.printed().ok().flatten()),
         pid,
         ended: Ended { status: status.code().unwrap_or(0), signal: status.signal().unwrap_or(0) },

@@ -8,18 +8,18 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
-use trace::Trace;
 use trace::call::{Content, Image};
 use trace::finish::{self, finish};
 use trace::preamble::Data;
 use trace::text::plain;
+use trace::{Trace, pack};
 
 /// Close a trace: checksums for what was left open, and the index at its end
 ///
 /// A trace that `cutrace record` did not close (bare LD_PRELOAD, a crash of the launcher) can be read as it
 /// is; closing it makes opening faster and damage visible. Damaged pieces are left out of the index and
 /// listed among the losses. The trace is replaced, once its repaired copy is whole. One that is closed and
-/// whole is left alone.
+/// whole is left alone. What is left of a damaged packed trace is written unpacked.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -78,7 +78,12 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             exit::say(format_args!("interrupted by {signal}; nothing was written"));
         });
         let mut from = std::fs::File::open(&arguments.file).context(arguments.file.display().to_string())?;
-        std::io::copy(&mut from, &mut output.file()).with_context(|| output.path().display().to_string())?;
+        // What is missing of a packed trace is left out of a plain one.
+        let copied = match trace.is_packed() && !finish::is_whole(&trace) {
+            true => pack::unpack(&trace, output.file()),
+            false => std::io::copy(&mut from, &mut output.file()),
+        };
+        copied.with_context(|| output.path().display().to_string())?;
         original = Some(std::mem::replace(&mut trace, Trace::open(output.partial())?));
         trace.check_blobs();
     }

@@ -2,7 +2,7 @@
 
 use crate::exit::{self, say};
 use crate::figures::{counted, grouped, size};
-use crate::verdict;
+use crate::{pack, verdict};
 use std::env;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -37,6 +37,8 @@ pub struct Asked<'a> {
     /// In seconds.
     pub delay: Option<f64>,
     pub paused: bool,
+    /// Whether traces are packed when they are closed.
+    pub pack: bool,
     /// What went to standard output, if that is known.
     pub printed: Option<Printed>,
     /// The process that was started, and how it ended.
@@ -103,7 +105,15 @@ pub fn close(asked: &Asked) -> u64 {
             finish_with(&trace, &records, verdict::in_words).inspect(|_| empty.push(why))
         };
         match Trace::open(&path).map_err(anyhow::Error::from).map(finish) {
-            Ok(Ok(finished)) => closed.push((name, finished)),
+            Ok(Ok(mut finished)) => {
+                if asked.pack {
+                    match pack::in_place(&path) {
+                        Ok(bytes) => finished.bytes = bytes,
+                        Err(error) => say(format_args!("{name}: not packed: {}", exit::in_full(&error))),
+                    }
+                }
+                closed.push((name, finished));
+            }
             Ok(Err(finish::Error::InUse { pid, .. })) => open.push(format!("{name} (process {pid})")),
             Ok(Err(finish::Error::Io { source, .. })) => say(format_args!("{name}: not closed: {source}")),
             Ok(Err(error @ (finish::Error::Replaced { .. } | finish::Error::Packed { .. }))) => {

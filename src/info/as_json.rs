@@ -32,6 +32,7 @@ pub fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said
         "file": {
             "path": trace.path.display().to_string(),
             "bytes": trace.bytes_on_disk(),
+            "unpacked_bytes": trace.length(),
             "closed": trace.footer.is_some(),
             "writer": about.writer,
             "data": about.data.name(),

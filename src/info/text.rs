@@ -37,8 +37,9 @@ pub fn text(
 /// What was recorded, where, and with what.
 fn origin(out: &mut impl Write, trace: &Trace) -> Result<()> {
     let about = &trace.preamble;
+    let packed = if trace.is_packed() { format!(" packed, of {}", size(trace.length())) } else { String::new() };
     let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
-    line(out, format!("trace        {} ({}{closed})", trace.path.display(), size(trace.bytes_on_disk())))?;
+    line(out, format!("trace        {} ({}{packed}{closed})", trace.path.display(), size(trace.bytes_on_disk())))?;
     line(out, format!("program      {} (process {} on {})", about.program, about.pid, about.host))?;
     line(out, format!("command      {}", shell(&about.command_line)))?;
     line(out, format!("directory    {}", about.directory))?;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use tests::forge::Forge;
 use tests::mutate::{Random, mutate, seeds};
 use tests::mutate_index::Index;
+use tests::mutate_packed::mutate_packed;
 use tests::mutate_segments::mutate_segments;
 use tests::*;
 use trace::Trace;
@@ -193,4 +194,44 @@ fn forged_indexes_are_refused_or_shown() {
             wrong.run(&["view", "--once", "--view", view], &[0, 3]);
         }
     });
+}
+
+/// Whatever a trace says, it is packed as it is.
+#[test]
+fn forged_traces_are_packed() {
+    with_forged(|forged, _| {
+        if forged.run(&["pack", "-o", "packed.bin"], &[0, 1, 3]).code() == 1
+            || !forged.place.join("packed.bin").exists()
+        {
+            return;
+        }
+        let told = forged.run(&["dump"], &[0, 3]);
+        let packed = Forged { path: forged.place.join("packed.bin"), place: Place::new(), what: forged.what.clone() };
+        packed.run(&["pack", "--unpack", "-o", "again.bin"], &[0, 3]);
+        let again = std::fs::read(packed.place.join("again.bin")).expect("a trace");
+        assert!(again == std::fs::read(&forged.path).expect("the trace"), "{}", forged.what);
+        let (path, other) = (forged.path.display().to_string(), packed.path.display().to_string());
+        let ran = packed.run(&["dump"], &[0, 3]);
+        assert_eq!((ran.stdout, ran.stderr.replace(&other, &path)), (told.stdout, told.stderr), "{}", forged.what);
+    });
+}
+
+#[test]
+fn forged_packed_traces_are_read() {
+    for kept in KEPT {
+        for seed in seeds(USUAL) {
+            let place = Place::new();
+            let path = place.join("packed.bin");
+            run(place.cutrace(["pack", "-o", "packed.bin"]).arg(source(kept))).expect(0);
+            let mut forge = Forge::open(&path);
+            let done = mutate_packed(&mut forge, &mut Random::new(seed));
+            forge.write(&path);
+            let forged = Forged { place, path, what: format!("{kept} packed (FUZZ_SEED={seed} FUZZ_RUNS=1): {done}") };
+            for (arguments, statuses) in READING {
+                forged.run(arguments, statuses);
+            }
+            forged.run(&["pack", "--unpack", "-o", "plain.bin"], &[0, 1, 3]);
+            forged.run(&["repair", "-o", "repaired.bin"], &[0, 1, 3]);
+        }
+    }
 }

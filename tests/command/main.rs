@@ -14,6 +14,7 @@ mod layers;
 mod leaking;
 mod naming;
 mod packages;
+mod packing;
 mod polling;
 mod reading;
 mod recording;

@@ -1,0 +1,155 @@
+//! `cutrace pack` and `record --pack`: small traces, which are read as others are.
+
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use tests::forge::Forge;
+use tests::*;
+use trace::Trace;
+use trace::segment::{HEADER, Kind};
+use viewer::data::open::Opened;
+
+const KEPT: &[&str] = &[
+    "golden/vector_add.bin",
+    "golden/linking.bin",
+    "golden/failing_calls.bin",
+    "golden/graphs_recorded.bin",
+    "golden/graphs_timed.bin",
+    "golden/polling.bin",
+    "data/torch_nvtx.bin",
+];
+
+/// `plain.bin` and `packed.bin`, of a trace that is kept.
+fn packed(kept: &str) -> Place {
+    let place = Place::new();
+    std::fs::copy(source(kept), place.join("plain.bin")).expect("copied");
+    run(&mut place.cutrace(["pack", "plain.bin", "-o", "packed.bin"])).expect(0);
+    place
+}
+
+fn without_names(text: &str) -> String {
+    text.replace("packed.bin", "plain.bin")
+}
+
+#[test]
+fn a_packed_trace_is_read_and_replayed_as_it_was() {
+    for kept in KEPT {
+        let place = packed(kept);
+        let read = |arguments: &[&str], file: &str| run(place.cutrace(arguments).arg(file));
+        for arguments in [
+            &["dump"][..],
+            &["dump", "--json", "--writes"],
+            &["report", "-r", "cuda_api_sum,cuda_api_trace,sync,memory,transfers,launches,modules,errors,pending"],
+            &["export", "--to", "jsonl", "-o", "-"],
+            &["view", "--view", "events"],
+            &["replay", "--dry-run"],
+        ] {
+            let (was, is) = (read(arguments, "plain.bin"), read(arguments, "packed.bin"));
+            assert_eq!((is.code(), without_names(&is.stdout)), (was.code(), was.stdout), "{kept}: {arguments:?}");
+        }
+        let [mut was, mut is] = ["plain.bin", "packed.bin"].map(|file| {
+            serde_json::from_str::<Value>(&read(&["info", "--json"], file).expect(0).stdout).expect("JSON")
+        });
+        assert!(is["file"]["bytes"].as_u64() < was["file"]["bytes"].as_u64().map(|bytes| bytes / 2), "{kept}");
+        assert_eq!(is["file"]["unpacked_bytes"], was["file"]["bytes"], "{kept}");
+        for info in [&mut was, &mut is] {
+            let about = info["file"].as_object_mut().expect("an object");
+            about.retain(|key, _| !["bytes", "path"].contains(&key.as_str()));
+        }
+        assert_eq!(is, was, "{kept}");
+        if kept.starts_with("golden") {
+            let replayed = read(&["replay", "--driver", "sim"], "packed.bin").expect(0).stdout;
+            assert!(replayed.starts_with("verified\n"), "{kept}: {replayed}");
+        }
+        run(&mut place.cutrace(["pack", "--unpack", "packed.bin", "-o", "again.bin"])).expect(0);
+        let bytes = |name: &str| std::fs::read(place.join(name)).expect("a trace");
+        assert!(bytes("again.bin") == bytes("plain.bin"), "{kept}");
+        for file in ["plain", "packed"] {
+            let (from, to) = (format!("{file}.bin"), format!("{file}.shared.bin"));
+            run(&mut place.cutrace(["redact", &from, "-o", &to])).expect(0);
+        }
+        assert!(bytes("packed.shared.bin") == bytes("plain.shared.bin"), "{kept}");
+    }
+}
+
+#[test]
+fn an_index_of_a_packed_trace_is_used() {
+    let place = packed("golden/graphs_recorded.bin");
+    let view = |arguments: &[&str]| {
+        run(place.cutrace(["view", "--once", "--at", "20", "packed.bin"]).args(arguments)).expect(0).stdout
+    };
+    let without = view(&["--no-index"]);
+    let opened = Opened::open(&place.join("packed.bin"), false, |_| Vec::new()).expect("a trace");
+    assert!(opened.save().expect("written").is_some_and(|index| index.exists()));
+    assert_eq!(view(&[]), without);
+}
+
+/// Bytes of the file for each call.
+fn bytes_a_call(what: &str, count: u32) -> (u64, f64) {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--pack", "--driver", "sim", "--"]);
+    run(record.arg(client("differing_calls.c")).arg(what).arg(count.to_string())).expect(0);
+    let trace = sound(place.join("trace.bin"));
+    assert!(trace.is_packed() && trace.len() >= count as usize);
+    (trace.len() as u64, trace.bytes_on_disk() as f64 / trace.len() as f64)
+}
+
+#[test]
+fn calls_take_few_bytes() {
+    let (calls, bytes) = bytes_a_call("queries", 30_000);
+    assert!(bytes <= 8.0, "{bytes} for each of {calls} queries");
+    let (calls, bytes) = bytes_a_call("launches", 5_000);
+    assert!(bytes <= 64.0, "{bytes} for each of {calls} launches");
+}
+
+#[test]
+fn a_recording_is_packed_when_it_is_closed() {
+    let place = Place::new();
+    let ran = run(place.cutrace(["record", "--pack", "--driver", "sim", "--"]).arg(client("vector_add.c"))).expect(0);
+    let trace = sound(place.join("trace.bin"));
+    assert!(trace.is_packed() && ran.stderr.contains("trace.bin: 19 calls, "), "{}", ran.stderr);
+    assert!(ran.stderr.contains(" kB, replayable") && trace.bytes_on_disk() < trace.length() / 2, "{}", ran.stderr);
+    let mode = std::fs::metadata(place.join("trace.bin")).expect("there").permissions().mode();
+    assert_eq!((mode & 0o777, std::fs::read_dir(place.path()).expect("a directory").count()), (0o600, 1));
+    // It is closed, and stays as it is.
+    let before = std::fs::read(place.join("trace.bin")).expect("a trace");
+    run(&mut place.cutrace(["repair", "trace.bin"])).expect(0);
+    assert!(std::fs::read(place.join("trace.bin")).expect("a trace") == before);
+}
+
+#[test]
+fn what_cannot_be_packed_is_said_in_one_line() {
+    let place = packed("golden/vector_add.bin");
+    run(&mut place.preloaded(client("vector_add.c"))).expect(0);
+    std::fs::write(place.join("none.bin"), "no trace").expect("written");
+    for (arguments, status, said) in [
+        (&["packed.bin", "-o", "new.bin"][..], 1, "packed.bin: it is packed already"),
+        (&["--unpack", "plain.bin", "-o", "new.bin"], 1, "plain.bin: it is not packed"),
+        (&["plain.bin", "-o", "packed.bin"], 1, "packed.bin exists already; --force replaces it"),
+        (&["plain.bin", "-o", "plain.bin", "--force"], 2, "-o plain.bin: that is the trace itself"),
+        (&["trace.bin", "-o", "new.bin"], 1, "trace.bin: it is not closed: cutrace repair closes it"),
+        (&["none.bin", "-o", "new.bin"], 3, "none.bin: not a cutrace trace"),
+    ] {
+        let ran = run(place.cutrace(["pack"]).args(arguments)).expect(status);
+        assert!(ran.stderr.starts_with(&format!("cutrace: {said}")) && ran.stderr.lines().count() == 1, "{ran:?}");
+        assert!(!place.join("new.bin").exists() && ran.stdout.is_empty(), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_is_left_of_a_damaged_one_is_repaired() {
+    let place = packed("data/torch_nvtx.bin");
+    let path = place.join("packed.bin");
+    let mut forge = Forge::open(&path);
+    let (at, header) = forge.segments(Kind::Chunk)[1];
+    forge.flip(at + HEADER + header.length as usize / 2);
+    forge.write(&path);
+    let said = format!("the packed segment at offset {at} of the file does not match its checksum");
+    let ran = run(&mut place.cutrace(["dump", "packed.bin"])).expect(3);
+    assert!(ran.stderr.contains(&said), "{}", ran.stderr);
+    let kept = Trace::open(&path).expect("a trace").len();
+    assert!(kept > 0 && kept < 2155, "{kept}");
+    run(&mut place.cutrace(["repair", "packed.bin"])).expect(3);
+    let repaired = Trace::open(&path).expect("a trace");
+    assert_eq!((repaired.is_packed(), repaired.len(), repaired.damage.len()), (false, kept, 0));
+    assert!(repaired.losses.iter().any(|(what, _)| what.starts_with("at offset ")), "{:?}", repaired.losses);
+}
