@@ -64,7 +64,8 @@ impl Streams {
             true => None,
             false => self.memory.follow(moment, change, &self.contexts, &mut gone),
         };
-        let is_done = waits || matches!(*change, Change::Copied { touched, .. } if touched.is_in_reach(&self.memory));
+        let is_shared = |at| self.memory.at(at).is_some_and(|one| one.kind.is_in_reach());
+        let is_done = waits || matches!(*change, Change::Copied { touched, .. } if touched.is_in_reach(is_shared));
         let put = if is_captured { None } else { self.put(call, change, current, id, is_done) };
         for one in &ended {
             let streams = one.context.map(|context| self.order.context_ended(context, call));

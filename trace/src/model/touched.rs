@@ -1,7 +1,6 @@
 //! Copies and fills that touch memory in the host's reach: without a stream these are done when the call
 //! returns.
 
-use super::memory::Memory;
 use crate::api::Function;
 use crate::api::copies::{Place, place};
 use crate::api::roles::{Role, Side};
@@ -44,9 +43,8 @@ impl Touched {
         touched
     }
 
-    /// Whether any of it is known to be in the host's reach.
-    pub fn is_in_reach(self, memory: &Memory) -> bool {
-        let is_shared = |at: &u64| memory.at(*at).is_some_and(|one| one.kind.is_in_reach());
-        self.by_name || self.at.iter().any(is_shared)
+    /// Whether any of it is known to be in the host's reach. `is_shared`: whether what lies at an address is.
+    pub fn is_in_reach(self, is_shared: impl Fn(u64) -> bool) -> bool {
+        self.by_name || self.at.into_iter().any(is_shared)
     }
 }
