@@ -156,13 +156,6 @@ impl Function {
         events().or_else(|| first(Kind::Stream).map(Awaited::Stream)).or_else(|| context().map(Awaited::Context))
     }
 
-    /// Whether a program may call it over and over for one answer: a poll that is given one object and fills
-    /// nothing.
-    pub const fn may_repeat(&self) -> bool {
-        matches!(self.class, Class::poll)
-            && matches!(self.params, [object] if matches!(object.ty.form, Form::Handle(_)))
-    }
-
     /// The stream that a call names: in an argument, or in the structure that one points to, as launches have
     /// a configuration; of several the first. `word`: an argument word, by its number; `at`: the 8 bytes at
     /// an address in such a structure.
