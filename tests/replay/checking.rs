@@ -102,6 +102,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "callback_over_fill_before_graph.c",
         "cpu_write_during_callback.c",
         "cpu_write_of_same_value.c",
+        "found_by_kernel.c",
         "kernel_read_by_list.c",
         "kernel_write_by_list.c",
         "callback_write_read_by_list.c",
