@@ -86,12 +86,46 @@ impl Control {
     }
 }
 
+/// The other side.
+impl Control {
+    /// Asks for something, and waits for what comes of it; none if there is no answer for so long.
+    fn ask(&self, command: Command, at_most: Duration) -> Option<Answer> {
+        const LOOK: Duration = Duration::from_millis(100);
+        let until = Instant::now() + at_most;
+        let mut mine = None;
+        loop {
+            let (request, answer) = (self.request.load(Acquire), self.answer.load(Acquire));
+            let is_answered = (request ^ answer) & NUMBER == 0;
+            match mine {
+                _ if answer & 0xff == Answer::Ended as u32 => return Some(Answer::Ended),
+                Some(mine) if (answer ^ mine) & NUMBER == 0 => return Some(Answer::of(answer)),
+                // One request at a time.
+                None if is_answered => {
+                    let next = (request & NUMBER).wrapping_add(0x100) | command as u32;
+                    if self.request.compare_exchange(request, next, AcqRel, Relaxed).is_ok() {
+                        mine = Some(next);
+                        self.ring();
+                    }
+                    continue;
+                }
+                // A request that is still its own is withdrawn: whoever gave it is told that it failed.
+                Some(mine) if Instant::now() >= until => {
+                    let _taken_meanwhile = self.request.compare_exchange(mine, mine & NUMBER, AcqRel, Relaxed);
+                    return None;
+                }
+                None if Instant::now() >= until => return None,
+                _ => wait(&self.answer, answer, LOOK),
+            }
+        }
+    }
+}
+
 /// Of a process that records, as another one sees it.
 pub struct Remote(Attached);
 
 impl Remote {
-    /// Of the process that writes this trace; none if it keeps its memory to itself, or in a place that cannot be
-    /// seen from here.
+    /// Of the process that writes this trace; none if it keeps its memory to itself, or in a place that
+    /// cannot be seen from here.
     pub fn of(trace: &File) -> std::io::Result<Option<Remote>> {
         let header = |at: u64| -> std::io::Result<Option<Header>> {
             let mut bytes = [0; HEADER];
@@ -109,34 +143,12 @@ impl Remote {
 
     /// Asks for something, and waits for what comes of it; none if there is no answer for so long.
     pub fn ask(&self, command: Command, at_most: Duration) -> Option<Answer> {
-        const LOOK: Duration = Duration::from_millis(100);
-        let control = self.control();
-        let until = Instant::now() + at_most;
-        let mut mine = None;
-        loop {
-            let (request, answer) = (control.request.load(Acquire), control.answer.load(Acquire));
-            let is_answered = (request ^ answer) & NUMBER == 0;
-            match mine {
-                _ if answer & 0xff == Answer::Ended as u32 => return Some(Answer::Ended),
-                Some(mine) if (answer ^ mine) & NUMBER == 0 => return Some(Answer::of(answer)),
-                // One request at a time.
-                None if is_answered => {
-                    let next = (request & NUMBER).wrapping_add(0x100) | command as u32;
-                    if control.request.compare_exchange(request, next, AcqRel, Relaxed).is_ok() {
-                        mine = Some(next);
-                        control.ring();
-                    }
-                    continue;
-                }
-                _ if Instant::now() >= until => return None,
-                _ => wait(&control.answer, answer, LOOK),
-            }
-        }
+        self.control().ask(command, at_most)
     }
 
     fn control(&self) -> &Control {
-        // SAFETY: mapped for writing as long as `self`, aligned, and as long as that; any bytes are valid, and all of
-        // them are accessed atomically.
+        // SAFETY: mapped for writing as long as `self`, aligned, and as long as that; any bytes are valid,
+        // and all of them are accessed atomically.
         unsafe { &*self.0.at(AT).cast::<Control>() }
     }
 }
@@ -147,7 +159,8 @@ const LEAST: u64 = (AT + size_of::<Control>()) as u64;
 fn wait(word: &AtomicU32, value: u32, at_most: Duration) {
     let seconds = at_most.as_secs().min(i64::MAX as u64) as libc::time_t;
     let time = libc::timespec { tv_sec: seconds, tv_nsec: at_most.subsec_nanos().into() };
-    // SAFETY: the word and the time are valid. It returns early if the word has changed, or a signal has come.
+    // SAFETY: the word and the time are valid. It returns early if the word has changed, or a signal has
+    // come.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &time) };
 }
 
@@ -176,6 +189,13 @@ mod tests {
         control.request.store(3 << 8 | 77, Release);
         control.serve(|found| if found.is_none() { Answer::Unknown } else { Answer::Done });
         assert_eq!(Answer::of(control.answer.load(Acquire)), Answer::Unknown);
+    }
+
+    #[test]
+    fn what_was_told_to_have_failed_is_not_done_later() {
+        let control = Control::default();
+        assert_eq!(control.ask(Command::Off, Duration::ZERO), None);
+        control.serve(|found| if found.is_none() { Answer::Unknown } else { panic!("{found:?}") });
     }
 
     #[test]
