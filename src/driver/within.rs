@@ -67,6 +67,12 @@ fn put_below(base: &Path, leaf: &Path, name: &str, bytes: &[u8]) -> Result<PathB
         return Err("LD_PRELOAD cannot hold a path with a space or a colon".into());
     }
     let in_words = |error: io::Error| error.to_string();
+    // Before anything is made there, and again when it is: another file system may be mounted in between.
+    let is_noexec = || directory.ancestors().find(|path| path.exists()).is_some_and(is_noexec);
+    const NOEXEC: &str = "mounted noexec, so that no library can be loaded from it";
+    if is_noexec() {
+        return Err(NOEXEC.into());
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(in_words)?;
     // Who owns a directory above could put another one in its place; of a sticky one only root could.
     let above = directory.ancestors().skip(1).take(leaf.components().count());
@@ -81,8 +87,8 @@ fn put_below(base: &Path, leaf: &Path, name: &str, bytes: &[u8]) -> Result<PathB
     if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
         return Err("not a directory of yours alone".into());
     }
-    if is_noexec(&directory) {
-        return Err("mounted noexec, so that no library can be loaded from it".into());
+    if is_noexec() {
+        return Err(NOEXEC.into());
     }
     let path = directory.join(name);
     if !holds(&path, bytes) {
