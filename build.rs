@@ -1,5 +1,6 @@
-//! Which revision this is, and where the command has the recorder and the simulated driver from, which it holds (`within` in src/driver): a folder that
-//! `CUTRACE_LIBRARIES` names, else a release build makes them itself. A build for debugging reads them at run time.
+//! Which revision this is, and where the command has the recorder and the simulated driver from, which it
+//! holds (`within` in src/driver): a folder that `CUTRACE_LIBRARIES` names, else a release build makes them
+//! itself. A build for debugging reads them at run time.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@ use std::process::Command;
 
 /// Record a small program, and look at its trace in each way there is
 ///
-/// Needs no GPU: the simulated driver interprets the program's kernel. Each command is printed before it runs,
-/// so that it can be tried by hand.
+/// Needs no GPU: the simulated driver interprets the program's kernel. Each command is printed before it
+/// runs, so that it can be tried by hand.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

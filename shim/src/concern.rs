@@ -1,7 +1,8 @@
-//! Whether a call has to look for what the CPU wrote without a call: decided without a lock or a system call.
+//! Whether a call has to look for what the CPU wrote without a call: decided without a lock or a system
+//! call.
 //!
-//! As long as no memory is watched, nobody has to but for calls that name pinned or managed memory, which begin
-//! to watch it. (docs/host-writes.md, When scans happen.)
+//! As long as no memory is watched, nobody has to but for calls that name pinned or managed memory, which
+//! begin to watch it. (docs/host-writes.md, When scans happen.)
 
 use crate::host_functions;
 use crate::lane::Lane;

@@ -68,8 +68,8 @@ impl<'a> Draft<'a> {
         self.bytes(text);
     }
 
-    /// Fills in the head and commits, unless recording has ended meanwhile: the payload that was too much is not
-    /// there. `head` gets the size of the whole record.
+    /// Fills in the head and commits, unless recording has ended meanwhile: the payload that was too much is
+    /// not there. `head` gets the size of the whole record.
     pub fn finish<T: bincode::Encode>(self, head: impl FnOnce(u32) -> T) {
         if self.failed || generation::is_off() {
             return;

@@ -20,8 +20,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 use trace::segment::{self, HEADER, Header, Kind, PAGE};
 
-/// What closes a trace is no longer than this, and one part in so many of it: a segment takes a page and more,
-/// and a footer nine bytes for each.
+/// What closes a trace is no longer than this, and one part in so many of it: a segment takes a page and
+/// more, and a footer nine bytes for each.
 const FOOTER: u64 = 64 << 10;
 const SEGMENTS: u64 = PAGE / 16;
 
@@ -47,8 +47,8 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Creates the file, numbering it if the name is taken: never over an existing one. It gets no longer than
-    /// the limit, what closes it included.
+    /// Creates the file, numbering it if the name is taken: never over an existing one. It gets no longer
+    /// than the limit, what closes it included.
     pub fn create(wanted: &OsStr, limit: Option<Limit>) -> io::Result<TraceFile> {
         let wanted = std::path::absolute(wanted)?;
         let mut path = wanted.clone();
@@ -122,8 +122,8 @@ impl TraceFile {
         std::fs::metadata(&self.path).is_ok_and(|found| identity(&found) == self.identity)
     }
 
-    /// The next `size` bytes, into which nothing else is put. Where they would lie beyond the limit, recording
-    /// ends: what is there by now is a trace that was cut off.
+    /// The next `size` bytes, into which nothing else is put. Where they would lie beyond the limit,
+    /// recording ends: what is there by now is a trace that was cut off.
     fn claim(&self, size: u64) -> io::Result<u64> {
         let Some(limit) = &self.limit else { return Ok(self.end.fetch_add(size, Relaxed)) };
         let most = limit.bytes - FOOTER - limit.bytes / SEGMENTS;

@@ -1,5 +1,5 @@
-//! `leaks`: what the program made and did not destroy. Memory, as `memory` has it, and by kind streams, events,
-//! modules, graphs, contexts, pools, textures, reserved addresses.
+//! `leaks`: what the program made and did not destroy. Memory, as `memory` has it, and by kind streams,
+//! events, modules, graphs, contexts, pools, textures, reserved addresses.
 
 use super::memory::left::{self, Left};
 use super::modules::{self, Key};

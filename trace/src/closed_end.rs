@@ -1,6 +1,6 @@
-//! Where the segments of a trace end that is closed, or whose process has ended by itself. It stands near the
-//! beginning of the file, in the page that is set aside for last words, if none were said: a file that was cut
-//! off between two segments is told by it from one that nobody has closed.
+//! Where the segments of a trace end that is closed, or whose process has ended by itself. It stands near
+//! the beginning of the file, in the page that is set aside for last words, if none were said: a file that
+//! was cut off between two segments is told by it from one that nobody has closed.
 
 use crate::segment::{HEADER, Header, Kind, PAGE, u64_at};
 use std::fs::File;

@@ -203,8 +203,8 @@ pub fn writer(trace: &Trace) -> Option<u32> {
     writer::of(&trace.path, trace.preamble.pid)
 }
 
-/// The process, by its id here, that holds the recorder's lock on this file; none where the file system has no
-/// locks, or nobody does.
+/// The process, by its id here, that holds the recorder's lock on this file; none where the file system has
+/// no locks, or nobody does.
 pub fn lock_holder(file: &File) -> Option<u32> {
     writer::lock_holder(file).filter(|pid| *pid != 0)
 }

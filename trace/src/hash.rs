@@ -49,8 +49,8 @@ impl Hasher {
     }
 }
 
-/// The hash of a blob, and the seal of its segment. Of long inputs XXH3 has a shorter hash that is half of the
-/// longer one.
+/// The hash of a blob, and the seal of its segment. Of long inputs XXH3 has a shorter hash that is half of
+/// the longer one.
 pub fn sealed(bytes: &[u8]) -> (Hash, u64) {
     let hash = Hash::of(bytes);
     (hash, if bytes.len() > LONG { hash.0 as u64 } else { checksum(bytes) })

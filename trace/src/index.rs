@@ -137,8 +137,8 @@ impl Trace {
         }
     }
 
-    /// Without a footer: whether more than that is missing. A recorder sets the place of its first chunk aside
-    /// before a call is recorded, and of a trace that was not closed one at least is open.
+    /// Without a footer: whether more than that is missing. A recorder sets the place of its first chunk
+    /// aside before a call is recorded, and of a trace that was not closed one at least is open.
     fn look_at_end(&mut self) {
         let len = self.map.len() as u64;
         let footer = self.segments.iter().find(|(_, header)| header.kind == Kind::Footer).map(|(offset, _)| *offset);

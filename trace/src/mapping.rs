@@ -9,8 +9,8 @@ use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// Mapped; or read, where looking at a hole of the file could be answered with SIGBUS; or unpacked as it is looked at, and
-/// zeros until then.
+/// Mapped; or read, where looking at a hole of the file could be answered with SIGBUS; or unpacked as it is
+/// looked at, and zeros until then.
 pub enum Mapping {
     Mapped(memmap2::Mmap, File),
     Read(Vec<u8>, File),

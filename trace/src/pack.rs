@@ -10,7 +10,8 @@ use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::thread;
 
-/// Segments are put together up to so many bytes: more than that, and one would be unpacked for the sake of another.
+/// Segments are put together up to so many bytes: more than that, and one would be unpacked for the sake of
+/// another.
 const TOGETHER: u64 = 256 << 10;
 /// What lies between segments is cut into pieces of this length.
 const BETWEEN: u64 = 1 << 20;
@@ -20,8 +21,8 @@ const AT_WORK: u64 = 64 << 20;
 /// A piece, and where it ends.
 type Bounded = (Piece, u64);
 
-/// Writes the trace into an empty file, packed. It has to be closed: what is still written has no end. The size of the
-/// file.
+/// Writes the trace into an empty file, packed. It has to be closed: what is still written has no end. The
+/// size of the file.
 pub fn pack(trace: &Trace, file: &File) -> io::Result<u64> {
     if trace.is_packed() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is packed already"));
@@ -64,7 +65,8 @@ fn side_by_side(trace: &Trace, pieces: &[Bounded]) -> Vec<Vec<u8>> {
     })
 }
 
-/// The whole trace, in pieces: chunks, preambles and the footer by themselves, small blobs together, and what lies between.
+/// The whole trace, in pieces: chunks, preambles and the footer by themselves, small blobs together, and
+/// what lies between.
 fn pieces(trace: &Trace) -> Vec<Bounded> {
     let len = trace.length();
     let mut segments: Vec<(u64, Header)> =
@@ -101,8 +103,8 @@ fn joins(piece: &Piece, header: &Header, to: u64) -> bool {
     (piece.kind, header.kind) == (Kind::Blob, Kind::Blob) && to - piece.from <= TOGETHER
 }
 
-/// Writes what a packed trace stands for into an empty file. Of what cannot be unpacked the headers stay, so that it is
-/// told of there as well. Nothing for a trace that is not packed.
+/// Writes what a packed trace stands for into an empty file. Of what cannot be unpacked the headers stay, so
+/// that it is told of there as well. Nothing for a trace that is not packed.
 pub fn unpack(trace: &Trace, file: &File) -> io::Result<u64> {
     if let Mapping::Packed(unpacked) = &trace.map {
         for piece in unpacked.pieces() {

@@ -248,8 +248,8 @@ impl Trace {
         Some((limit.map_or("its file", |(_, limit)| limit), *beyond))
     }
 
-    /// Stretches of time in which a recording that is switched from outside was on, by its clock; the last may go
-    /// on to the end.
+    /// Stretches of time in which a recording that is switched from outside was on, by its clock; the last
+    /// may go on to the end.
     pub fn switched_on(&self) -> Vec<(u64, Option<u64>)> {
         let begins_off = self.switched.first().is_some_and(|first| first.is_on);
         let mut stretches = if begins_off { Vec::new() } else { vec![(self.clocks[0].tsc, None)] };

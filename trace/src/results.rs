@@ -1,4 +1,5 @@
-//! What memory held that work had been given, as it was found once that had finished: by a wait, by a callback.
+//! What memory held that work had been given, as it was found once that had finished: by a wait, by a
+//! callback.
 
 use crate::api::roles::Class;
 use crate::call::{Call, Content, Image, When};

@@ -103,7 +103,8 @@ fn recorded_whole(session: &Session, readback: &Readback) -> Option<Vec<u8>> {
     is_cut.then(|| pieces.collect::<Option<Vec<&[u8]>>>()).flatten().map(|pieces| pieces.concat())
 }
 
-/// Which bytes an attachment is of. Its length field ends at 4 GiB; the hash of a longer copy covers all of it.
+/// Which bytes an attachment is of. Its length field ends at 4 GiB; the hash of a longer copy covers all of
+/// it.
 fn part(offset: u64, len: u64, all: usize) -> Range<usize> {
     let len = if len == u32::MAX.into() { (all as u64).saturating_sub(offset) } else { len };
     offset as usize..offset.saturating_add(len) as usize

@@ -10,7 +10,8 @@ use trace::segment::u64_at;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
-/// Memory of the replayer's own, 16-byte aligned if it was not taken over, that the driver may read and write by its address.
+/// Memory of the replayer's own, 16-byte aligned if it was not taken over, that the driver may read and
+/// write by its address.
 pub struct Memory {
     start: *mut u8,
     keeper: Keeper,

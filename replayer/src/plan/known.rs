@@ -117,7 +117,8 @@ impl Known {
         if call.begin <= since {
             return true;
         }
-        // Another thread may have gone on with what is left out. The recorder's own, which has no id, calls nothing.
+        // Another thread may have gone on with what is left out. The recorder's own, which has no id, calls
+        // nothing.
         let is_alone = trace.threads.iter().filter(|thread| thread.os_id != 0).count() == 1;
         let known = is_alone && !others.is_captured && !self.has_images;
         match function.class {

@@ -288,9 +288,9 @@ impl Reach {
         self.events[..=at].iter().filter(shares).map(|event| (event.call, &*event.uses)).collect()
     }
 
-    /// The one of these calls, which were left out though they gave work, on whose effect it may depend what a
-    /// check finds. What was given memory that it may have written has handed that on to all its memory; one
-    /// that names no memory which is known may have written anywhere.
+    /// The one of these calls, which were left out though they gave work, on whose effect it may depend what
+    /// a check finds. What was given memory that it may have written has handed that on to all its memory;
+    /// one that names no memory which is known may have written anywhere.
     pub fn depends_on(&self, check: u64, left_out: &BTreeSet<u64>) -> Option<u64> {
         let (mut everywhere, mut behind) = (None, HashMap::<u32, u64>::new());
         for event in self.events.iter().filter(|event| event.call <= check) {

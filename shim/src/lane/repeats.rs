@@ -1,6 +1,6 @@
-//! Runs of equal questions: a program may ask millions of times whether something is done, or which context is
-//! current. The first is a call like any other; those that get the same answer are counted behind its return,
-//! in a record that grows where it stands.
+//! Runs of equal questions: a program may ask millions of times whether something is done, or which context
+//! is current. The first is a call like any other; those that get the same answer are counted behind its
+//! return, in a record that grows where it stands.
 
 use super::Lane;
 use crate::clock;
@@ -171,8 +171,8 @@ impl Lane {
         true
     }
 
-    /// The entry of a call that began so and came out otherwise, now that it has returned: its number, and when
-    /// it returned; `None` if it is not recorded.
+    /// The entry of a call that began so and came out otherwise, now that it has returned: its number, and
+    /// when it returned; `None` if it is not recorded.
     #[cold]
     pub fn enters_late<const N: usize>(&self, question: Question<N>, flags: u8, end: u64) -> Option<(u32, u64)> {
         let run = self.run.get();

@@ -1,5 +1,5 @@
-//! How much memory there is on each side: what is live, what was live at the peak, and what ended how. Bounded
-//! by what is live.
+//! How much memory there is on each side: what is live, what was live at the peak, and what ended how.
+//! Bounded by what is live.
 
 use std::collections::BTreeMap;
 use trace::model::memory::{Allocation, End, Memory};

@@ -1,5 +1,5 @@
-//! Records as columns, so that what calls of one kind have in common is found by any compressor: their heads once, and
-//! each of their words as its difference to the one before, byte by byte.
+//! Records as columns, so that what calls of one kind have in common is found by any compressor: their heads
+//! once, and each of their words as its difference to the one before, byte by byte.
 //!
 //! ```text
 //! heads u32 | records u32 | rest u32 | zero u32
@@ -9,8 +9,9 @@
 //! rest: what is no whole record
 //! ```
 //!
-//! A word is stored less the one in the same place of the record before with the same head; a time stamp less the time
-//! stamp before it; the word in which a return names its call less the number of the last call that was entered.
+//! A word is stored less the one in the same place of the record before with the same head; a time stamp
+//! less the time stamp before it; the word in which a return names its call less the number of the last call
+//! that was entered.
 
 use crate::record;
 use crate::segment::{u32_at, u64_at};
@@ -60,8 +61,8 @@ impl Chain {
         Chain { time: 0, entered: first_call.wrapping_sub(1) }
     }
 
-    /// Goes past the record at `at`, whose words that are chained `change` gets with what they are measured by, and
-    /// gives as they are in the file.
+    /// Goes past the record at `at`, whose words that are chained `change` gets with what they are measured
+    /// by, and gives as they are in the file.
     fn pass(&mut self, bytes: &mut [u8], at: usize, change: fn(u64, u64) -> (u64, u64)) {
         let head: [u8; WORD] = bytes[at..at + WORD].try_into().expect("a word");
         let words = u32_at(&head, 0) as usize / WORD;
@@ -89,8 +90,8 @@ fn is_chained(head: &[u8], word: usize) -> bool {
     times(head).contains(&word) || head[4] == record::RETURN && word == 2
 }
 
-/// The records of a chunk whose first call has this number on its thread, as columns. None if there are too many
-/// different ones.
+/// The records of a chunk whose first call has this number on its thread, as columns. None if there are too
+/// many different ones.
 pub fn of(records: &[u8], first_call: u64) -> Option<Vec<u8>> {
     let mut bytes = records.to_vec();
     let (mut groups, mut which, mut known) = (Vec::<Group>::new(), Vec::<u16>::new(), HashMap::new());

@@ -1,16 +1,18 @@
-//! A packed trace: the bytes of a trace, its segments compressed. A packed segment stands for a piece of the trace, and can
-//! be unpacked without the others.
+//! A packed trace: the bytes of a trace, its segments compressed. A packed segment stands for a piece of the
+//! trace, and can be unpacked without the others.
 //!
 //! ```text
-//! header, with version 2: kind of what it stands for, thread: how many whole segments of the trace that is, one behind
-//!     the other (0: a piece between segments), id: low half where the piece begins in the trace, high half its bytes
+//! header, with version 2: kind of what it stands for, thread: how many whole segments of the trace
+//!     that is, one behind the other (0: a piece between segments), id: low half where the piece begins
+//!     in the trace, high half its bytes
 //! method u64     0 the bytes, 1 a zstd frame of them, 2 a zstd frame of the columns of a chunk's records
 //! meant  u64     bytes that the frame means
 //! headers        64 bytes each, of the trace's segments
 //! the bytes, or the frame
 //! ```
 //!
-//! The bytes are the piece's from its beginning on, zeros where the headers are; behind them the piece is zeros.
+//! The bytes are the piece's from its beginning on, zeros where the headers are; behind them the piece is
+//! zeros.
 
 mod codec;
 mod columns;
@@ -20,8 +22,8 @@ use crate::hash::checksum;
 use crate::segment::{HEADER, Header, Kind, PACKED_VERSION, round_up, u64_at};
 pub use unpacked::Unpacked;
 
-/// How many bytes of the trace a byte of a packed segment may stand for: what is unpacked is bounded by the file. One
-/// that shrinks to less is longer than it need be.
+/// How many bytes of the trace a byte of a packed segment may stand for: what is unpacked is bounded by the
+/// file. One that shrinks to less is longer than it need be.
 pub const MOST: u64 = 256;
 /// A piece is no longer than this: it is unpacked as a whole.
 pub const LONGEST: u64 = 2 << 30;

@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-/// A trace that is longer when it is unpacked goes to a file without a name in the directory for temporary ones, whose
-/// pages Linux can take back; what is shorter stays in memory.
+/// A trace that is longer when it is unpacked goes to a file without a name in the directory for temporary
+/// ones, whose pages Linux can take back; what is shorter stays in memory.
 const IN_MEMORY: u64 = 1 << 30;
 /// A damaged beginning is searched this far for the first packed segment.
 const SEARCH: u64 = 16 << 20;
@@ -110,7 +110,8 @@ impl Unpacked {
         &self.damage
     }
 
-    /// The bytes from an offset on, up to `end` or as far as the packed segment goes; none if it cannot be unpacked.
+    /// The bytes from an offset on, up to `end` or as far as the packed segment goes; none if it cannot be
+    /// unpacked.
     pub fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
         let one = self.around(at)?;
         self.fill(one).ok()?;
@@ -153,8 +154,8 @@ impl Unpacked {
         });
     }
 
-    /// Pieces of the trace in order: where each begins, and its bytes up to where it is zeros; of what cannot be unpacked
-    /// the headers of its segments.
+    /// Pieces of the trace in order: where each begins, and its bytes up to where it is zeros; of what
+    /// cannot be unpacked the headers of its segments.
     pub fn pieces(&self) -> impl Iterator<Item = Result<(u64, Vec<u8>), &[Placed]>> {
         self.segments.iter().map(|one| match self.unpacked(one) {
             Ok(bytes) => Ok((one.from, bytes)),
