@@ -1,6 +1,7 @@
 //! `errors`: the calls that failed, by function and result; those that only return an earlier, sticky error
 //! again, under that one.
 
+use super::refused::Limits;
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
@@ -26,6 +27,7 @@ pub struct Errors<'t> {
     /// each.
     sticky: HashMap<u32, &'t str>,
     said: Vec<Said<'t>>,
+    limits: Limits,
 }
 
 /// What the trace says of a call that failed, beyond its result.
@@ -168,6 +170,7 @@ fn arguments(call: &Call) -> Option<(String, String)> {
 
 impl<'t> Report<'t> for Errors<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
+        self.limits.see(step);
         let Some(result) = step.call.result.filter(|result| !matches!(*result, 0 | NOT_READY) && step.selected) else {
             return;
         };
@@ -194,7 +197,8 @@ impl<'t> Report<'t> for Errors<'t> {
             let memory = misfits(&step.call, step.objects).into_iter().map(|text| ("memory".to_owned(), text));
             // A sticky error is not this call's.
             let ended = if is_sticky(result) { Vec::new() } else { ended(&step.call, step.objects) };
-            let said = memory.chain(ended).chain(logs(&step.call));
+            let exceeded = self.limits.exceeded(step).map(|text| ("launch".to_owned(), text));
+            let said = memory.chain(ended).chain(exceeded).chain(logs(&step.call));
             let said = said.chain(outcome(&step.call, step.objects)).chain(arguments(&step.call));
             self.said.extend(said.map(|(what, text)| Said { call, function, what, text }));
         }

@@ -14,6 +14,7 @@ mod lost;
 mod memory;
 mod modules;
 mod pending;
+mod refused;
 mod render;
 mod summary;
 mod sync;

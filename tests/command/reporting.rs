@@ -581,3 +581,22 @@ fn arguments_that_are_not_as_declared_are_told() {
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
     assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
 }
+
+/// Only where it is certain.
+#[test]
+fn launches_that_ask_for_too_much_are_told() {
+    let place = recorded("refused_launches.c");
+    let said = rows(&place, "errors", "said");
+    let told: Vec<&str> = said.iter().filter_map(|row| row["text"].as_str()).collect();
+    let expected = [
+        "2048 threads in a block, which has 1024 at the most",
+        "100000 bytes of shared memory in a block, which has 49152 unless its kernel is allowed more",
+        "232449 bytes of shared memory in a block, which has 232448 at the most",
+        "a dimension of the block is 0",
+        "no arguments, of a kernel that takes 2",
+    ];
+    assert_eq!(told, expected);
+    assert!(said.iter().all(|row| row["what"] == "launch"), "{said:?}");
+    let failed: u64 = rows(&place, "errors", "").iter().map(|row| numbers(row, &["calls"])[0]).sum();
+    assert_eq!(failed, 7);
+}
