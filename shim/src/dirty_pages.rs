@@ -216,3 +216,100 @@ fn faults() -> Option<File> {
     let agreed = unsafe { libc::ioctl(file.as_raw_fd(), IOCTL_API, &mut api) } == 0;
     agreed.then_some(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory of the process that has not been touched yet.
+    struct Pages(Range<u64>);
+
+    impl Pages {
+        fn new(count: u64) -> Pages {
+            let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: a new mapping, which overlaps none.
+            let start =
+                unsafe { libc::mmap(std::ptr::null_mut(), (count * PAGE) as usize, protection, flags, -1, 0) } as u64;
+            Pages(start..start + count * PAGE)
+        }
+
+        fn part(&self, pages: Range<u64>) -> Range<u64> {
+            self.0.start + pages.start * PAGE..self.0.start + pages.end * PAGE
+        }
+
+        fn write(&self, page: u64) {
+            // SAFETY: the page is this mapping's, and nobody else knows its address.
+            unsafe { ((self.0.start + page * PAGE + 8) as *mut u8).write_volatile(1) };
+        }
+    }
+
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is this value's own.
+            unsafe { libc::munmap(self.0.start as *mut _, (self.0.end - self.0.start) as usize) };
+        }
+    }
+
+    fn scan(tracker: &Tracker, pages: Range<u64>) -> Vec<Range<u64>> {
+        let mut found = Vec::new();
+        assert!(tracker.written(pages, &mut found), "Linux does not tell");
+        found
+    }
+
+    /// Linux before 6.7, or a sandbox that forbids userfaultfd, tells nothing; then ranges are compared.
+    fn armed(pages: &Pages) -> Option<Tracker> {
+        let tracker = Tracker::open();
+        let is_armed = tracker.arm(&pages.0);
+        if !is_armed {
+            eprintln!("skipped: this Linux does not track writes");
+        }
+        is_armed.then_some(tracker)
+    }
+
+    #[test]
+    fn a_written_page_is_found_once_and_neighbours_together() {
+        let pages = Pages::new(8);
+        let Some(tracker) = armed(&pages) else { return };
+        assert_eq!(scan(&tracker, pages.0.clone()), []);
+        [1, 2, 5].iter().for_each(|page| pages.write(*page));
+        assert!(tracker.is_written(pages.part(2..3)) && !tracker.is_written(pages.part(3..5)));
+        assert_eq!(scan(&tracker, pages.0.clone()), [pages.part(1..3), pages.part(5..6)]);
+        assert_eq!(scan(&tracker, pages.0.clone()), []);
+        pages.write(2);
+        assert_eq!(scan(&tracker, pages.0.clone()), [pages.part(2..3)]);
+    }
+
+    #[test]
+    fn more_regions_than_one_call_returns_are_all_found() {
+        let pages = Pages::new(600);
+        let Some(tracker) = armed(&pages) else { return };
+        let odd: Vec<u64> = (0..300).map(|i| 2 * i + 1).collect();
+        odd.iter().for_each(|page| pages.write(*page));
+        let expected: Vec<Range<u64>> = odd.iter().map(|page| pages.part(*page..page + 1)).collect();
+        assert_eq!(scan(&tracker, pages.0.clone()), expected);
+    }
+
+    #[test]
+    fn earlier_writes_show_no_more_once_armed_but_count_when_registered() {
+        let pages = Pages::new(4);
+        pages.write(0);
+        let Some(tracker) = armed(&pages) else { return };
+        assert_eq!(scan(&tracker, pages.0.clone()), []);
+        tracker.disarm(&pages.part(2..4));
+        pages.write(3);
+        assert!(tracker.register(&pages.part(2..4)));
+        assert!(scan(&tracker, pages.0.clone()).contains(&pages.part(2..4)), "what was not armed counts as written");
+    }
+
+    #[test]
+    fn a_page_is_present_from_its_first_touch_on() {
+        let pages = Pages::new(4);
+        for scans in [true, false] {
+            let tracker = Tracker { scans, ..Tracker::open() };
+            let mut found = Vec::new();
+            assert!(tracker.present(pages.0.clone(), &mut found));
+            assert_eq!(found, if scans { vec![] } else { vec![pages.part(2..3)] });
+            pages.write(2);
+        }
+    }
+}

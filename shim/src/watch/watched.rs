@@ -286,6 +286,57 @@ mod tests {
         assert!(one.are_only(3) && Users::Nobody.are_only(3) && !one.are_only(4) && !Users::Several.are_only(3));
     }
 
+    fn watched(end: u64, managed: bool, tracked: bool) -> Watched {
+        let (since, shadow) = (Instant::now(), Shadow::of(PAGE).unwrap());
+        Watched {
+            end,
+            managed,
+            since,
+            pinned: !managed,
+            tracked,
+            told: false,
+            users: Users::Nobody,
+            is_stored: false,
+            prepared: false,
+            left: Vec::new(),
+            back: Vec::new(),
+            shadow,
+        }
+    }
+
+    #[test]
+    fn ranges_that_share_or_touch_a_page_are_scanned_together() {
+        let ranges = [(0x1000, 0x1800, true), (0x1800, 0x2100, true), (0x3000, 0x3010, true), (0x5000, 0x5010, true)];
+        let mut ranges: BTreeMap<u64, Watched> =
+            ranges.map(|(start, end, tracked)| (start, watched(end, false, tracked))).into();
+        ranges.insert(0x4000, watched(0x4800, true, true));
+        ranges.insert(0x6000, watched(0x6800, false, false));
+        assert_eq!(clusters(&ranges), [0x1000..0x4000, 0x5000..0x6000]);
+        let met: Vec<u64> = sharing(&mut ranges, &(0x1000..0x2000)).map(|(start, _)| *start).collect();
+        assert_eq!(met, [0x1000, 0x1800]);
+    }
+
+    #[test]
+    fn what_is_settled_is_not_told_as_back() {
+        let mut memory = watched(0x3000, true, true);
+        memory.back = vec![0x1000..0x1800, 0x2000..0x2100];
+        memory.settle(&(0x1400..0x2080));
+        assert_eq!(memory.back, [0x1000..0x1400, 0x2080..0x2100]);
+    }
+
+    #[test]
+    fn what_is_back_adds_to_what_is_new_within_the_bytes_read() {
+        assert_eq!(
+            with_back(
+                0x1000,
+                0x100,
+                std::iter::once(8..16).collect(),
+                &[0x0ff0..0x1004, 0x100c..0x1020, 0x2000..0x2001]
+            ),
+            [0..4, 8..0x20]
+        );
+    }
+
     #[test]
     fn a_stretch_reaches_to_edges_that_are_near() {
         assert_eq!(to_edges(0x2000, 3..4090, 0x3000), 0..4096);
