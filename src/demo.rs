@@ -1,6 +1,6 @@
 //! `cutrace demo`: the first minute, with a program of our own.
 
-use crate::driver::calls::sample;
+use crate::driver::calls::sample::{self, Sample};
 use crate::exit::{DONE, FAILED, failure};
 use crate::results::Results;
 use crate::signals;
@@ -21,6 +21,8 @@ Examples:
   cutrace demo                  in seconds, and nothing is left behind
   cutrace demo -o demo.bin      and keep the trace
   cutrace demo --gpu            on this machine's GPU
+  cutrace record --driver sim -- cutrace demo --sample fault
+                                record one of the programs of docs/tutorial.md
 
 Exit status: 0 all of it worked, else that of the command that did not.")]
 pub struct Arguments {
@@ -30,14 +32,14 @@ pub struct Arguments {
     /// Use this machine's driver instead of the simulated one
     #[arg(long)]
     gpu: bool,
-    /// Be the program that is recorded
-    #[arg(long, exclusive = true)]
-    sample: bool,
+    /// Be a program to record: without a name, the one of the demo
+    #[arg(long, exclusive = true, value_name = "NAME", num_args = 0..=1, default_missing_value = "steps")]
+    sample: Option<Sample>,
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
-    if arguments.sample {
-        writeln!(Results::begin(), "{}", sample::run().map_err(|why| failure(FAILED, why))?)?;
+    if let Some(sample) = arguments.sample {
+        writeln!(Results::begin(), "{}", sample::run(sample).map_err(|why| failure(FAILED, why))?)?;
         return Ok(DONE);
     }
     let directory = tempfile::Builder::new().prefix("cutrace-demo-").tempdir().context("a temporary directory")?;
