@@ -2,6 +2,7 @@
 
 mod arguments;
 mod dependencies;
+mod documents;
 mod exporting;
 mod exports;
 mod findings;

@@ -1,0 +1,109 @@
+//! README.md and docs/: what they show runs, what they name exists.
+//!
+//! A fenced block of `console` is a session in a directory with the sources, on the simulated driver: `$ ` begins a command,
+//! and what follows is what it prints, stdout and stderr. `...` stands for any text, alone on a line for any lines.
+//! Durations, addresses and the sizes of traces are not compared; in `console numbers`, no numbers are. A command without
+//! output below it may print what it likes. It must end with 0, unless `$ echo $?` follows.
+//!
+//! `console gpu` and `console elsewhere` need a GPU, or something else that is not here (Docker, Slurm, vLLM). Of these, of
+//! all other blocks and of text in backquotes only the subcommands and options of cutrace are looked at, and files.
+
+mod options;
+mod page;
+mod session;
+
+use options::Options;
+use page::{Page, pages};
+use session::Session;
+use std::path::Path;
+use std::process::Command;
+use tests::*;
+
+#[test]
+fn what_they_show_is_what_happens() {
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let all: Vec<_> = pages().into_iter().map(|page| scope.spawn(move || Session::new(&page).failures())).collect();
+        all.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn blocks_are_of_a_known_kind() {
+    for page in pages() {
+        for block in &page.blocks {
+            let known = ["console", "console numbers", "console gpu", "console elsewhere"];
+            let is_text = ["text", "yaml", "dockerfile", "c", "python"].contains(&block.kind.as_str());
+            assert!(known.contains(&block.kind.as_str()) || is_text, "{}: a block of {:?}", block.place, block.kind);
+            let commands = block.text.lines().any(|line| line.starts_with("$ "));
+            assert_eq!(commands, !is_text, "{}: {:?}", block.place, block.kind);
+        }
+        assert_eq!(page.indented, Vec::<String>::new(), "an indented block is not looked at: make it a fenced one");
+    }
+}
+
+#[test]
+fn what_they_name_of_the_command_exists() {
+    let options = Options::ask();
+    let wrong: Vec<String> = pages()
+        .iter()
+        .flat_map(|page| page.commands())
+        .filter_map(|(place, command)| options.wrong(&command).map(|why| format!("{place}: {command}: {why}")))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_and_links_lead_somewhere() {
+    let mut all = pages();
+    all.extend(["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(Page::read));
+    let mut wrong = Vec::new();
+    for page in &all {
+        for (place, target) in page.links() {
+            let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let path = if path.is_empty() { page.path.clone() } else { page.directory().join(path) };
+            if !path.exists() || !anchor.is_empty() && !Page::read(&path).anchors().iter().any(|a| a == anchor) {
+                wrong.push(format!("{place}: {target}"));
+            }
+        }
+        wrong.extend(
+            page.files()
+                .into_iter()
+                .filter(|(_, file)| !root().join(file).exists())
+                .map(|(place, file)| format!("{place}: {file}")),
+        );
+    }
+    assert!(wrong.is_empty(), "lead nowhere:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_first_page_is_short_and_the_contents_are_whole() {
+    let first = Page::read("README.md");
+    assert!(first.text.lines().count() <= 200, "README.md has {} lines; docs/ has room", first.text.lines().count());
+    let contents: Vec<String> = Page::read("docs/README.md").links().into_iter().map(|(_, link)| link).collect();
+    for page in pages() {
+        let name = page.path.file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(name == "README.md" || contents.contains(&name), "docs/README.md does not name {name}");
+    }
+}
+
+#[test]
+fn the_picture_is_a_screen_of_this_viewer() {
+    let place = Place::new();
+    let ran = run(place.command(root().join("scripts/picture")).arg("-").env("CUTRACE", artifact("cutrace"))).expect(0);
+    let kept = std::fs::read_to_string(root().join("docs/viewer.svg")).expect("the picture");
+    assert!(kept == ran.stdout, "docs/viewer.svg is another screen: run scripts/picture, and look at it");
+    for part in ["vectorized_elementwise_kernel", "step 1", "NVIDIA H200"] {
+        assert!(kept.contains(part), "{part}");
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn shell(directory: &Path) -> Command {
+    let mut command = Command::new("bash");
+    command.current_dir(directory).env_clear();
+    command
+}
