@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 pub struct Page {
     pub path: PathBuf,
     pub text: String,
+    /// Code that is set off by spaces is a block of `text`, a line each.
     pub blocks: Vec<Block>,
-    /// Where code stands that is set off by spaces.
-    pub indented: Vec<String>,
 }
 
 pub struct Block {
@@ -34,9 +33,9 @@ impl Page {
     pub fn read(path: impl AsRef<Path>) -> Page {
         let path = root().join(path);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut page = Page { path, text, blocks: Vec::new(), indented: Vec::new() };
+        let mut page = Page { path, text, blocks: Vec::new() };
         let mut block: Option<Block> = None;
-        let (mut before, mut in_list) = ("", false);
+        let mut in_list = false;
         let text = page.text.clone();
         for (number, line) in text.lines().enumerate() {
             let fence = line.trim_start().strip_prefix("```");
@@ -49,12 +48,12 @@ impl Page {
                 (None, None) => {
                     in_list &= line.is_empty() || line.starts_with(' ');
                     in_list |= line.starts_with("* ") || line.starts_with("1. ");
-                    if line.starts_with("    ") && before.is_empty() && !in_list {
-                        page.indented.push(page.place(number));
+                    if line.starts_with("    ") && !in_list {
+                        let text = format!("{}\n", line.trim_start().trim_start_matches("$ "));
+                        page.blocks.push(Block { place: page.place(number), kind: "text".to_owned(), text });
                     }
                 }
             }
-            before = line;
         }
         assert!(block.is_none(), "{}: a block has no end", page.path.display());
         page
