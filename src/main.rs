@@ -27,6 +27,7 @@ mod progress;
 mod reading;
 mod record;
 mod redact;
+mod references;
 mod repair;
 mod replay;
 mod report;

@@ -42,6 +42,12 @@ impl Output {
         Ok(Output { temporary, path: path.to_path_buf(), force })
     }
 
+    /// A file beside it for what is only needed until it is written.
+    pub fn another(&self) -> Result<NamedTempFile> {
+        let directory = self.partial().parent().unwrap_or(Path::new("."));
+        Output::beside("-o", &self.path, directory)
+    }
+
     /// A file that takes the place of this one, and its mode. A link goes on naming it.
     pub fn replacing(path: &Path) -> Result<Output> {
         let shown = path.display();

@@ -33,12 +33,14 @@ Examples:
   LD_PRELOAD=$(cutrace record --print-preload) ./app
                                                 where something else starts it
   cutrace record --pack ./app                   a trace in a tenth of the space
+  cutrace record --weights reference ./app      what lies in mapped files stays there
 
 Environment (read by the recorder in each process; `record` sets them, a bare
 LD_PRELOAD=libcutrace.so may):
   CUTRACE_OUTPUT    where traces go, a pattern as for --output
                     [default: trace.bin]
   CUTRACE_DATA      none, inputs or all, as --data [default: inputs]
+  CUTRACE_WEIGHTS   stored or reference, as --weights [default: stored]
   CUTRACE_LIBCUDA   path of the real driver
   CUTRACE_SESSION   a file to which each recorded process appends its id and
                     the path of its trace
@@ -72,6 +74,11 @@ pub struct Arguments {
     /// results), all [default: CUTRACE_DATA, else inputs]
     #[arg(long, value_name = "LEVEL", value_parser = ["none", "inputs", "all"], hide_possible_values = true)]
     data: Option<String>,
+    /// What is stored of copies whose source is mapped from a file, as weights are: all (stored), or the name of
+    /// the file, place and hash (reference), of pieces of 256 KiB. A replay needs the file then, unchanged
+    /// (replay --weights); cutrace pack --weights makes the trace whole [default: CUTRACE_WEIGHTS, else stored]
+    #[arg(long, value_name = "HOW", value_parser = ["stored", "reference"], hide_possible_values = true)]
+    weights: Option<String>,
     /// Record work only within a range: from cuProfilerStart to cuProfilerStop (profiler), within NVTX ranges
     /// of a name (nvtx:NAME, of any domain; nvtx:NAME@DOMAIN or, as reports print it, nvtx:DOMAIN:NAME, of
     /// one), or from SIGUSR1 to SIGUSR2 (signals). Calls that make, change or end objects are recorded always
@@ -189,6 +196,7 @@ fn set_recorder(command: &mut Command, arguments: &Arguments, recorder: &Path) {
     let number = |number: f64| number.to_string();
     for (name, value) in [
         ("CUTRACE_DATA", arguments.data.clone()),
+        ("CUTRACE_WEIGHTS", arguments.weights.clone()),
         ("CUTRACE_RANGE", arguments.range.clone()),
         ("CUTRACE_DELAY", arguments.delay.map(number)),
         ("CUTRACE_DURATION", arguments.duration.map(number)),

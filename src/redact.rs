@@ -13,6 +13,7 @@ use trace::api::roles::Role;
 use trace::decode::decode;
 use trace::extend::Extension;
 use trace::preamble::{Data, Preamble};
+use trace::record::{KIND_AT, REFERENCED};
 use trace::text::plain;
 use trace::value::Value;
 use trace::{Call, Trace};
@@ -66,6 +67,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         preamble.data = Data::None;
     }
     names.extend(paths(&trace));
+    names.extend(trace.named_files().map(|source| source.path.clone()));
     names.retain(|name| name.len() >= SHORTEST);
     // The longest first: what it covers is not found again.
     names.sort_by_key(|name| (std::cmp::Reverse(name.len()), name.clone()));
@@ -80,6 +82,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut written = || -> std::io::Result<(u64, Trace)> {
         let file = output.file().try_clone()?;
         let copy = Extension::redacted(&trace, file, &preamble, !arguments.drop_data, |records| {
+            if arguments.drop_data {
+                drop_references(records);
+            }
             overwritten += names.iter().map(|name| overwrite(records, name)).sum::<u64>();
         })?;
         let bytes = copy.finish_judged(&trace, output.partial(), verdict::in_words)?;
@@ -172,6 +177,19 @@ fn paths(trace: &Trace) -> Vec<String> {
         )
     });
     decoded.flatten().collect()
+}
+
+/// Leaves out what names data in other files.
+fn drop_references(records: &mut Vec<u8>) {
+    let mut kept = Vec::with_capacity(records.len());
+    let mut rest = &records[..];
+    while let Some((record, behind)) = trace::record::first(rest) {
+        if record[KIND_AT] != REFERENCED {
+            kept.extend_from_slice(record);
+        }
+        rest = behind;
+    }
+    *records = kept;
 }
 
 /// Puts as many x in the place of each; how often.

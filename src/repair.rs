@@ -51,7 +51,7 @@ fn missing(trace: &Trace) -> u64 {
     if trace.preamble.data == Data::None {
         return 0;
     }
-    let is_missing = |image: &Image| matches!(image.content, Content::Blob(hash) if trace.blob(hash).is_none());
+    let is_missing = |image: &Image| matches!(image.content, Content::Blob(hash) if trace.lacks(hash));
     trace.calls().map(|call| call.images().filter(is_missing).count() as u64).sum()
 }
 

@@ -23,7 +23,7 @@ use crate::figures::size;
 use crate::latest::File;
 use crate::output::Output;
 use crate::results::Results;
-use crate::{exit, layout};
+use crate::{exit, layout, references};
 use anyhow::Result;
 use bar::Bar;
 use explain::{Explanation, Question};
@@ -34,6 +34,7 @@ use replayer::{Options, Outcome, Plan, Report, Tools, Verdict};
 use std::collections::HashMap;
 use std::io::Write;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::str::FromStr;
 use timing::{Source, Timed, Timing};
 use told::Told;
@@ -58,13 +59,16 @@ Examples:
   cutrace replay --loop 100 --nvtx step  one step again and again: how long it takes
   cutrace replay --profile -o timed.bin  when the device did what: for cutrace report and export
   cutrace replay --untrusted app.bin     a trace that somebody else made
+  cutrace replay --weights model.gguf    with data that the trace only names
   cutrace replay --break vector_add#2 --dump-memory mem#3 before.bin
 
 Exit status:
   0 verified (or --no-verify, or stopped as asked)
-  1 not replayable, a launch failed as recorded, or an output exists or cannot be written
+  1 not replayable, a launch failed as recorded, an output exists or cannot be written, or the trace
+    names data that --weights does not
   2 usage
-  3 the trace cannot be read        4 diverged
+  3 the trace cannot be read, or a file of --weights has changed
+  4 diverged
   5 no usable driver                6 nothing that the device computed could be compared, or kernels
                                       printed what the recorded output lacks
   128 + signal if interrupted")]
@@ -94,6 +98,11 @@ pub struct Arguments {
     /// another replay.
     #[arg(long, conflicts_with_all = ["profile", "dump_memory", "bisect", "dry_run"])]
     untrusted: bool,
+    /// Read data that the trace only names (`record --weights reference`) from this file, or from files below
+    /// this directory; more than one may be named. No other file is read, and what is not as it was recorded is
+    /// refused
+    #[arg(long, value_name = "FILE|DIR")]
+    weights: Vec<PathBuf>,
     /// Plan and verdict only: no driver is needed or loaded
     #[arg(long)]
     dry_run: bool,
@@ -258,6 +267,9 @@ fn opened(arguments: &Arguments) -> Result<Trace> {
     let damage = exit::damage_of(&trace).filter(|_| trace.damage.iter().any(|damage| damage.loses));
     // Up to the first call that needs a blob that is damaged, all can be made again.
     trace.check_blobs();
+    if !arguments.dry_run {
+        references::follow(&mut trace, &arguments.weights)?;
+    }
     if let Some(damage) = damage.filter(|_| !arguments.dry_run) {
         let hint = "a replay needs all of it (cutrace repair -o makes a trace of what can be read)";
         return Err(failure(UNREADABLE, format_args!("{damage}; {hint}")));
@@ -354,7 +366,8 @@ fn explained(
         return None;
     }
     let (first, limit) = (as_json::first(report), arguments.finding.explained_within());
-    Question { trace, plan, options, report, file: &trace.path, first, limit }.answer()
+    let (file, weights) = (&trace.path, &arguments.weights[..]);
+    Question { trace, plan, options, report, file, weights, first, limit }.answer()
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ fn place(trace: &Trace, image: &Image, objects: &Objects) -> String {
 }
 
 fn payload<'t>(trace: &Trace, image: &Image<'t>) -> Value<'t> {
-    let missing = matches!(image.content, Content::Blob(hash) if trace.blob(hash).is_none());
+    let missing = matches!(image.content, Content::Blob(hash) if trace.lacks(hash));
     Value::Payload { side: None, len: image.len, pieces: 1, content: image.content, missing }
 }
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use trace::hash::{Hash, sealed};
+use trace::record::{REFERENCED, Referenced, with_body};
 use trace::segment::{HEADER, Header, Kind};
 
 /// Which blobs the file has. Several threads ask at once: each hash has its place in one of many maps.
@@ -24,8 +25,8 @@ const MAPS: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Stored {
-    /// Where the bytes begin in the file.
-    place: u64,
+    /// Where the bytes begin in the file; none if it names another file that has them.
+    place: Option<u64>,
     cuts: u32,
 }
 
@@ -51,7 +52,11 @@ impl TraceFile {
     ///
     /// Whoever has the same bytes at the same time waits until they are in the file.
     pub fn blob(&self, bytes: &[u8]) -> Option<Hash> {
-        let hash = Hash::of(bytes);
+        self.blob_of(Hash::of(bytes), bytes)
+    }
+
+    /// The same, of bytes that have this hash.
+    pub fn blob_of(&self, hash: Hash, bytes: &[u8]) -> Option<Hash> {
         let cuts = self.stored.cuts.load(Acquire);
         let mut stored = self.stored.map(hash);
         if stored.get(&hash).is_some_and(|stored| stored.cuts == cuts) {
@@ -74,8 +79,27 @@ impl TraceFile {
             drop(stored);
             stored = self.stored.map(was);
         }
-        stored.insert(was, Stored { place, cuts });
+        stored.insert(was, Stored { place: Some(place), cuts });
         Some(was)
+    }
+
+    /// Whether the bytes of this hash are in the trace, or it names the file that they are in.
+    pub fn has(&self, hash: Hash) -> bool {
+        let cuts = self.stored.cuts.load(Acquire);
+        self.stored.map(hash).get(&hash).is_some_and(|stored| stored.cuts == cuts)
+    }
+
+    /// Names, in the trace, pieces of another file.
+    pub fn refer(&self, referenced: &Referenced) -> io::Result<()> {
+        let cuts = self.stored.cuts.load(Acquire);
+        self.append_of_no_thread(&with_body(REFERENCED, referenced))?;
+        for hash in referenced.pieces.iter().map(|piece| Hash::from_bytes(piece.hash)) {
+            let mut stored = self.stored.map(hash);
+            if stored.get(&hash).is_none_or(|stored| stored.cuts != cuts) {
+                stored.insert(hash, Stored { place: None, cuts });
+            }
+        }
+        Ok(())
     }
 
     /// Appends a blob. The program may change the memory meanwhile (a graph's node reads it later): what has
@@ -99,7 +123,7 @@ impl TraceFile {
     /// `len` bytes of a blob that was stored here, from its byte `skip` on.
     pub fn read_blob(&self, hash: Hash, skip: u64, len: usize) -> Option<Vec<u8>> {
         let cuts = self.stored.cuts.load(Acquire);
-        let place = self.stored.map(hash).get(&hash).filter(|stored| stored.cuts == cuts)?.place;
+        let place = self.stored.map(hash).get(&hash).filter(|stored| stored.cuts == cuts)?.place?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).ok()?;
         bytes.resize(len, 0);

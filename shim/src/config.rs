@@ -19,6 +19,8 @@ pub struct Config {
     pub range: Asked,
     /// How long the trace may get.
     pub max_size: Option<Limit>,
+    /// Whether what lies in files that the program has mapped is to stay there.
+    pub by_reference: bool,
     /// Whether device times are to be taken.
     pub gpu_times: bool,
 }
@@ -75,7 +77,19 @@ pub fn read() -> Config {
         session: session(),
         range: range(),
         max_size: max_size(),
+        by_reference: by_reference(),
         gpu_times: switch("CUTRACE_GPU_TIMES", "taking no device times"),
+    }
+}
+
+fn by_reference() -> bool {
+    match std::env::var("CUTRACE_WEIGHTS").as_deref() {
+        Err(_) | Ok("" | "stored") => false,
+        Ok("reference") => true,
+        Ok(other) => {
+            tell(&format!("CUTRACE_WEIGHTS={other:?} is neither stored nor reference; storing"));
+            false
+        }
     }
 }
 

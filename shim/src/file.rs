@@ -18,6 +18,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
+use trace::record::timed;
 use trace::segment::{self, HEADER, Header, Kind, PAGE};
 
 /// What closes a trace is no longer than this, and one part in so many of it: a segment takes a page and
@@ -42,6 +43,8 @@ pub struct TraceFile {
     pub memory: Memory,
     pub(crate) homes: Lock<Vec<Home>>,
     pub(crate) stored: Blobs,
+    /// Chunks of records that belong to no thread.
+    of_no_thread: Lock<u64>,
     /// Payload capture has stopped: the disk is nearly full, or a write failed.
     pub stopped: AtomicBool,
 }
@@ -81,6 +84,7 @@ impl TraceFile {
             memory: Memory::new(identity),
             homes: Lock::default(),
             stored: Blobs::default(),
+            of_no_thread: Lock::new(0),
             stopped: AtomicBool::new(false),
         })
     }
@@ -176,6 +180,14 @@ impl TraceFile {
         let header = Header { thread, id, length: content.len() as u64, seal, ..Header::new(kind, size) };
         write_at(&file, &header.encode(), offset)?;
         Ok(offset + HEADER as u64)
+    }
+
+    /// Appends a chunk of records that belong to no thread. No number is left out, or a chunk would be missed.
+    pub fn append_of_no_thread(&self, records: &[u8]) -> io::Result<()> {
+        let mut number = self.of_no_thread.lock();
+        self.append(Kind::Chunk, timed::THREAD, u128::from(*number) << 64, records)?;
+        *number += 1;
+        Ok(())
     }
 
     /// Writes what is to be a segment's content: where the segment begins, and its size.

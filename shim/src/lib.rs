@@ -75,6 +75,7 @@ mod log;
 mod logs;
 mod long_results;
 mod manners;
+mod mapped_files;
 mod maps;
 mod modules;
 mod node_runs;

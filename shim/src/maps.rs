@@ -11,7 +11,7 @@ pub fn is_shared(pages: &Range<u64>, by_driver: bool) -> bool {
 }
 
 fn shares(line: &str, pages: &Range<u64>, by_driver: bool) -> bool {
-    let Some(Mapping { range, access, path }) = Mapping::of(line) else { return false };
+    let Some(Mapping { range, access, path, .. }) = Mapping::of(line) else { return false };
     if !access.ends_with('s') || range.end <= pages.start || pages.end <= range.start {
         return false;
     }

@@ -110,7 +110,7 @@ impl Capture<'_> {
             Some(bytes) => Memory::Sure(bytes),
             None => Memory::Doubtful { address, len },
         };
-        let stored = pieces::stored(&self.lane.recorder().around, memory);
+        let stored = pieces::stored(&self.lane.recorder().around, address, memory);
         for (at, stored) in (address..address + len).step_by(record::PIECE).zip(stored) {
             let left = address + len - at;
             let what = match stored {

@@ -7,6 +7,7 @@ use crate::generation::{self, LAST, LAST_WORDS, OFF, generation, off, page, wipe
 use crate::last_words::LastWords;
 use crate::log::tell;
 use crate::manners::{with_descriptors, without_signals};
+use crate::mapped_files::MappedFiles;
 use crate::recorder::{self, RECORDER, Recorder, recorder};
 use crate::surroundings::Surroundings;
 use crate::{
@@ -88,7 +89,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
     announce(config.session.as_deref(), file.path.as_os_str());
     let recorder = Box::leak(Box::new(Recorder {
         pid: std::process::id(),
-        around: Surroundings::of(file, config.data),
+        around: Surroundings::of(file, config.data, config.by_reference.then(MappedFiles::open).flatten()),
         supply: Arc::default(),
         session: config.session,
         launches_wait,
@@ -219,6 +220,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
             .into_iter()
             .chain(range::in_words(&config.range).map(|words| ("range".into(), words)))
             .chain(config.max_size.iter().map(|limit| (SIZE_LIMIT.into(), limit.words.clone())))
+            .chain(config.by_reference.then(|| ("weights".into(), "by reference".into())))
             .chain(forked().map(|words| ("forked".into(), words)))
             .collect(),
     };

@@ -3,6 +3,7 @@
 
 use crate::file::TraceFile;
 use crate::lock::Lock;
+use crate::mapped_files::MappedFiles;
 use crate::pending::Pending;
 use crate::pinned::Ranges;
 use crate::workers::Workers;
@@ -15,14 +16,16 @@ pub struct Surroundings {
     pub pinned: Ranges,
     pub pending: Pending,
     pub workers: Workers,
+    /// If what lies there is recorded by reference.
+    pub mapped_files: Option<MappedFiles>,
     /// Losses by what was lost; cold.
     pub losses: Lock<Vec<(&'static str, u64)>>,
 }
 
 impl Surroundings {
-    pub fn of(file: TraceFile, data: Data) -> Surroundings {
+    pub fn of(file: TraceFile, data: Data, mapped_files: Option<MappedFiles>) -> Surroundings {
         let (pinned, pending, workers, losses) = Default::default();
-        Surroundings { file: Arc::new(file), data, pinned, pending, workers, losses }
+        Surroundings { file: Arc::new(file), data, pinned, pending, workers, mapped_files, losses }
     }
 
     /// Counts something that is not in the trace; the count is written into the trace by the lane that lost

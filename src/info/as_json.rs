@@ -73,6 +73,13 @@ pub fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said
             "not_recorded": counts.not_recorded,
             "missing": counts.missing,
         },
+        "by_reference": trace.sources().iter().map(|(source, pieces, bytes)| json!({
+            "path": source.path,
+            "file_bytes": source.size,
+            "modified_ns": source.modified,
+            "pieces": pieces,
+            "bytes": bytes,
+        })).collect::<Vec<_>>(),
         "annotations": Annotated::of(trace),
         "no_device_times": trace.no_device_times,
         "device_times": trace.profile.as_ref().map(|profile| works::profile_object(profile, trace)),

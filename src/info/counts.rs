@@ -69,7 +69,7 @@ pub fn count<'a>(trace: &'a Trace, reading: &Reading) -> Result<Counts<'a>> {
                 Content::Arguments { packed, .. } => counts.arguments.add(packed.len() as u64),
                 Content::Hash { .. } => counts.results_hashed.add(image.len),
                 Content::Lost | Content::Pending => counts.not_recorded.add(image.len),
-                Content::Blob(hash) if trace.blob(hash).is_none() => counts.missing.add(image.len),
+                Content::Blob(hash) if trace.lacks(hash) => counts.missing.add(image.len),
                 Content::Bytes(_) | Content::Blob(_) => {}
             }
         }

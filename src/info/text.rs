@@ -15,6 +15,8 @@ use trace::text::plain;
 
 /// Threads that are listed; the others are summed up.
 const THREADS: usize = 16;
+/// The same of files that have what the trace only names.
+const SOURCES: usize = 16;
 
 pub fn text(
     out: &mut impl Write,
@@ -100,6 +102,16 @@ fn data(out: &mut impl Write, trace: &Trace, counts: &Counts) -> Result<()> {
         if amount.pieces != 0 {
             line(out, format!("{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece")))?;
         }
+    }
+    let sources = trace.sources();
+    for (source, pieces, bytes) in sources.iter().take(SOURCES) {
+        let (pieces, file) = (counted(*pieces, "piece"), size(source.size));
+        line(out, format!("{:<17} {:>9} in {pieces} of {} ({file})", "by reference", size(*bytes), source.path))?;
+    }
+    if let Some(more @ [_, ..]) = sources.get(SOURCES..) {
+        let bytes = more.iter().fold(0u64, |sum, (_, _, bytes)| sum.saturating_add(*bytes));
+        let files = counted(more.len() as u64, "file more");
+        line(out, format!("{:<17} {:>9} of {files}", "by reference", size(bytes)))?;
     }
     let annotated = Annotated::of(trace);
     if annotated.all != 0 {

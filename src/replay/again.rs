@@ -6,9 +6,10 @@ use parking_lot::Mutex;
 use replayer::Options;
 use replayer::bisection::{self, Entry};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -22,6 +23,8 @@ const PACE: Duration = Duration::from_millis(10);
 /// What is replayed, and how.
 pub struct Again<'a> {
     pub file: &'a Path,
+    /// As `--weights` names them.
+    pub weights: &'a [PathBuf],
     pub options: &'a Options,
     /// The last launch that is followed, if launches are.
     pub followed: u64,
@@ -81,6 +84,7 @@ impl Again<'_> {
         let mut command = Command::new(program);
         command.arg("replay").args(["--json", "--again"]);
         command.arg("--driver").arg(&self.options.driver).args(self.asked()).args(how);
+        command.args(self.weights.iter().flat_map(|weights| [OsStr::new("--weights"), weights.as_os_str()]));
         command.arg("--").arg(self.file);
         // Its layout is its own affair.
         command.env_remove(crate::layout::TRIES).env_remove(crate::layout::REFUSED).stdin(Stdio::null());

@@ -7,7 +7,7 @@ use super::again::{Again, Found, TooLong, say_so};
 use anyhow::Result;
 use replayer::{Bisection, Options, Parting, Plan, Report, Unordered, bisection};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace::Trace;
 use trace::sources::{Launched, launched, varying};
@@ -60,6 +60,8 @@ pub struct Question<'a> {
     pub options: &'a Options,
     pub report: &'a Report,
     pub file: &'a Path,
+    /// Files that have what the trace only names.
+    pub weights: &'a [PathBuf],
     /// The first difference, as JSON has it.
     pub first: Value,
     /// How long all of it may take.
@@ -77,7 +79,8 @@ impl Question<'_> {
         }
         say_so();
         let deadline = self.limit.and_then(|limit| Instant::now().checked_add(limit));
-        let again = Again { file: self.file, options: self.options, followed: call, deadline };
+        let (file, weights, options) = (self.file, self.weights, self.options);
+        let again = Again { file, weights, options, followed: call, deadline };
         let explained = self.followed(&again).and_then(|(one, other)| self.compare(call, one, other, &again));
         Some(explained.unwrap_or_else(|error| {
             let limit = self.limit.unwrap_or_default().as_secs_f64();

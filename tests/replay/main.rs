@@ -17,6 +17,7 @@ mod older;
 mod portable;
 mod profiling;
 mod random;
+mod references;
 mod stopping;
 mod tampering;
 mod translation;

@@ -349,7 +349,7 @@ impl<'a> Decoder<'_, 'a> {
     }
 
     fn is_missing(&self, content: &Content) -> bool {
-        matches!(content, Content::Blob(hash) if self.call.trace.blob(*hash).is_none())
+        matches!(content, Content::Blob(hash) if self.call.trace.lacks(*hash))
     }
 
     fn kept_apart(&self, side: Option<Side>, len: u64, content: Content<'a>) -> Value<'a> {

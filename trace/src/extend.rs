@@ -23,6 +23,7 @@ pub struct Extension {
     file: File,
     /// Where the next segment goes.
     end: u64,
+    blob_bytes: u64,
     located: Vec<Located>,
     records: Vec<u8>,
     chunks: u64,
@@ -31,9 +32,13 @@ pub struct Extension {
 }
 
 impl Extension {
+    fn empty(file: File) -> Extension {
+        Extension { file, end: 0, blob_bytes: 0, located: Vec::new(), records: Vec::new(), chunks: 0, page: None }
+    }
+
     /// Copies the trace into an empty file. What was measured before stays behind.
     pub fn begin(trace: &Trace, file: File) -> io::Result<Extension> {
-        let mut extension = Extension { file, end: 0, located: Vec::new(), records: Vec::new(), chunks: 0, page: None };
+        let mut extension = Extension::empty(file);
         for (offset, header) in finish::segments(trace) {
             if header.kind == Kind::Chunk && header.thread == timed::THREAD {
                 continue;
@@ -51,6 +56,23 @@ impl Extension {
         if let Some(ended) = &trace.ended {
             extension.push(&with_body(record::ENDED, ended))?;
         }
+        for referenced in trace.references.records() {
+            extension.push(&with_body(record::REFERENCED, &referenced))?;
+        }
+        Ok(extension)
+    }
+
+    /// Copies the trace into an empty file, with all that it names in other files, which have been followed.
+    pub fn with_references(trace: &Trace, file: File) -> io::Result<Extension> {
+        let mut extension = Extension::empty(file);
+        for (offset, header) in finish::segments(trace) {
+            extension.copy(trace, offset, header)?;
+        }
+        for hash in trace.referenced() {
+            let content = trace.blob(hash).ok_or(io::ErrorKind::UnexpectedEof)?;
+            let header = Header { id: hash.0, ..Header::new(Kind::Blob, PAGE) };
+            extension.filled(header, checksum(content), content)?;
+        }
         Ok(extension)
     }
 
@@ -63,7 +85,7 @@ impl Extension {
         blobs: bool,
         mut change: impl FnMut(&mut Vec<u8>),
     ) -> io::Result<Extension> {
-        let mut extension = Extension { file, end: 0, located: Vec::new(), records: Vec::new(), chunks: 0, page: None };
+        let mut extension = Extension::empty(file);
         for (offset, header) in finish::segments(trace) {
             match header.kind {
                 Kind::Preamble => extension.whole(header, encode(preamble))?,
@@ -82,8 +104,12 @@ impl Extension {
     }
 
     fn whole(&mut self, header: Header, content: Vec<u8>) -> io::Result<()> {
-        let (length, seal) = (content.len() as u64, checksum(&content));
-        self.put(Header { length, seal, size: round_up(HEADER as u64 + length), ..header }, &content)
+        self.filled(header, checksum(&content), &content)
+    }
+
+    fn filled(&mut self, header: Header, seal: u64, content: &[u8]) -> io::Result<()> {
+        let length = content.len() as u64;
+        self.put(Header { length, seal, size: round_up(HEADER as u64 + length), ..header }, content)
     }
 
     fn copy(&mut self, trace: &Trace, offset: u64, header: Header) -> io::Result<()> {
@@ -106,6 +132,7 @@ impl Extension {
         self.file.write_all_at(&header.encode(), self.end)?;
         self.file.write_all_at(content, self.end + HEADER as u64)?;
         self.located.push(Located { kind: header.kind as u8, offset: self.end });
+        self.blob_bytes += if header.kind == Kind::Blob { header.length } else { 0 };
         self.end += header.size;
         // The padding is zeros without being written.
         self.file.set_len(self.end)
@@ -173,7 +200,7 @@ impl Extension {
         let footer = Footer {
             segments: self.located.clone(),
             calls: trace.len() as u64,
-            blob_bytes: trace.blobs().map(|(_, len)| len).sum(),
+            blob_bytes: self.blob_bytes,
             losses: finish::losses(trace, |damage| damage.loses),
             verdict,
             reasons,

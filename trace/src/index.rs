@@ -514,6 +514,7 @@ impl Trace {
             record::PRINTED => self.printed = body_of::<record::Printed>(body),
             record::ENDED => self.ended = body_of::<record::Ended>(body),
             record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),
+            record::REFERENCED => self.references.extend(body_of::<record::Referenced>(body)),
             record::SWITCHED => self.switched.extend(body_of::<record::Switched>(body)),
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
             _ => return flags & record::OPTIONAL != 0,

@@ -50,6 +50,8 @@ pub mod preamble;
 pub mod reader;
 pub mod record;
 pub mod recorded;
+pub mod reference;
+mod references;
 pub mod repeats;
 mod results;
 pub mod room;

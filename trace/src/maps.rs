@@ -6,16 +6,25 @@ pub struct Mapping<'l> {
     pub range: Range<u64>,
     /// As in `r-xp`; the last letter is s where others may have it, too.
     pub access: &'l str,
+    /// Where in the file the first byte lies.
+    pub offset: u64,
+    /// A newline in it stands as `\\012`.
     pub path: Option<&'l str>,
+    /// Whether the file has lost that name.
+    pub is_removed: bool,
 }
 
 impl Mapping<'_> {
     pub fn of(line: &str) -> Option<Mapping<'_>> {
-        let mut words = line.split_ascii_whitespace();
+        // The path is what stands behind five words and many spaces, with such as it has itself.
+        let mut words = line.splitn(6, ' ');
         let (start, end) = words.next()?.split_once('-')?;
-        let address = |text| u64::from_str_radix(text, 16).ok();
-        let (range, access) = (address(start)?..address(end)?, words.next()?);
-        Some(Mapping { range, access, path: words.nth(3) })
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (range, access) = (number(start)?..number(end)?, words.next()?);
+        let offset = number(words.next()?)?;
+        let path = words.nth(2).map(|path| path.trim_start_matches(' ')).filter(|path| !path.is_empty());
+        let removed = path.and_then(|path| path.strip_suffix(" (deleted)"));
+        Some(Mapping { range, access, offset, path: removed.or(path), is_removed: removed.is_some() })
     }
 }
 
@@ -24,4 +33,21 @@ pub fn find(is_in_the_way: impl Fn(Range<u64>) -> bool) -> std::io::Result<Optio
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let is_it = |line: &&str| Mapping::of(line).is_some_and(|mapping| is_in_the_way(mapping.range));
     Ok(maps.lines().find(is_it).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_may_have_spaces() {
+        let of = |line| Mapping::of(line).map(|found| (found.range, found.access.to_owned(), found.offset, found.path));
+        let line = "7f0000000000-7f0000002000 r--p 00001000 fe:01 1234                       /data/my model.bin";
+        let range = 0x7f00_0000_0000..0x7f00_0000_2000;
+        assert_eq!(of(line), Some((range.clone(), "r--p".into(), 0x1000, Some("/data/my model.bin"))));
+        assert_eq!(of("7f0000000000-7f0000002000 rw-p 00000000 00:00 0 "), Some((range, "rw-p".into(), 0, None)));
+        assert!(of("7f0000000000 rw-p").is_none());
+        let removed = Mapping::of("7f0000000000-7f0000002000 rw-s 00000000 00:01 9      /dev/zero (deleted)");
+        assert!(removed.is_some_and(|found| found.is_removed && found.path == Some("/dev/zero")));
+    }
 }

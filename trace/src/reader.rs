@@ -13,6 +13,7 @@ use crate::open_chunks::Copies;
 use crate::origin::Origin;
 use crate::preamble::{Footer, Preamble, decode};
 use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
+use crate::reference::References;
 use crate::repeats::Run;
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PACKED_VERSION, PAGE};
 use std::collections::HashMap;
@@ -101,6 +102,8 @@ pub struct Trace {
     pub segments: Vec<(u64, Header)>,
     pub(crate) functions: Vec<Option<&'static Function>>,
     pub(crate) blobs: HashMap<Hash, (u64, u64)>,
+    /// What lies in other files.
+    pub(crate) references: References,
     /// By thread and call, then by address.
     pub(crate) observed: HashMap<(u32, u32), Vec<Observed>>,
     /// Numbers of the calls that something was observed of.
@@ -199,6 +202,7 @@ impl Trace {
             segments: Vec::new(),
             functions,
             blobs: HashMap::new(),
+            references: References::default(),
             observed: HashMap::new(),
             observed_calls: HashMap::new(),
             observed_by: HashMap::new(),
@@ -309,9 +313,9 @@ impl Trace {
         (function.words() == self.preamble.functions[id as usize].1 as usize).then_some(function)
     }
 
-    /// The content of a blob, if the file has it whole.
+    /// The content of a blob, if the trace has it whole, or the file that it names has been followed.
     pub fn blob(&self, hash: Hash) -> Option<&[u8]> {
-        let (offset, len) = *self.blobs.get(&hash)?;
+        let Some(&(offset, len)) = self.blobs.get(&hash) else { return self.references.bytes(hash) };
         self.map.held(offset, offset.checked_add(len)?).filter(|content| content.len() as u64 == len)
     }
 

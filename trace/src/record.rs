@@ -78,6 +78,9 @@ pub const SWITCHED: u8 = 18;
 /// How the program ended.
 pub const ENDED: u8 = 19;
 
+/// Bytes that lie in a file of the program, which the trace names in their place.
+pub const REFERENCED: u8 = 20;
+
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
@@ -485,7 +488,27 @@ pub struct Ended {
     pub signal: i32,
 }
 
+/// A file of the program, as it was when pieces of it were copied to the device.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Referenced {
+    pub path: String,
+    pub size: u64,
+    /// When it was last changed, in nanoseconds since 1970.
+    pub modified: i64,
+    pub pieces: Vec<Referred>,
+}
+
+/// What a blob of this hash would hold, and where it lies in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Referred {
+    pub hash: [u8; 16],
+    pub offset: u64,
+    pub len: u64,
+}
+
 pub const HEAD: usize = 8;
+/// Where in a record its kind stands.
+pub const KIND_AT: usize = 4;
 pub const ENTRY_SIZE: usize = 16;
 pub const RETURN_SIZE: usize = 24;
 pub const ATTACHMENT: usize = 8;
@@ -493,6 +516,12 @@ pub const ATTACHMENT: usize = 8;
 pub const WRITTEN_SIZE: usize = HEAD + size_of::<Written>();
 /// Where the text of an ANNOTATION record begins.
 pub const ANNOTATION_SIZE: usize = HEAD + size_of::<Annotation>();
+
+/// The first of several records, and those behind it; none where none fits.
+pub fn first(records: &[u8]) -> Option<(&[u8], &[u8])> {
+    let size = u32::from_le_bytes(records.first_chunk().copied()?) as usize;
+    records.split_at_checked(size).filter(|_| size >= HEAD)
+}
 
 /// A record of a bincode-encoded body, padded to 8 bytes.
 pub fn with_body<T: Encode>(kind: u8, body: &T) -> Vec<u8> {

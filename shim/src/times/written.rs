@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trace::cupti::{Activity, Compared};
 use trace::record::{self, Named, Profile, Timed, timed, with_body};
-use trace::segment::Kind;
 
 /// Readings that the clocks are compared by.
 pub const TRIES: usize = 8;
@@ -37,7 +36,6 @@ struct State {
     clocks: [Compared; 2],
     /// To be put into the file.
     records: Vec<u8>,
-    chunks: u64,
     works: u64,
     foreign: u64,
     untimed: BTreeMap<String, u64>,
@@ -61,7 +59,6 @@ impl Written {
             names: HashMap::new(),
             clocks: [first; 2],
             records: Vec::new(),
-            chunks: 0,
             works: 0,
             foreign: 0,
             untimed: BTreeMap::new(),
@@ -153,9 +150,7 @@ impl Written {
         let mut records = std::mem::take(&mut state.records);
         records.extend(with_body(record::PROFILE, &profile));
         records.extend(with_body(record::CLOCK, &clock::sharp_pair()));
-        let number = state.chunks;
-        state.chunks += 1;
-        put(&self.file, number, &records);
+        put(&self.file, &records);
         records.clear();
         state.records = records;
     }
@@ -199,11 +194,11 @@ impl State {
 
 /// Says in the file that there are no times, and why.
 pub fn none(file: &TraceFile, why: &str) {
-    put(file, 0, &with_body(record::PROFILE, &Profile { source: timed::NONE, why: why.to_owned(), ..blank() }));
+    put(file, &with_body(record::PROFILE, &Profile { source: timed::NONE, why: why.to_owned(), ..blank() }));
 }
 
-fn put(file: &TraceFile, number: u64, records: &[u8]) {
-    if let Err(error) = file.append(Kind::Chunk, timed::THREAD, u128::from(number) << 64, records) {
+fn put(file: &TraceFile, records: &[u8]) {
+    if let Err(error) = file.append_of_no_thread(records) {
         generation::off(&format!("{}: {error}", file.path.display()));
         generation::say_last("device times that there was no room for");
     }

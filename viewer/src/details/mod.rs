@@ -231,7 +231,7 @@ fn life_of(lives: &Lives, life: &Life, call: u32) -> Detail {
 /// Data that the call should have and that the file has not, or not as it was.
 fn lost_data(opened: &Opened, call: &Call) -> Vec<Detail> {
     let wrong = call.images().filter_map(|image| match image.content {
-        Content::Blob(hash) if opened.trace.blob(hash).is_none() => Some((image, "is not in the file")),
+        Content::Blob(hash) if opened.trace.lacks(hash) => Some((image, "is not in the file")),
         Content::Blob(hash) if opened.is_damaged(hash) => Some((image, "is damaged")),
         _ => None,
     });

@@ -28,7 +28,7 @@ impl Survey {
         let written = call.written().flat_map(|written| written.images());
         let lost = call.images().filter(|image| !(sinks.contains(&image.address) && image.when == When::Return));
         let missing = written.chain(lost).find_map(|image| match image.content {
-            Content::Blob(blob) if trace.blob(blob).is_none() => {
+            Content::Blob(blob) if trace.lacks(blob) => {
                 Some(Missing { call: call.number, function: function.name, blob: Some(blob), len: image.len })
             }
             _ => None,
@@ -39,7 +39,7 @@ impl Survey {
                 Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
                 // What a copy brought is compared by its hash, which is the blob's name.
                 Content::Blob(_) if sinks.contains(&image.address) && image.when == When::Return => false,
-                Content::Blob(hash) => trace.blob(hash).is_none(),
+                Content::Blob(hash) => trace.lacks(hash),
                 _ => false,
             };
             if gone {

@@ -1,0 +1,35 @@
+//! What a trace lacks because it names a file that has it.
+
+use crate::hash::Hash;
+use crate::reader::Trace;
+use crate::reference::Source;
+use std::path::PathBuf;
+
+impl Trace {
+    /// Whether a blob that calls name is neither in the trace nor named as part of another file.
+    pub fn lacks(&self, hash: Hash) -> bool {
+        self.blob(hash).is_none() && !self.references.names(hash)
+    }
+
+    /// Blobs that only other files have.
+    pub fn referenced(&self) -> impl Iterator<Item = Hash> {
+        self.references.hashes().filter(|hash| !self.blobs.contains_key(hash))
+    }
+
+    /// Files that have what the trace has not: of each how many pieces, and their bytes.
+    pub fn sources(&self) -> Vec<(&Source, u64, u64)> {
+        self.references.sources(|hash| !self.blobs.contains_key(&hash))
+    }
+
+    /// All files that it names, also where it has what they have.
+    pub fn named_files(&self) -> impl Iterator<Item = &Source> {
+        self.references.sources(|_| true).into_iter().map(|(source, ..)| source)
+    }
+
+    /// Has what the trace names read from these files, or from files below these directories, if it is what
+    /// was recorded. What is wrong, a line for each file.
+    pub fn follow_references(&mut self, among: &[PathBuf]) -> Vec<String> {
+        let blobs = &self.blobs;
+        self.references.follow(among, |hash| !blobs.contains_key(&hash))
+    }
+}
