@@ -45,6 +45,23 @@ pub fn without_signals(write: impl FnOnce() -> io::Result<()>) -> io::Result<()>
     }
 }
 
+/// Does something in which no signal handler of the host may run on this thread, since it could leave by a jump.
+/// Handlers of the thread's own faults still do: the host may mend them, and would be ended otherwise.
+pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
+    const FAULTS: [libc::c_int; 6] =
+        [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
+    // SAFETY: the sets are valid, and the mask is put back as it was.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        FAULTS.iter().for_each(|fault| _ = libc::sigdelset(&mut all, *fault));
+        libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
+        let result = work();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
+    }
+}
+
 /// Does something that opens files, also where the host has taken almost all descriptors that it may have.
 /// What is opened then lies beyond its limit, and stays open when that is as before.
 pub fn with_descriptors<T>(work: impl FnOnce() -> T) -> T {

@@ -1,11 +1,13 @@
 //! Threads that hash and store long payloads beside the thread whose call it is.
 //!
 //! They are made at the first long payload; a program that never has one has none. They sleep until there is
-//! work, and what they work on is their own to keep, so that nothing hangs on the stack of a thread that a
-//! signal handler may leave. A forked child has none of its parent's, and a recording of its own.
+//! work. As long as they read memory of the program, its thread takes no signal: a handler that jumps out of the
+//! call could have the program free what they read. A forked child has none of its parent's, and a recording of
+//! its own.
 
 use crate::generation;
 use crate::lock::Lock;
+use crate::manners::uninterrupted;
 use crate::thread;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -81,18 +83,21 @@ impl Workers {
             left: Lock::new(steps),
             done: Condvar::new(),
         });
-        let process = std::process::id();
-        let is_shared = self.have_any();
-        if is_shared {
-            self.jobs.lock().push_back(job.clone());
-            self.wanted.notify_all();
-        }
-        job.work(&mut Vec::new());
-        if is_shared {
-            self.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
-            job.wait(process);
+        if self.have_any() {
+            uninterrupted(|| self.together(&job));
+        } else {
+            job.work(&mut Vec::new());
         }
         found.iter().map(|found| found.lock().take()).collect()
+    }
+
+    fn together(&self, job: &Arc<Job>) {
+        let process = std::process::id();
+        self.jobs.lock().push_back(job.clone());
+        self.wanted.notify_all();
+        job.work(&mut Vec::new());
+        self.jobs.lock().retain(|other| !Arc::ptr_eq(other, job));
+        job.wait(process);
     }
 
     /// Makes them, as many as there are processors to spare, if that has not been done. With no lock held:
@@ -158,6 +163,34 @@ mod tests {
             asking.into_iter().for_each(|asking| assert_eq!(asking.join().unwrap(), 999 * 1000 / 2));
         });
         assert!(workers.jobs.lock().is_empty());
+    }
+
+    #[test]
+    fn handlers_wait_until_others_have_read() {
+        static BEGUN: AtomicUsize = AtomicUsize::new(0);
+        static LEFT: AtomicUsize = AtomicUsize::new(0);
+        static HANDLED: AtomicUsize = AtomicUsize::new(0);
+        extern "C" fn handler(_: libc::c_int) {
+            HANDLED.fetch_add(1, SeqCst);
+            LEFT.fetch_max(BEGUN.load(SeqCst), SeqCst);
+        }
+        // SAFETY: a handler that only counts, of a signal that no other test sends.
+        unsafe { libc::signal(libc::SIGUSR2, handler as *const () as libc::sighandler_t) };
+        let workers: &Workers = Box::leak(Box::default());
+        if !workers.have_any() {
+            return;
+        }
+        // SAFETY: the thread that asks is there until all steps are done.
+        let asking = unsafe { libc::pthread_self() };
+        let step = move |_, _: &mut Vec<u8>| {
+            BEGUN.fetch_add(1, SeqCst);
+            // SAFETY: as above.
+            unsafe { libc::pthread_kill(asking, libc::SIGUSR2) };
+            std::thread::sleep(Duration::from_millis(1));
+            BEGUN.fetch_sub(1, SeqCst);
+        };
+        workers.share(16, step);
+        assert_eq!((HANDLED.load(SeqCst), LEFT.load(SeqCst)), (1, 0), "signals, and steps under way when they came");
     }
 
     #[test]
