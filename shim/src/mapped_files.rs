@@ -8,19 +8,20 @@
 use crate::dirty_pages::{PAGE, pages_of};
 use crate::file::{TraceFile, away_from_standard_streams};
 use std::fs::{File, Metadata};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use trace::hash::Hash;
 use trace::maps::Mapping;
 use trace::record::{PIECE, Referenced, Referred};
 
-pub struct MappedFiles {
-    pagemap: File,
-}
+/// Linux tells what is asked here.
+pub struct MappedFiles(());
 
 /// Those that some memory lies in.
 pub struct Files {
-    pagemap: &'static File,
+    /// Opened for these: the host may close what stays open, and give its number to a file of its own.
+    pagemap: Option<File>,
     all: Vec<Mapped>,
 }
 
@@ -42,23 +43,25 @@ pub struct Place {
 impl MappedFiles {
     /// None, and said so, where Linux does not tell what pages are.
     pub fn open() -> Option<MappedFiles> {
-        let opened = File::open("/proc/self/pagemap").and_then(away_from_standard_streams);
         let refused = |error| {
             crate::log::tell(&format!("/proc/self/pagemap: {error}; weights are stored, none by reference"));
         };
-        opened.map_err(refused).ok().map(|pagemap| MappedFiles { pagemap })
+        pagemap().map_err(refused).ok().map(|_| MappedFiles(()))
     }
 
     /// Files whose mappings have whole pieces of this memory.
-    pub fn around(&'static self, address: u64, len: u64) -> Files {
+    pub fn around(&self, address: u64, len: u64) -> Files {
         let memory = address..address.saturating_add(len);
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
         let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
-        let found = lines
-            .filter_map(Mapping::of)
-            .filter(|found| found.range.start < memory.end && memory.start < found.range.end);
-        Files { pagemap: &self.pagemap, all: found.filter_map(Mapped::of).collect() }
+        let is_part = |found: &Mapping| found.range.start < memory.end && memory.start < found.range.end;
+        let all: Vec<Mapped> = lines.filter_map(Mapping::of).filter(is_part).filter_map(Mapped::of).collect();
+        Files { pagemap: if all.is_empty() { None } else { pagemap().ok() }, all }
     }
+}
+
+fn pagemap() -> io::Result<File> {
+    File::open("/proc/self/pagemap").and_then(away_from_standard_streams)
 }
 
 impl Mapped {
@@ -103,7 +106,8 @@ impl Files {
         let mut entries = [0; (PIECE / PAGE as usize + 1) * ENTRY];
         let wanted = ((pages.end - pages.start) / PAGE) as usize * ENTRY;
         let Some(entries) = entries.get_mut(..wanted) else { return false };
-        let read = self.pagemap.read_exact_at(entries, pages.start / PAGE * ENTRY as u64);
+        let Some(pagemap) = &self.pagemap else { return false };
+        let read = pagemap.read_exact_at(entries, pages.start / PAGE * ENTRY as u64);
         let is_the_files = |entry: &[u8]| {
             let entry = u64::from_le_bytes(entry.try_into().expect("8 bytes"));
             entry & SWAPPED == 0 && (entry & PRESENT == 0 || entry & OF_FILE != 0)
