@@ -32,12 +32,31 @@ impl Memory {
         }
     }
 
-    fn with<T>(&self, from: u64, scratch: &mut Vec<u8>, work: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        let step = (self.len() - from).min(PIECE as u64) as usize;
+    fn with<T>(&self, from: u64, most: usize, scratch: &mut Vec<u8>, work: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let step = self.len().checked_sub(from).filter(|left| *left > 0)?.min(most as u64) as usize;
         match self {
             Memory::Sure(bytes) => Some(work(&bytes[from as usize..][..step])),
             Memory::Doubtful { address, .. } => probe::copy_of(address + from, step, scratch).then(|| work(scratch)),
         }
+    }
+}
+
+impl Memory {
+    /// What `work` makes of the piece there and of the next one, if there is one and it can be read. They are
+    /// hashed together.
+    fn pair<T>(&self, from: u64, scratch: &mut Vec<u8>, work: impl Fn(u64, Hash, &[u8]) -> T) -> [Option<T>; 2] {
+        let next = from + PIECE as u64;
+        let of_both = |bytes: &[u8]| {
+            let (one, other) = bytes.split_at(PIECE);
+            let [hash, other_hash] = Hash::of_both(one, other);
+            [Some(work(from, hash, one)), Some(work(next, other_hash, other))]
+        };
+        if next < self.len()
+            && let Some(found) = self.with(from, 2 * PIECE, scratch, of_both)
+        {
+            return found;
+        }
+        [from, next].map(|from| self.with(from, PIECE, scratch, |bytes| work(from, Hash::of(bytes), bytes)))
     }
 }
 
@@ -66,12 +85,11 @@ pub fn stored(around: &'static Surroundings, address: u64, memory: Memory) -> Ve
 fn stored_at_once(around: &'static Surroundings, address: u64, memory: Memory) -> Vec<Result<Hash, Lost>> {
     let files = around.mapped_files.as_ref().map(|mapped| mapped.around(address, memory.len()));
     let Some(files) = files.filter(|files| !files.is_empty()).map(Arc::new) else {
-        let stored = each(around, memory, |_, bytes| around.file.blob(bytes));
+        let stored = each(around, memory, |_, hash, bytes| around.file.blob_of(hash, bytes));
         return stored.into_iter().map(|found| found.ok_or(Lost::Unreadable)?.ok_or(Lost::NoRoom)).collect();
     };
     let seen = files.clone();
-    let kept = each(around, memory, move |from, bytes| {
-        let hash = Hash::of(bytes);
+    let kept = each(around, memory, move |from, hash, bytes| {
         match (around.file.has(hash), seen.place_of(address + from, bytes.len() as u64)) {
             (true, _) => Some((hash, None)),
             (_, Some(place)) => Some((hash, Some(place))),
@@ -89,32 +107,31 @@ fn stored_at_once(around: &'static Surroundings, address: u64, memory: Memory) -
 
 /// The form and the hash of each piece of a result, which is stored with `--data=all`.
 pub fn results(around: &'static Surroundings, memory: Memory) -> Option<Vec<(u8, Hash)>> {
-    let hashed = |bytes: &[u8]| (record::HASH, Hash::of(bytes));
-    let kept = move |bytes: &[u8]| around.file.blob(bytes).map_or_else(|| hashed(bytes), |hash| (record::BLOB, hash));
+    let kept = move |hash, bytes: &[u8]| match around.file.blob_of(hash, bytes) {
+        Some(hash) => (record::BLOB, hash),
+        None => (record::HASH, hash),
+    };
     match around.data {
-        Data::All => each(around, memory, move |_, bytes| kept(bytes)),
-        _ => each(around, memory, move |_, bytes| hashed(bytes)),
+        Data::All => each(around, memory, move |_, hash, bytes| kept(hash, bytes)),
+        _ => each(around, memory, |_, hash, _| (record::HASH, hash)),
     }
     .into_iter()
     .collect()
 }
 
-/// What `work` makes of each piece; it is told how far into the memory that lies.
+/// What `work` makes of each piece and its hash; it is told how far into the memory that lies.
 fn each<T: Send + 'static>(
     around: &'static Surroundings,
     memory: Memory,
-    work: impl Fn(u64, &[u8]) -> T + Send + Sync + 'static,
+    work: impl Fn(u64, Hash, &[u8]) -> T + Send + Sync + 'static,
 ) -> Vec<Option<T>> {
-    let pieces = memory.len().div_ceil(PIECE as u64) as usize;
     let len = memory.len();
-    let piece = move |at: usize, scratch: &mut Vec<u8>| {
-        let from = (at * PIECE) as u64;
-        memory.with(from, scratch, |bytes| work(from, bytes))
-    };
+    let pieces = len.div_ceil(PIECE as u64) as usize;
+    let pair = move |at: usize, scratch: &mut Vec<u8>| memory.pair((2 * at * PIECE) as u64, scratch, &work);
     if len < ALONE {
         let mut scratch = Vec::new();
-        return (0..pieces).map(|at| piece(at, &mut scratch)).collect();
+        return (0..pieces.div_ceil(2)).flat_map(|at| pair(at, &mut scratch)).take(pieces).collect();
     }
-    let found = around.workers.share(pieces, piece);
-    found.into_iter().map(Option::flatten).collect()
+    let found = around.workers.share(pieces.div_ceil(2), pair);
+    found.into_iter().flat_map(|pair| pair.unwrap_or([None, None])).take(pieces).collect()
 }

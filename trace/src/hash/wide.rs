@@ -47,15 +47,57 @@ pub fn of(bytes: &[u8]) -> Option<u128> {
     is_possible.then(|| unsafe { long(bytes) })
 }
 
+/// The same of two inputs at once. Where they come from memory, one thread waits for less: it has twice as many
+/// lines on their way.
+#[inline]
+pub fn of_both(one: &[u8], other: &[u8]) -> Option<[u128; 2]> {
+    let is_possible = one.len().min(other.len()) > LONG && is_x86_feature_detected!("avx2");
+    // SAFETY: the processor has the instructions.
+    is_possible.then(|| unsafe { both(one, other) })
+}
+
 /// Four of the eight sums each.
 type Sums = [__m256i; 2];
 
 #[target_feature(enable = "avx2")]
 fn long(bytes: &[u8]) -> u128 {
-    let mut sums = [half(as_bytes(&START), 0), half(as_bytes(&START), 1)];
-    // The last byte is never in a whole block.
-    let (blocks, rest) = bytes.split_at((bytes.len() - 1) / BLOCK * BLOCK);
-    for block in blocks.as_chunks::<BLOCK>().0 {
+    rest(start(), bytes, 0)
+}
+
+#[target_feature(enable = "avx2")]
+fn both(one: &[u8], other: &[u8]) -> [u128; 2] {
+    let (mut sums, mut others) = (start(), start());
+    let shared = whole_blocks(one).min(whole_blocks(other));
+    let blocks = one.as_chunks::<BLOCK>().0.iter().zip(other.as_chunks::<BLOCK>().0);
+    for (block, other) in blocks.take(shared) {
+        let stripes = block.as_chunks::<STRIPE>().0.iter().zip(other.as_chunks::<STRIPE>().0);
+        for (at, (stripe, other)) in stripes.enumerate() {
+            add_next(&mut sums, stripe, at);
+            add_next(&mut others, other, at);
+        }
+        scramble(&mut sums);
+        scramble(&mut others);
+    }
+    [rest(sums, one, shared), rest(others, other, shared)]
+}
+
+/// The last byte is never in a whole block.
+fn whole_blocks(bytes: &[u8]) -> usize {
+    (bytes.len() - 1) / BLOCK
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn start() -> Sums {
+    [half(as_bytes(&START), 0), half(as_bytes(&START), 1)]
+}
+
+/// The hash, of whose blocks so many have been added.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn rest(mut sums: Sums, bytes: &[u8], added: usize) -> u128 {
+    let (blocks, rest) = bytes.split_at(whole_blocks(bytes) * BLOCK);
+    for block in &blocks.as_chunks::<BLOCK>().0[added..] {
         add(&mut sums, block.as_chunks::<STRIPE>().0);
         scramble(&mut sums);
     }
@@ -93,13 +135,20 @@ fn half(bytes: &[u8; STRIPE], which: usize) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn add(sums: &mut Sums, stripes: &[[u8; STRIPE]]) {
-    /// Memory is asked for so far ahead.
-    const AHEAD: usize = 512;
     for (at, stripe) in stripes.iter().enumerate() {
-        // A hint, of any address.
-        _mm_prefetch::<_MM_HINT_T0>(stripe.as_ptr().wrapping_add(AHEAD).cast());
-        add_stripe(sums, stripe, secret(at * STEP));
+        add_next(sums, stripe, at);
     }
+}
+
+/// Adds a stripe of a block, by its number there.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add_next(sums: &mut Sums, stripe: &[u8; STRIPE], at: usize) {
+    /// Memory is asked for so far ahead.
+    const AHEAD: usize = 1024;
+    // A hint, of any address.
+    _mm_prefetch::<_MM_HINT_T0>(stripe.as_ptr().wrapping_add(AHEAD).cast());
+    add_stripe(sums, stripe, secret(at * STEP));
 }
 
 #[inline]
@@ -152,6 +201,11 @@ mod tests {
             // Wherever it lies.
             let bytes = &bytes[len % 3..len];
             assert_eq!(of(bytes), (bytes.len() > LONG).then(|| xxh3_128(bytes)), "{} bytes", bytes.len());
+            let other = &bytes[..bytes.len() / 2 + 1];
+            let wanted = [bytes, other].map(xxh3_128);
+            let is_long = other.len() > LONG;
+            assert_eq!(of_both(bytes, other), is_long.then_some(wanted), "{} bytes", bytes.len());
+            assert_eq!(of_both(other, bytes), is_long.then_some([wanted[1], wanted[0]]), "{} bytes", bytes.len());
         }
     }
 }
