@@ -471,3 +471,19 @@ fn what_a_killed_record_has_left_is_removed() {
     unsafe { libc::kill(runs.id() as i32, libc::SIGTERM) };
     runs.wait().expect("ours");
 }
+
+/// Nine loads from three mappings, two of which hold the same: it is hashed where it lies.
+#[test]
+fn an_image_in_a_mapping_is_stored_once_and_not_copied() {
+    const LEAST: u64 = 4 << 20;
+    let place = Place::new();
+    let ran = place.unchanged(client("images_mapped.c"), &[""; 0]).expect(0);
+    assert_eq!(ran.stdout, "66, 0 bytes\n");
+    let trace = place.trace();
+    assert_eq!(calls_named(&trace, "cuModuleLoadData").len(), 9);
+    let images: Vec<u64> = trace.blobs().map(|(_, len)| len).filter(|len| *len > LEAST).collect();
+    assert_eq!(images.len(), 2, "{images:?}");
+    let size = place.join("trace.bin").metadata().expect("a file").len();
+    assert!(size < 2 * LEAST + (4 << 20), "{size}");
+    run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+}
