@@ -81,7 +81,12 @@ impl Page {
     /// Every command of cutrace: in a block (of a session, what was typed), and in backquotes.
     pub fn commands(&self) -> Vec<(String, String)> {
         let spans = Regex::new("`([^`]+)`").expect("sound");
-        let command = Regex::new(r"(?:^|[\s/(=])cutrace( [a-z-][^|;#)&>\]]*)").expect("sound");
+        let command = Regex::new(r"(-p |^|[\s/(=])cutrace( [a-z-][^|;#)&>\]]*)").expect("sound");
+        // The package of that name is none.
+        let commands = |text: &str| -> Vec<String> {
+            let found = command.captures_iter(text).filter(|found| &found[1] != "-p ");
+            found.map(|found| found[2].trim().to_owned()).collect()
+        };
         let names = "record|replay|report|view|info|dump|export|repair|pack|redact|doctor|demo|on|off";
         let short = Regex::new(&format!("^({names}) -")).expect("sound");
         let mut all = Vec::new();
@@ -92,13 +97,13 @@ impl Page {
                 "dockerfile" => line.starts_with("RUN "),
                 kind => !kind.starts_with("console") || line.starts_with("$ "),
             };
-            for line in whole.lines().filter(is_command).map(|line| line.split(" #").next().unwrap_or_default()) {
-                all.extend(command.captures_iter(line).map(|found| (block.place.clone(), found[1].trim().to_owned())));
+            for line in whole.lines().filter(is_command).map(|line| line.split("# ").next().unwrap_or_default()) {
+                all.extend(commands(line).into_iter().map(|command| (block.place.clone(), command)));
             }
         }
         for (place, line, _) in self.lines().into_iter().filter(|(_, _, inside)| !inside) {
             for span in spans.captures_iter(line).map(|found| found[1].to_owned()) {
-                all.extend(command.captures_iter(&span).map(|found| (place.clone(), found[1].trim().to_owned())));
+                all.extend(commands(&span).into_iter().map(|command| (place.clone(), command)));
                 if short.is_match(&span) {
                     all.push((place.clone(), span));
                 }
