@@ -6,9 +6,9 @@
 
 use crate::host_functions;
 use crate::lane::Lane;
+use crate::readable::Readable;
 use crate::recorder::Recorder;
 use crate::shape::{Launch, Reach, Shape};
-use crate::stack::Stack;
 
 /// Whether the call concerns memory that the CPU may write without a call.
 #[inline(always)]
@@ -45,7 +45,7 @@ fn may_be_shared(recorder: &Recorder, address: u64) -> bool {
 }
 
 /// Whether a kernel's arguments may name pinned memory; none if they cannot be read without asking Linux. The
-/// driver has not seen the call yet: only the stack in use is known to be there.
+/// driver has not seen the call yet: only the stack in use, and what it has read before, is known to be there.
 fn arguments(lane: &Lane, launch: Launch, words: &[u64]) -> Option<bool> {
     let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
     if array == 0 {
@@ -53,11 +53,11 @@ fn arguments(lane: &Lane, launch: Launch, words: &[u64]) -> Option<bool> {
     }
     let recorder = lane.recorder();
     let sizes = recorder.kernels.known(words[launch.function as usize])?.sizes.as_ref()?;
-    let stack = Stack::here(lane);
+    let readable = Readable::here(lane);
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-    let pointers = stack.used(array, sizes.len() * 8)?;
+    let pointers = readable.at_once(array, sizes.len() * 8)?;
     for (pointer, size) in pointers.chunks_exact(8).map(word).zip(sizes).filter(|(_, size)| **size >= 8) {
-        let argument = stack.used(pointer, *size as usize / 8 * 8)?;
+        let argument = readable.at_once(pointer, *size as usize / 8 * 8)?;
         if argument.chunks_exact(8).map(word).any(|word| recorder.around.pinned.may_hold(word)) {
             return Some(true);
         }

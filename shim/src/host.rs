@@ -9,8 +9,8 @@ use crate::lane::Lane;
 use crate::node_runs::Turn;
 use crate::pending::{Uses, Work};
 use crate::probe::{bytes_at, gathered, word_at};
+use crate::readable::Readable;
 use crate::shape::{self, Launch};
-use crate::stack::Stack;
 use crate::submission::{makes_node, queue, reads, under_way};
 use crate::{host_functions, range};
 use std::sync::Arc;
@@ -249,11 +249,11 @@ fn addresses(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Option<Vec<u6
     // asked about it.
     let layout = lane.layout_before_launch(words[launch.function as usize])?;
     let sizes = layout.sizes.as_ref()?;
-    let stack = Stack::here(lane);
-    let pointers = stack.bytes(array, sizes.len() * 8)?;
+    let readable = Readable::here(lane);
+    let pointers = readable.bytes(array, sizes.len() * 8)?;
     let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
     for (pointer, size) in pointers.chunks_exact(8).map(word).zip(sizes).filter(|(_, size)| **size >= 8) {
-        match stack.used(pointer, *size as usize) {
+        match readable.at_once(pointer, *size as usize) {
             Some(bytes) => found.extend(bytes.chunks_exact(8).map(word)),
             None => elsewhere.push((pointer, *size as usize / 8 * 8)),
         }

@@ -4,10 +4,11 @@
 
 mod exit;
 mod gap;
+mod readable;
 mod repeats;
 mod room;
-mod stack;
 
+use readable::ReadPages;
 use repeats::Run;
 pub use repeats::{MOST_ASKED, Question, Repeat};
 pub use room::{put, put_padded};
@@ -45,6 +46,7 @@ pub struct Lane {
     calls: Cell<u64>,
     /// The thread's stack: its lowest address and its end; 0 if not asked yet, 1 if nobody knows.
     stack: Cell<(u64, u64)>,
+    read_pages: ReadPages,
     chunk: UnsafeCell<Option<Chunk>>,
     /// The last record, if it counts what a capture range leaves out.
     gap: Cell<*mut u8>,
@@ -73,6 +75,7 @@ thread_local! {
             ordinal: Cell::new(0),
             calls: Cell::new(0),
             stack: Cell::new((0, 0)),
+            read_pages: ReadPages::none(),
             chunk: UnsafeCell::new(None),
             gap: Cell::new(std::ptr::null_mut()),
             run: Cell::new(Run::NONE),

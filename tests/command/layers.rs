@@ -70,7 +70,7 @@ const CRATES: &[Crate] = &[
             "watch variables",
             "recorder",
             "lane times",
-            "implicit_modules draft early ends nodes notes observation overlap shape stack start submission",
+            "implicit_modules draft early ends nodes notes observation overlap readable shape start submission",
             "annotate arrived callback capture code concern finish host join payload",
             "call nvtx graph_dot",
             "effects",

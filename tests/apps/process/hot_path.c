@@ -56,9 +56,15 @@ int main(int argc, char **argv)
         COUNTED(cuEventRecord(event, stream));
     if (!strcmp(kind, "launch"))
         COUNTED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
-    if (!strcmp(kind, "launch beside pinned memory")) {
+    if (!strncmp(kind, "launch", 6) && strstr(kind, "beside pinned memory")) {
         CHECK(cuMemAllocHost(&pinned, 1 << 20));
-        COUNTED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+        // Not on the stack
+        static CUdeviceptr memory;
+        static unsigned count = 1;
+        static void *elsewhere[] = {&memory, &memory, &memory, &count};
+        memory = a;
+        void **given = strstr(kind, "static") ? elsewhere : arguments;
+        COUNTED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, given, NULL));
     }
     return 0;
 }
