@@ -89,7 +89,7 @@ build() {
     strip --strip-debug "$in"/{cutrace,libcutrace.so,libcuda_sim.so}
     local programs; programs=$(grep -l '"check.h"' tests/apps/*/*.c tests/gpu/tools/*.c | grep -v '/libraries/\|/process/')
     for source in $programs; do
-        gcc -O1 -w -I target/cuda/include -I target/cuda/include-nvtx -I tests/apps -o "$in/$(basename "$source" .c)" "$source" \
+        gcc -O1 -w -D_GNU_SOURCE -I target/cuda/include -I target/cuda/include-nvtx -I tests/apps -o "$in/$(basename "$source" .c)" "$source" \
             target/release/libcutrace.so -lpthread
     done
     mkdir -p "$in/coverage"
@@ -103,10 +103,10 @@ build() {
     # hangs; two_halves is for the viewer; slow_callbacks needs a driver that runs callbacks side by side, which 580 does not;
     # newer_than_header, one to come. What the CPU writes in pinned_arena is told too late, and in
     # pinned_written_in_part_of_page too early, as their verdicts say; so do those of tagged_pointers and
-    # io_uring_fixed_buffers. wrong_arguments, graph_of_library_fault, unordered_copy, range_replayed_alone and
-    # managed_results want arguments, or die as they should; allocation_churn takes minutes on a busy device, and what
-    # allocate_until_none gets depends on what others have.
-    sed 's,.*/,,; s/\.c$//' <<<"$programs" | grep -vx 'graph_fault\|nondeterministic\|slow_callbacks\|newer_than_header\|loop_calls\|single_calls\|hanging\|two_halves\|pinned_arena\|pinned_written_in_part_of_page\|flag_restored_by_cpu\|ends_while_streams_wait\|write_found_by_other_callback\|tagged_pointers\|io_uring_fixed_buffers\|wrong_arguments\|graph_of_library_fault\|unordered_copy\|range_replayed_alone\|managed_results\|allocation_churn\|allocate_until_none' >"$in/programs"
+    # io_uring_fixed_buffers. wrong_arguments, graph_of_library_fault, unordered_copy, range_replayed_alone,
+    # managed_results and weights_of_file want arguments, or die as they should; allocation_churn takes minutes on a
+    # busy device, and what allocate_until_none gets depends on what others have.
+    sed 's,.*/,,; s/\.c$//' <<<"$programs" | grep -vx 'graph_fault\|nondeterministic\|slow_callbacks\|newer_than_header\|loop_calls\|single_calls\|hanging\|two_halves\|pinned_arena\|pinned_written_in_part_of_page\|flag_restored_by_cpu\|ends_while_streams_wait\|write_found_by_other_callback\|tagged_pointers\|io_uring_fixed_buffers\|wrong_arguments\|graph_of_library_fault\|unordered_copy\|range_replayed_alone\|managed_results\|allocation_churn\|allocate_until_none\|weights_of_file' >"$in/programs"
     mkdir -p "$in/facts"
     for source in tests/gpu/facts/*.c; do
         gcc -O1 -I target/cuda/include -I tests/apps -o "$in/facts/$(basename "$source" .c)" "$source" target/release/libcutrace.so
