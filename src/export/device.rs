@@ -1,10 +1,7 @@
 //! What devices did, as tracks: one for each stream, with a slice for each kernel, copy and fill, and a flow
 //! to it from its call.
-//!
-//! Times are a replay's or the recording's own. Of a replay's, a slice stands as long after its recorded call
-//! as the work began after the replay's, or behind the one before it on its stream; it is as long as the work
-//! was.
 
+use super::placed::{Placed, Slice, queue};
 use super::proto::Message;
 use super::track::Track;
 use crate::streams::Streams;
@@ -12,57 +9,33 @@ use crate::works::source;
 use std::collections::HashMap;
 use trace::Trace;
 use trace::record::{Timed, timed};
-use trace::timed::{ByCall, Work, known, memory_kind};
+use trace::timed::{Work, known, memory_kind};
 
 /// Beyond those of threads.
 const TRACKS: u64 = 1 << 32;
 
 pub struct Devices<'t> {
     trace: &'t Trace,
-    works: ByCall<'t>,
+    placed: Placed<'t>,
     streams: Streams,
     tracks: HashMap<(u32, Option<(u32, u32)>), u64>,
-    /// Of streams: when the last slice ends.
-    ends: HashMap<u64, i64>,
-}
-
-/// A slice to be written.
-pub struct Slice<'t> {
-    pub work: Work<'t>,
-    pub track: u64,
-    pub start: i64,
-    pub end: i64,
 }
 
 impl<'t> Devices<'t> {
     pub fn of(trace: &'t Trace) -> Devices<'t> {
-        Devices {
-            trace,
-            works: ByCall::of(trace),
-            streams: Streams::of(trace),
-            tracks: HashMap::new(),
-            ends: HashMap::new(),
-        }
+        Devices { trace, placed: Placed::of(trace), streams: Streams::of(trace), tracks: HashMap::new() }
     }
 
-    /// What the call gave to devices. `begin`: of the recorded call, in nanoseconds.
-    pub fn slices(&mut self, call: u64, begin: i64, new: &mut Vec<Track>) -> Vec<Slice<'t>> {
-        let works: Vec<Work> = self.works.call(call).collect();
-        let place = |work: Work<'t>| {
-            let track = self.track(&work, new);
-            let last = self.ends.get(&track).copied().unwrap_or(i64::MIN);
-            let start = begin.saturating_add(work.delay().max(0)).max(last);
-            let end = start.saturating_add(work.duration());
-            self.ends.insert(track, end);
-            Slice { work, track, start, end }
-        };
-        works.into_iter().map(place).collect()
+    /// What the call gave to devices, each with its track. `begin`: of the recorded call, in nanoseconds.
+    pub fn slices(&mut self, call: u64, begin: i64, new: &mut Vec<Track>) -> Vec<(u64, Slice<'t>)> {
+        let slices = self.placed.call(call, begin);
+        slices.into_iter().map(|slice| (self.track(&slice.work, new), slice)).collect()
     }
 
     fn track(&mut self, work: &Work, new: &mut Vec<Track>) -> u64 {
-        let (device, stream) = (work.about.device, (work.about.context, work.about.stream));
+        let (device, context, stream) = queue(work);
         let parent = self.number((device, None), &work.about, new, |_| None);
-        self.number((device, Some(stream)), &work.about, new, |_| Some(parent))
+        self.number((device, Some((context, stream))), &work.about, new, |_| Some(parent))
     }
 
     fn number(

@@ -6,6 +6,7 @@ mod field;
 mod jsonl;
 mod nvtx;
 mod perfetto;
+mod placed;
 mod proto;
 mod sink;
 mod track;

@@ -4,10 +4,11 @@
 //! work begins a flow for each piece of it, which that piece's slice ends; in a trace without device times
 //! one, by the call's number plus one. What the program said by NVTX stands on tracks below the threads'.
 
-use super::device::{Devices, Slice, facts};
+use super::device::{Devices, facts};
 use super::event::Event;
 use super::field;
 use super::nvtx::{Annotated, Step};
+use super::placed::Slice;
 use super::proto::Message;
 use super::track::{PROCESS_TRACK, THREAD_TRACKS, Track};
 use crate::grep::kernel_name;
@@ -174,11 +175,11 @@ impl<'t> Perfetto<'t> {
         (self.new, self.body) = (new, body);
         // A run of polls is one slice.
         self.open.entry(call.thread).or_default().push(call.last_end().map(|end| self.trace.nanoseconds(end)));
-        slices.iter().try_for_each(|slice| self.slice(out, slice))
+        slices.iter().try_for_each(|(track, slice)| self.slice(out, *track, slice))
     }
 
     /// What the call gave devices; streams that are new get their tracks.
-    fn slices(&mut self, out: &mut impl Write, call: u64, begin: i64) -> Result<Vec<Slice<'t>>> {
+    fn slices(&mut self, out: &mut impl Write, call: u64, begin: i64) -> Result<Vec<(u64, Slice<'t>)>> {
         let mut tracks = Vec::new();
         let slices = self.devices.slices(call, begin, &mut tracks);
         tracks.iter().try_for_each(|track| self.track(out, track))?;
@@ -236,7 +237,7 @@ impl<'t> Perfetto<'t> {
         Ok(())
     }
 
-    fn slice(&mut self, out: &mut impl Write, slice: &Slice<'t>) -> Result<()> {
+    fn slice(&mut self, out: &mut impl Write, track: u64, slice: &Slice<'t>) -> Result<()> {
         self.flows += 1;
         self.new.clear();
         let work = &slice.work;
@@ -246,7 +247,7 @@ impl<'t> Perfetto<'t> {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         body.number(field::TYPE, BEGIN);
-        body.number(field::TRACK, slice.track);
+        body.number(field::TRACK, track);
         body.text(field::EVENT_NAME, &name);
         body.number(field::CATEGORY_IID, category);
         body.fixed(field::LAST_OF_FLOW, self.flows);
@@ -255,7 +256,7 @@ impl<'t> Perfetto<'t> {
         self.event(out, slice.start, &new, &body)?;
         body.clear();
         body.number(field::TYPE, END);
-        body.number(field::TRACK, slice.track);
+        body.number(field::TRACK, track);
         self.event(out, slice.end, &[], &body)?;
         (self.new, self.body) = (new, body);
         Ok(())

@@ -101,7 +101,7 @@ const CRATES: &[Crate] = &[
         layers: &[
             "results figures json shell output layout exit signals stdout program progress driver cupti",
             "clocks reading grep latest references streams works writes annotations line verdict unfinished",
-            "report::table report::tally export::event export::field export::proto export::track",
+            "report::table report::tally export::event export::field export::placed export::proto export::track",
             "report::durations report::render export::device export::nvtx",
             "report::device",
             "report::walk replay::again replay::compared replay::printed",

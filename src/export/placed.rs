@@ -1,0 +1,47 @@
+//! When devices did what calls gave them, on the clock of the recorded calls.
+//!
+//! Times are a replay's or the recording's own. Of a replay's, work stands as long after its recorded call as
+//! it began after the replay's, or behind the work before it on its stream; it is as long as it was.
+
+use std::collections::HashMap;
+use trace::Trace;
+use trace::timed::{ByCall, Work};
+
+/// Device, context and stream, as the source of the times counts them.
+pub type Queue = (u32, u32, u32);
+
+pub struct Placed<'t> {
+    works: ByCall<'t>,
+    /// When the last work ends.
+    ends: HashMap<Queue, i64>,
+}
+
+/// Work, and when it ran: nanoseconds since the start of the trace.
+pub struct Slice<'t> {
+    pub work: Work<'t>,
+    pub start: i64,
+    pub end: i64,
+}
+
+pub fn queue(work: &Work) -> Queue {
+    (work.about.device, work.about.context, work.about.stream)
+}
+
+impl<'t> Placed<'t> {
+    pub fn of(trace: &'t Trace) -> Placed<'t> {
+        Placed { works: ByCall::of(trace), ends: HashMap::new() }
+    }
+
+    /// What the call gave to devices. `begin`: of the recorded call, in nanoseconds.
+    pub fn call(&mut self, call: u64, begin: i64) -> Vec<Slice<'t>> {
+        let Placed { works, ends } = self;
+        let place = |work: Work<'t>| {
+            let last = ends.entry(queue(&work)).or_insert(i64::MIN);
+            let start = begin.saturating_add(work.delay().max(0)).max(*last);
+            let end = start.saturating_add(work.duration());
+            *last = end;
+            Slice { work, start, end }
+        };
+        works.call(call).map(place).collect()
+    }
+}
