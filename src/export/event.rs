@@ -2,6 +2,7 @@
 
 use trace::Call;
 use trace::decode::Decoded;
+use trace::model::streams::Followed;
 use trace::objects::Objects;
 
 /// One call, and what is alive when it is made.
@@ -10,4 +11,6 @@ pub struct Event<'s, 't> {
     /// None if this build does not know the function, or if nothing of it is written.
     pub decoded: Option<Decoded<'t>>,
     pub objects: &'s Objects,
+    /// What came of the call; nothing for formats that do not ask.
+    pub followed: Followed,
 }

@@ -4,41 +4,45 @@ mod device;
 mod event;
 mod field;
 mod jsonl;
+mod nsys;
 mod nvtx;
 mod perfetto;
 mod placed;
 mod proto;
 mod sink;
+mod sqlite;
 mod track;
+mod walk;
 
 use crate::exit;
 use crate::figures::{counted, size};
-use crate::grep::Grep;
 use crate::latest::File;
-use crate::progress::Progress;
+use crate::output::Output;
 use crate::reading::Reading;
-use crate::results::{self, Results};
+use crate::results::Results;
 use anyhow::{Context, Result};
-use event::Event;
 use jsonl::Jsonl;
+use nsys::Nsys;
 use perfetto::Perfetto;
 use serde_json::json;
 use sink::Sink;
+use sqlite::Sqlite;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace::Trace;
-use trace::decode::decode;
-use trace::objects::Objects;
 use viewer::kernel_name::{Names, Style};
+use walk::{Needs, walk};
 
 /// Write a trace in a format of other tools
 ///
 /// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with
 /// its arguments; of a trace with device times (replay --profile, record --gpu-times) a track for each
 /// stream, and flows from calls to what the device did for them. jsonl is one JSON object a line for each
-/// call, as cutrace dump --json prints them.
+/// call, as cutrace dump --json prints them. sqlite is a database with the tables, columns and labels of
+/// Nsight Systems' exports (schema 3.16), for scripts and tools that read those; what is not known is NULL,
+/// and a trace without device times has no tables of kernels, copies and fills. docs/exports.md tells more.
 ///
-/// Memory does not grow with the trace. The file is written under a temporary name and gets its own when it
+/// What is held in memory grows slowly with the trace. The file is written under a temporary name and gets its own when it
 /// is whole; like a trace it holds the application's data, and only its owner may read it. --grep is matched
 /// against function names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or as
 /// shown.
@@ -48,6 +52,7 @@ Examples:
   cutrace export --to perfetto -o app.pftrace           trace.bin, for ui.perfetto.dev
   cutrace export app.bin --to perfetto --no-args -o app.pftrace
                                                         without arguments: smaller, faster
+  cutrace export timed.bin --to sqlite -o timed.sqlite  for scripts that read Nsight Systems' exports
   cutrace export --to jsonl -o calls.jsonl --force      replaces calls.jsonl
   cutrace export --to jsonl --grep Memcpy -o - | jq -r .function | sort | uniq -c
 
@@ -77,6 +82,8 @@ enum Format {
     Perfetto,
     /// One JSON object a line
     Jsonl,
+    /// A database with the tables of Nsight Systems' exports
+    Sqlite,
 }
 
 impl Format {
@@ -84,6 +91,7 @@ impl Format {
         match self {
             Format::Perfetto => "perfetto",
             Format::Jsonl => "jsonl",
+            Format::Sqlite => "sqlite",
         }
     }
 }
@@ -111,80 +119,92 @@ impl Write for Counted {
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { to, output, reading, .. } = &arguments;
-    if arguments.no_args && *to != Format::Perfetto {
-        return Err(exit::failure(
-            exit::USAGE,
-            "--no-args is for --to perfetto; calls in JSON Lines have their arguments",
-        ));
-    }
-    let is_stdout = output.as_os_str() == "-";
-    if is_stdout && reading.json {
-        return Err(exit::failure(exit::USAGE, "--json tells on stdout what was written: give -o a file"));
-    }
+    arguments.check()?;
     let path = arguments.file.path()?;
-    let sink = Sink::create(output, arguments.force, *to == Format::Perfetto, &path)?;
-    let trace = Trace::open(&path)?;
-    let mut out = Counted { sink, bytes: 0 };
-    // What follows the last call was asked for, too.
-    let is_whole = |calls| reading.end() >= trace.len() as u64 && reading.limit.is_none_or(|limit| calls < limit);
-    let made = match to {
-        Format::Perfetto => {
-            let mut perfetto = Perfetto::new(&trace, reading, !arguments.no_args, Names::new(Style::Full))?;
-            perfetto.begin(&mut out)?;
-            let (calls, made, _) = each(&trace, reading, !arguments.no_args, |event| perfetto.call(&mut out, event))?;
-            perfetto.finish(&mut out, reading.limit == Some(calls))?;
-            made
-        }
-        Format::Jsonl => {
-            let mut jsonl = Jsonl::new(&trace, reading)?;
-            let (calls, made, objects) = each(&trace, reading, true, |event| jsonl.call(&mut out, event))?;
-            if is_whole(calls) {
-                jsonl.finish(&mut out, &objects)?;
-            }
-            made
-        }
+    let (trace, Written { calls, bytes }) = match to {
+        Format::Sqlite => as_sqlite(&arguments, &path)?,
+        Format::Perfetto | Format::Jsonl => as_stream(&arguments, &path)?,
     };
-    let Counted { sink, bytes } = out;
-    sink.finish()?;
     if reading.json {
         let path = output.display().to_string();
-        println_json(&json!({ "schema": SCHEMA, "output": path, "format": to.name(), "calls": made, "bytes": bytes }))?;
-    } else if !is_stdout {
-        let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(made, "call"), size(bytes));
+        let told = json!({ "schema": SCHEMA, "output": path, "format": to.name(), "calls": calls, "bytes": bytes });
+        writeln!(Results::begin(), "{told}")?;
+    } else if !arguments.is_stdout() {
+        let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(calls, "call"), size(bytes));
         writeln!(Results::begin(), "{}", trace::text::plain(&said))?;
     }
     Ok(exit::damage(&trace, 0))
 }
 
-fn println_json(value: &serde_json::Value) -> Result<()> {
-    Ok(writeln!(Results::begin(), "{value}")?)
+/// What was written.
+struct Written {
+    calls: u64,
+    bytes: u64,
 }
 
-/// Hands over the calls that are asked for; how many there were, how many they stand for, and what is alive
-/// behind them.
-fn each<'t>(
-    trace: &'t Trace,
-    reading: &Reading,
-    arguments: bool,
-    mut see: impl FnMut(&Event<'_, 't>) -> Result<()>,
-) -> Result<(u64, u64, Objects)> {
-    let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
-    let mut objects = Objects::default();
-    let mut progress = Progress::new("writing", (trace.len() as u64).min(reading.end()));
-    let (most, mut written, mut made) = (reading.limit.unwrap_or(u64::MAX), 0, 0u64);
-    for call in trace.calls().take_while(|call| call.number < reading.end()) {
-        progress.advance();
-        if written == most || results::are_unread() {
-            break;
-        }
-        let selected = wanted(&call) && grep.matches(&call);
-        let decoded = (selected && arguments || objects.concerned(&call)).then(|| decode(&call)).flatten();
-        objects.advance(&call, decoded.as_ref());
-        if selected {
-            written += 1;
-            made = made.saturating_add(call.count());
-            see(&Event { call, decoded, objects: &objects }).context("writing the export")?;
-        }
+impl Arguments {
+    fn is_stdout(&self) -> bool {
+        self.output.as_os_str() == "-"
     }
-    Ok((written, made, objects))
+
+    /// Flags that contradict each other.
+    fn check(&self) -> Result<()> {
+        let wrong = if self.no_args && self.to != Format::Perfetto {
+            "--no-args is for --to perfetto; the other formats have arguments always, or never"
+        } else if self.is_stdout() && self.reading.json {
+            "--json tells on stdout what was written: give -o a file"
+        } else if self.is_stdout() && self.to == Format::Sqlite {
+            "-o -: a database is not written from front to back; give a file"
+        } else {
+            return Ok(());
+        };
+        Err(exit::failure(exit::USAGE, wrong))
+    }
+}
+
+/// Formats that are written from front to back.
+fn as_stream(arguments: &Arguments, path: &Path) -> Result<(Trace, Written)> {
+    let Arguments { to, output, reading, .. } = arguments;
+    let sink = Sink::create(output, arguments.force, *to == Format::Perfetto, path)?;
+    let trace = Trace::open(path)?;
+    let mut out = Counted { sink, bytes: 0 };
+    // What follows the last call was asked for, too.
+    let is_whole = |calls| reading.end() >= trace.len() as u64 && reading.limit.is_none_or(|limit| calls < limit);
+    let calls = match to {
+        Format::Jsonl => {
+            let mut jsonl = Jsonl::new(&trace, reading)?;
+            let needs = Needs { arguments: true, model: false };
+            let walked = walk(&trace, reading, needs, |event| jsonl.call(&mut out, event))?;
+            if is_whole(walked.calls) {
+                jsonl.finish(&mut out, &walked.objects)?;
+            }
+            walked.made
+        }
+        _ => {
+            let needs = Needs { arguments: !arguments.no_args, model: false };
+            let mut perfetto = Perfetto::new(&trace, reading, needs.arguments, Names::new(Style::Full))?;
+            perfetto.begin(&mut out)?;
+            let walked = walk(&trace, reading, needs, |event| perfetto.call(&mut out, event))?;
+            perfetto.finish(&mut out, reading.limit == Some(walked.calls))?;
+            walked.made
+        }
+    };
+    let Counted { sink, bytes } = out;
+    sink.finish()?;
+    Ok((trace, Written { calls, bytes }))
+}
+
+fn as_sqlite(arguments: &Arguments, path: &Path) -> Result<(Trace, Written)> {
+    let output = Output::create("-o", &arguments.output, arguments.force, path)?;
+    sink::remove_when_interrupted(output.partial());
+    let trace = Trace::open(path)?;
+    let shown = || arguments.output.display().to_string();
+    let store = Sqlite::create(output.partial()).with_context(shown)?;
+    let mut tables = Nsys::new(&trace, store)?;
+    let needs = Needs { arguments: false, model: true };
+    let walked = walk(&trace, &arguments.reading, needs, |event| tables.call(event))?;
+    tables.finish(&arguments.reading)?.finish().with_context(shown)?;
+    let bytes = output.file().metadata().with_context(shown)?.len();
+    output.finish()?;
+    Ok((trace, Written { calls: walked.made, bytes }))
 }

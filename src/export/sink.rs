@@ -15,6 +15,15 @@ pub enum Sink {
 
 const BUFFER: usize = 1 << 18;
 
+/// What was begun, when a signal ends this process.
+pub fn remove_when_interrupted(partial: &Path) {
+    let partial = partial.to_path_buf();
+    signals::on_interruption(move |signal| {
+        let _gone_already = std::fs::remove_file(&partial);
+        say(format_args!("interrupted by {signal}; nothing was written"));
+    });
+}
+
 impl Sink {
     /// `binary`: nothing for a terminal. `source`: what is being read, and must not be replaced.
     pub fn create(path: &Path, force: bool, binary: bool, source: &Path) -> Result<Sink> {
@@ -25,11 +34,7 @@ impl Sink {
             return Ok(Sink::Stdout(BufWriter::with_capacity(BUFFER, Results::begin())));
         }
         let output = Output::create("-o", path, force, source)?;
-        let partial = output.partial().to_path_buf();
-        signals::on_interruption(move |signal| {
-            let _gone_already = std::fs::remove_file(&partial);
-            say(format_args!("interrupted by {signal}; nothing was written"));
-        });
+        remove_when_interrupted(output.partial());
         Ok(Sink::File(BufWriter::with_capacity(BUFFER, output)))
     }
 

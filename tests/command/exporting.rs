@@ -287,11 +287,12 @@ fn nothing_is_overwritten_or_left_behind() {
     assert!(ran.stderr.contains("the directory /proc/self cannot be written to: "), "{}", ran.stderr);
     assert!(!ran.stderr.contains(".partial"), "{}", ran.stderr);
     for (wrong, why) in [
-        (&["--to", "xml", "-o", "x"][..], "[possible values: perfetto, jsonl]"),
+        (&["--to", "xml", "-o", "x"][..], "[possible values: perfetto, jsonl, sqlite]"),
         (&["--to", "jsonl"], "--output <FILE>"),
         (&["-o", "x"], "--to <FORMAT>"),
         (&["--to", "jsonl", "--no-args", "-o", "x"], "--no-args is for --to perfetto"),
         (&["--to", "jsonl", "--json", "-o", "-"], "give -o a file"),
+        (&["--to", "sqlite", "-o", "-"], "a database is not written from front to back"),
     ] {
         let ran = export(&place, wrong).expect(2);
         assert!(ran.stderr.contains(why), "{}", ran.stderr);
@@ -303,13 +304,15 @@ fn nothing_is_overwritten_or_left_behind() {
 fn an_interrupted_export_leaves_nothing() {
     let place = Place::new();
     run(place.recorded(client("many_calls.c")).arg("400000")).expect(0);
-    for (signal, name) in [(libc::SIGINT, "SIGINT"), (libc::SIGHUP, "SIGHUP")] {
-        interrupted(&place, signal, name);
+    for (format, signal, name) in
+        [("perfetto", libc::SIGINT, "SIGINT"), ("perfetto", libc::SIGHUP, "SIGHUP"), ("sqlite", libc::SIGINT, "SIGINT")]
+    {
+        interrupted(&place, format, signal, name);
     }
 }
 
-fn interrupted(place: &Place, signal: i32, name: &str) {
-    let mut command = place.cutrace(["export", "--to", "perfetto", "-o", "app.pftrace"]);
+fn interrupted(place: &Place, format: &str, signal: i32, name: &str) {
+    let mut command = place.cutrace(["export", "--to", format, "-o", "made"]);
     // Tests that are run in the background may have been given signals that are ignored.
     let heeds = || {
         // SAFETY: allowed between fork and exec.
@@ -340,17 +343,19 @@ fn interrupted(place: &Place, signal: i32, name: &str) {
 
 #[test]
 fn a_full_disk_leaves_nothing_half_written() {
+    const LIMIT: &str = "File too large";
     let place = recorded("streams_events.c");
-    for (arguments, status) in [
-        ("export --to perfetto -o made", 1),
-        ("repair trace.bin -o made", 1),
-        ("redact trace.bin -o made", 1),
-        ("replay --driver sim --profile -o made", 1),
+    for (arguments, status, why) in [
+        ("export --to perfetto -o made", 1, LIMIT),
+        ("export --to sqlite -o made", 1, "made: disk I/O error"),
+        ("repair trace.bin -o made", 1, LIMIT),
+        ("redact trace.bin -o made", 1, LIMIT),
+        ("replay --driver sim --profile -o made", 1, LIMIT),
     ] {
         let script = format!("ulimit -f 4; exec \"$0\" {arguments}");
         let mut bash = place.command("bash");
         let ran = run(bash.args(["-c", &script]).arg(artifact("cutrace"))).expect(status);
-        assert!(ran.stderr.contains("File too large"), "{arguments}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{arguments}: {}", ran.stderr);
         let left: Vec<_> =
             std::fs::read_dir(place.path()).expect("the directory").map(|e| e.expect("an entry").file_name()).collect();
         assert!(!left.iter().any(|name| name.to_string_lossy().contains("made")), "{arguments}: {left:?}");

@@ -24,5 +24,6 @@ mod repairing;
 mod replaying;
 mod reporting;
 mod screens;
+mod tables;
 mod timing;
 mod viewing;

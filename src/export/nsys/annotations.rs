@@ -1,0 +1,78 @@
+//! What the program said by NVTX, in one table: ranges, marks, and the names of domains and categories.
+
+use super::rows::{Cell, Store};
+use super::schema::Table;
+use super::{Nsys, labels};
+use crate::reading::Reading;
+use anyhow::Result;
+use std::collections::BTreeSet;
+use trace::annotation::Annotation;
+use trace::record::annotated;
+
+impl<S: Store> Nsys<'_, S> {
+    pub(super) fn annotations(&mut self, reading: &Reading) -> Result<()> {
+        let trace = self.trace;
+        let is_wanted = reading.between(trace)?;
+        let is_wanted = |about: &Annotation| is_wanted(about.thread, trace.call_from(about.about.time));
+        let mut domains = BTreeSet::new();
+        for about in trace.annotations() {
+            if about.about.domain != 0 && domains.insert(about.about.domain) {
+                self.annotation(&about, labels::DOMAIN_CREATED, None, about.domain.as_deref())?;
+            }
+            match about.about.what {
+                annotated::MARK if is_wanted(&about) => {
+                    self.annotation(&about, labels::MARK, None, about.message.as_deref())?;
+                }
+                annotated::CATEGORY => {
+                    self.annotation(&about, labels::CATEGORY, None, about.message.as_deref())?;
+                }
+                _ => {}
+            }
+        }
+        for range in trace.annotated_ranges().into_iter().filter(|range| is_wanted(&range.opened)) {
+            let kind = match range.opened.about.what {
+                annotated::PUSH => labels::PUSHED,
+                _ => labels::STARTED,
+            };
+            let end = range.end.map(|end| trace.nanoseconds(end));
+            self.annotation(&range.opened, kind, end, range.opened.message.as_deref())?;
+        }
+        Ok(())
+    }
+
+    fn annotation(&mut self, of: &Annotation, kind: i64, end: Option<i64>, text: Option<&str>) -> Result<()> {
+        let about = &of.about;
+        let is_named = kind == labels::DOMAIN_CREATED;
+        let category = match kind {
+            labels::CATEGORY => Some(about.subject as u32),
+            _ => (about.category != 0 && !is_named).then_some(about.category),
+        };
+        // By the type that the program gave it: one of six columns.
+        let payload = |kind: u8| (!is_named && kind == about.payload_type).then_some(about.payload);
+        self.rows.add(
+            Table::Nvtx,
+            [
+                self.trace.nanoseconds(about.time).into(),
+                end.into(),
+                kind.into(),
+                (kind == labels::STARTED).then_some(about.subject).into(),
+                category.into(),
+                of.color().filter(|_| !is_named).into(),
+                text.into(),
+                self.thread_id(of.thread).into(),
+                Cell::None,
+                Cell::None,
+                about.domain.into(),
+                payload(1).into(),
+                payload(2).into(),
+                payload(3).map(f64::from_bits).into(),
+                payload(4).map(|bits| bits as u32).into(),
+                payload(5).map(|bits| i64::from(bits as u32 as i32)).into(),
+                payload(6).map(|bits| f64::from(f32::from_bits(bits as u32))).into(),
+                Cell::None,
+                Cell::None,
+                Cell::None,
+            ],
+        )
+    }
+}

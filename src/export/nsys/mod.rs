@@ -1,0 +1,233 @@
+//! A trace as the rows of Nsight Systems' tables.
+//!
+//! A row of work names the call that submitted it by `correlationId`, which is the call's number as `dump` has
+//! it. There is no table of kernels, copies or fills where the trace has no device times: an empty one would
+//! say that there were none.
+
+mod annotations;
+mod labels;
+pub mod rows;
+pub mod schema;
+mod works;
+
+use super::event::Event;
+use super::placed::Placed;
+use crate::reading::Reading;
+use anyhow::Result;
+use rows::{Cell, Rows, Store};
+use schema::Table;
+use std::collections::HashMap;
+use trace::Trace;
+use trace::api::effect::Memory;
+use trace::model::memory::Allocation;
+use viewer::kernel_name::{Names, Style};
+
+pub struct Nsys<'t, S> {
+    trace: &'t Trace,
+    rows: Rows<S>,
+    placed: Placed<'t>,
+    names: [Names; 2],
+    /// Strings that have a row, by what they are: their numbers.
+    strings: HashMap<String, i64>,
+    functions: Vec<Option<i64>>,
+    /// Kernels by their names in the trace: demangled, short, mangled.
+    kernels: HashMap<&'t str, [i64; 3]>,
+    /// The last time that a row names.
+    last: i64,
+    /// Calls that have no row.
+    unreturned: u64,
+    /// Further polls, which have none either.
+    repeated: u64,
+}
+
+impl<'t, S: Store> Nsys<'t, S> {
+    pub fn new(trace: &'t Trace, store: S) -> Result<Nsys<'t, S>> {
+        let mut all = Nsys {
+            trace,
+            rows: Rows::new(store),
+            placed: Placed::of(trace),
+            names: [Style::Full, Style::Short].map(Names::new),
+            strings: HashMap::new(),
+            functions: Vec::new(),
+            kernels: HashMap::new(),
+            last: 0,
+            unreturned: 0,
+            repeated: 0,
+        };
+        all.process()?;
+        all.devices()?;
+        labels::write(&mut all.rows)?;
+        Ok(all)
+    }
+
+    fn process(&mut self) -> Result<()> {
+        let about = &self.trace.preamble;
+        let name = about.program.rsplit('/').next().unwrap_or(&about.program);
+        let process = [self.process_id().into(), about.pid.into(), name.into()];
+        self.rows.add(Table::Processes, process)?;
+        self.rows.add(Table::SessionStart, [about.created.into(), Cell::None, Cell::None])?;
+        for (at, thread) in self.trace.threads.iter().enumerate() {
+            let (name, id) = (self.string(&thread.name)?, self.thread_id(at as u32));
+            self.rows.add(Table::ThreadNames, [name.into(), Cell::None, id.into()])?;
+        }
+        Ok(())
+    }
+
+    /// Those that the program used, and those that were timed.
+    fn devices(&mut self) -> Result<()> {
+        let timed = self.trace.profile.iter().flat_map(|profile| &profile.devices);
+        let mut ordinals: Vec<i64> = self.trace.devices.iter().map(|device| device.ordinal.into()).collect();
+        ordinals.extend(timed.clone().map(|(ordinal, _)| i64::from(*ordinal)));
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        for ordinal in ordinals {
+            let recorded = self.trace.devices.iter().find(|device| i64::from(device.ordinal) == ordinal);
+            let timed = timed.clone().find(|(of, _)| i64::from(*of) == ordinal).map(|(_, name)| name.as_str());
+            let name = timed.or(recorded.map(|device| device.name.as_str()));
+            let uuid = recorded.map(|device| uuid(&device.uuid));
+            let mut row = [Cell::None; 41];
+            (row[0], row[1], row[2]) = (0i64.into(), ordinal.into(), name.into());
+            row[6] = recorded.map(|device| device.memory).into();
+            row[11] = uuid.as_deref().into();
+            row[14] = ordinal.into();
+            (row[37], row[38]) = recorded.map_or((Cell::None, Cell::None), |of| {
+                (i64::from(of.compute.0).into(), i64::from(of.compute.1).into())
+            });
+            self.rows.add(Table::Gpu, row)?;
+            let pid = self.trace.preamble.pid;
+            let device = [ordinal.into(), ordinal.into(), pid.into(), uuid.as_deref().into(), Cell::None];
+            self.rows.add(Table::CudaDevice, device)?;
+        }
+        Ok(())
+    }
+
+    /// As Nsight Systems makes one number of a process and a thread; its number of a machine is 0 here.
+    fn process_id(&self) -> i64 {
+        i64::from(self.trace.preamble.pid) << 24
+    }
+
+    fn thread_id(&self, index: u32) -> i64 {
+        let thread = self.trace.threads.get(index as usize);
+        self.process_id() | thread.map_or(0, |thread| i64::from(thread.os_id & 0xff_ffff))
+    }
+
+    fn string(&mut self, text: &str) -> Result<i64> {
+        if let Some(id) = self.strings.get(text) {
+            return Ok(*id);
+        }
+        let id = self.strings.len() as i64 + 1;
+        self.strings.insert(text.to_owned(), id);
+        self.rows.add(Table::Strings, [id.into(), text.into()])?;
+        Ok(id)
+    }
+
+    pub fn call(&mut self, event: &Event<'_, 't>) -> Result<()> {
+        let call = &event.call;
+        let begin = self.trace.nanoseconds(call.begin);
+        match (call.end, call.result) {
+            (Some(end), Some(result)) => {
+                let (end, name) = (self.trace.nanoseconds(end), self.function(call.function_id(), call.name())?);
+                self.rows.add(
+                    Table::Runtime,
+                    [
+                        begin.into(),
+                        end.into(),
+                        labels::DRIVER_CALL.into(),
+                        self.thread_id(call.thread).into(),
+                        call.number.into(),
+                        name.into(),
+                        result.into(),
+                        Cell::None,
+                    ],
+                )?;
+                self.last = self.last.max(end);
+                self.repeated = self.repeated.saturating_add(call.count().saturating_sub(1));
+            }
+            _ => self.unreturned += 1,
+        }
+        for slice in self.placed.call(call.number, begin) {
+            self.work(&slice)?;
+        }
+        for (one, _) in &event.followed.gone {
+            self.memory(call.number, begin, one, labels::FREED)?;
+        }
+        if let Some(one) = &event.followed.made {
+            self.memory(call.number, self.trace.nanoseconds(one.since), one, labels::ALLOCATED)?;
+        }
+        Ok(())
+    }
+
+    /// By its number in the file, the name's.
+    fn function(&mut self, id: u16, name: &str) -> Result<i64> {
+        let at = usize::from(id);
+        if let Some(known) = self.functions.get(at).copied().flatten() {
+            return Ok(known);
+        }
+        let string = self.string(name)?;
+        self.functions.resize(self.functions.len().max(at + 1), None);
+        self.functions[at] = Some(string);
+        Ok(string)
+    }
+
+    /// Memory that was got or given up. Ranges of addresses without memory are none.
+    fn memory(&mut self, call: u64, at: i64, one: &Allocation, operation: i64) -> Result<()> {
+        let (Some(bytes), Some(kind)) = (one.bytes, memory_kind(one.kind)) else { return Ok(()) };
+        let mut row = [Cell::None; 18];
+        (row[0], row[1]) = (at.into(), self.process_id().into());
+        row[2] = one.device.map(i64::from).into();
+        row[4] = one.address().into();
+        (row[6], row[7], row[8]) = (bytes.into(), kind.into(), operation.into());
+        row[10] = call.into();
+        self.rows.add(Table::MemoryUsage, row)
+    }
+
+    /// What is not of a call, and what the whole file says of itself. The store has it all then.
+    pub fn finish(mut self, reading: &Reading) -> Result<S> {
+        self.annotations(reading)?;
+        let last = self.last;
+        self.rows.add(Table::Analysis, [0i64.into(), last.into(), 0i64.into(), last.into()])?;
+        for (name, value) in self.about() {
+            self.rows.add(Table::ExportMetaData, [name.into(), value.as_str().into()])?;
+        }
+        self.rows.finish()
+    }
+
+    /// What META_DATA_EXPORT says.
+    fn about(&self) -> Vec<(&'static str, String)> {
+        let [major, minor, micro] = schema::VERSION;
+        let times = match &self.trace.profile {
+            Some(profile) => {
+                let source = crate::works::source(profile.source, profile.version);
+                format!("of {}, by {source}", crate::works::run(profile.source))
+            }
+            None => "none".into(),
+        };
+        vec![
+            ("EXPORT_PRODUCT_NAME", "cutrace".into()),
+            ("EXPORT_PRODUCT_VERSION", env!("CARGO_PKG_VERSION").into()),
+            ("EXPORT_SCHEMA_VERSION", format!("{major}.{minor}.{micro}")),
+            ("EXPORT_SCHEMA_VERSION_MAJOR", major.to_string()),
+            ("EXPORT_SCHEMA_VERSION_MINOR", minor.to_string()),
+            ("EXPORT_SCHEMA_VERSION_MICRO", micro.to_string()),
+            ("CUTRACE_DEVICE_TIMES", times),
+            ("CUTRACE_CALLS_WITHOUT_RETURN", self.unreturned.to_string()),
+            ("CUTRACE_REPEATED_POLLS", self.repeated.to_string()),
+        ]
+    }
+}
+
+/// None of addresses alone, and of memory that another program got.
+fn memory_kind(kind: Memory) -> Option<i64> {
+    Some(match kind {
+        Memory::Device | Memory::Pooled | Memory::Physical => labels::DEVICE,
+        Memory::Pinned | Memory::Registered => labels::PINNED,
+        Memory::Managed => labels::MANAGED,
+        Memory::Array => labels::ARRAY,
+        Memory::Addresses | Memory::Imported => return None,
+    })
+}
+
+fn uuid(bytes: &[u8; 16]) -> String {
+    let hex = crate::json::hex(bytes);
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}

@@ -1,0 +1,143 @@
+//! Rows on their way into a file, column by column, a batch of a table at a time.
+
+use super::schema::{Column, Kind, Table};
+use anyhow::Result;
+
+/// What stands in a column of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Cell<'x> {
+    None,
+    Integer(i64),
+    Real(f64),
+    Text(&'x str),
+}
+
+impl From<i64> for Cell<'_> {
+    fn from(value: i64) -> Self {
+        Cell::Integer(value)
+    }
+}
+
+impl From<u32> for Cell<'_> {
+    fn from(value: u32) -> Self {
+        Cell::Integer(value.into())
+    }
+}
+
+/// Beyond 2^63 it stands as the negative number of the same bits: both formats have integers of 64 bits with
+/// a sign.
+impl From<u64> for Cell<'_> {
+    fn from(value: u64) -> Self {
+        Cell::Integer(value as i64)
+    }
+}
+
+impl From<f64> for Cell<'_> {
+    fn from(value: f64) -> Self {
+        Cell::Real(value)
+    }
+}
+
+impl<'x> From<&'x str> for Cell<'x> {
+    fn from(text: &'x str) -> Self {
+        Cell::Text(text)
+    }
+}
+
+impl<'x, T: Into<Cell<'x>>> From<Option<T>> for Cell<'x> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Cell::None, Into::into)
+    }
+}
+
+/// The values of a column that are there.
+#[derive(Debug)]
+pub enum Values {
+    Integer(Vec<i64>),
+    Real(Vec<f64>),
+    Text(Vec<String>),
+}
+
+/// One column of a batch.
+#[derive(Debug)]
+pub struct Filled {
+    pub column: Column,
+    /// By row: whether it has a value.
+    pub present: Vec<bool>,
+    pub values: Values,
+}
+
+/// Rows of one table.
+pub struct Batch {
+    pub table: Table,
+    pub columns: Vec<Filled>,
+    pub rows: usize,
+}
+
+impl Batch {
+    fn new(table: Table) -> Batch {
+        let filled = |column: Column| {
+            let values = match column.kind {
+                Kind::Integer => Values::Integer(Vec::new()),
+                Kind::Real => Values::Real(Vec::new()),
+                Kind::Text => Values::Text(Vec::new()),
+            };
+            Filled { column, present: Vec::new(), values }
+        };
+        Batch { table, columns: table.columns().map(filled).collect(), rows: 0 }
+    }
+
+    fn add(&mut self, cells: &[Cell]) {
+        assert_eq!(cells.len(), self.columns.len(), "{}", self.table.name());
+        self.rows += 1;
+        for (filled, cell) in self.columns.iter_mut().zip(cells) {
+            filled.present.push(*cell != Cell::None);
+            match (&mut filled.values, *cell) {
+                (_, Cell::None) => {
+                    debug_assert!(!filled.column.is_required, "{} {}", self.table.name(), filled.column.name);
+                }
+                (Values::Integer(values), Cell::Integer(value)) => values.push(value),
+                (Values::Real(values), Cell::Real(value)) => values.push(value),
+                (Values::Text(values), Cell::Text(text)) => values.push(text.to_owned()),
+                (values, cell) => unreachable!("{cell:?} among {values:?}"),
+            }
+        }
+    }
+}
+
+/// Where batches go.
+pub trait Store {
+    /// Of each table one after the other; a table of which none comes is not there.
+    fn put(&mut self, batch: &Batch) -> Result<()>;
+}
+
+/// Rows that are held before they are written.
+const HELD: usize = 1 << 17;
+
+pub struct Rows<S> {
+    pub store: S,
+    held: Vec<Batch>,
+}
+
+impl<S: Store> Rows<S> {
+    pub fn new(store: S) -> Rows<S> {
+        Rows { store, held: Table::all().map(Batch::new).collect() }
+    }
+
+    pub fn add<const COLUMNS: usize>(&mut self, table: Table, cells: [Cell; COLUMNS]) -> Result<()> {
+        let batch = &mut self.held[table as usize];
+        batch.add(&cells);
+        if batch.rows >= HELD { self.write(table) } else { Ok(()) }
+    }
+
+    fn write(&mut self, table: Table) -> Result<()> {
+        let batch = std::mem::replace(&mut self.held[table as usize], Batch::new(table));
+        if batch.rows > 0 { self.store.put(&batch) } else { Ok(()) }
+    }
+
+    /// Writes what is left, and gives the store back.
+    pub fn finish(mut self) -> Result<S> {
+        Table::all().try_for_each(|table| self.write(table))?;
+        Ok(self.store)
+    }
+}

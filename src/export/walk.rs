@@ -1,0 +1,65 @@
+//! One walk over a trace for whatever it is written as.
+
+use super::event::Event;
+use crate::grep::Grep;
+use crate::progress::Progress;
+use crate::reading::Reading;
+use crate::results;
+use anyhow::{Context, Result};
+use trace::Trace;
+use trace::decode::decode;
+use trace::model::change::resolve;
+use trace::model::outstanding::Outstanding;
+use trace::objects::Objects;
+
+/// What a format writes besides times, names and results.
+#[derive(Debug, Clone, Copy)]
+pub struct Needs {
+    pub arguments: bool,
+    /// Memory, streams and what is outstanding on them.
+    pub model: bool,
+}
+
+/// What was handed over.
+pub struct Walked {
+    pub calls: u64,
+    /// How many they stand for.
+    pub made: u64,
+    /// What is alive behind the last of them.
+    pub objects: Objects,
+}
+
+/// Hands over the calls that are asked for.
+pub fn walk<'t>(
+    trace: &'t Trace,
+    reading: &Reading,
+    needs: Needs,
+    mut see: impl FnMut(&Event<'_, 't>) -> Result<()>,
+) -> Result<Walked> {
+    let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
+    let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
+    let mut progress = Progress::new("writing", (trace.len() as u64).min(reading.end()));
+    let (most, mut calls, mut made) = (reading.limit.unwrap_or(u64::MAX), 0, 0u64);
+    for call in trace.calls().take_while(|call| call.number < reading.end()) {
+        progress.advance();
+        if calls == most || results::are_unread() {
+            break;
+        }
+        let selected = wanted(&call) && grep.matches(&call);
+        let decoded = (selected && needs.arguments || objects.concerned(&call)).then(|| decode(&call)).flatten();
+        objects.advance(&call, decoded.as_ref());
+        let function = call.function().filter(|_| needs.model && !call.inner);
+        let step = function.map(|function| {
+            let change = call.took_effect().then(|| resolve(&call, function)).flatten();
+            outstanding.step(&call, function, change, &objects)
+        });
+        let (_, followed) = step.unwrap_or_default();
+        if selected {
+            calls += 1;
+            made = made.saturating_add(call.count());
+            let event = Event { call, decoded, objects: &objects, followed };
+            see(&event).context("writing the export")?;
+        }
+    }
+    Ok(Walked { calls, made, objects })
+}

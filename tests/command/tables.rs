@@ -1,0 +1,133 @@
+//! `cutrace export --to sqlite`: the tables of Nsight Systems, and who reads them.
+
+use crate::reporting::recorded;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tests::*;
+
+fn export(place: &Place, arguments: &[&str]) -> Outcome {
+    run(place.cutrace(["export"]).args(arguments))
+}
+
+/// A timed trace of a program, as timed.bin.
+fn timed(app: &str) -> Place {
+    let place = recorded(app);
+    run(&mut place.cutrace(["replay", "--driver", "sim", "--profile"])).expect(0);
+    place
+}
+
+/// What Python's own SQLite answers, row by row.
+fn query(database: &Path, sql: &str) -> Vec<Vec<Value>> {
+    let script = "import json, sqlite3, sys\n\
+                  rows = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True).execute(sys.argv[2])\n\
+                  print(json.dumps([list(row) for row in rows]))";
+    let ran = run(Command::new("python3").args(["-c", script]).arg(database).arg(sql)).expect(0);
+    serde_json::from_str(&ran.stdout).expect("rows")
+}
+
+fn tables(database: &Path) -> Vec<String> {
+    let rows = query(database, "SELECT name FROM sqlite_master WHERE type = 'table'");
+    rows.into_iter().map(|row| row[0].as_str().expect("a name").to_owned()).collect()
+}
+
+fn sums(rows: Vec<Vec<Value>>) -> BTreeMap<String, (u64, u64)> {
+    let number = |value: &Value| value.as_u64().expect("a number");
+    rows.iter().map(|row| (row[0].as_str().expect("a name").to_owned(), (number(&row[1]), number(&row[2])))).collect()
+}
+
+#[test]
+fn calls_and_work_are_rows() {
+    let place = timed("graphs.c");
+    let ran = export(&place, &["timed.bin", "--to", "sqlite", "-o", "timed.sqlite"]).expect(0);
+    let (database, trace) = (place.join("timed.sqlite"), sound(place.join("timed.bin")));
+    assert!(ran.stdout.starts_with(&format!("timed.sqlite: sqlite, {} calls, ", trace.len())), "{}", ran.stdout);
+    // The joins that scripts for Nsight Systems make.
+    let calls = "SELECT s.value, count(*), sum(r.end - r.start) FROM CUPTI_ACTIVITY_KIND_RUNTIME r \
+                 JOIN StringIds s ON r.nameId = s.id GROUP BY 1";
+    let mut expected: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for call in trace.calls() {
+        let took = trace.nanoseconds(call.end.expect("it returned")) - trace.nanoseconds(call.begin);
+        let entry = expected.entry(call.name().to_owned()).or_default();
+        *entry = (entry.0 + 1, entry.1 + took as u64);
+    }
+    assert_eq!(sums(query(&database, calls)), expected);
+    let work = "SELECT s.value, count(*), sum(k.end - k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k \
+                JOIN StringIds s ON k.shortName = s.id GROUP BY 1 UNION ALL \
+                SELECT '[CUDA memcpy ' || e.label || ']', count(*), sum(m.end - m.start) \
+                FROM CUPTI_ACTIVITY_KIND_MEMCPY m JOIN ENUM_CUDA_MEMCPY_OPER e ON m.copyKind = e.id GROUP BY 1";
+    let mut expected: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for work in trace.timed() {
+        let name = work.name.map_or_else(|| work.about.operation(), String::from);
+        let entry = expected.entry(name).or_default();
+        *entry = (entry.0 + 1, entry.1 + work.duration() as u64);
+    }
+    assert_eq!(sums(query(&database, work)), expected);
+    let launched = "SELECT DISTINCT s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME r \
+                    ON k.correlationId = r.correlationId AND k.globalPid = r.globalTid / 0x1000000 * 0x1000000 \
+                    JOIN StringIds s ON r.nameId = s.id WHERE k.start >= r.start";
+    assert_eq!(query(&database, launched), [[json!("cuGraphLaunch")]]);
+    let pid = "SELECT pid, (globalPid >> 24) & 0xffffff FROM PROCESSES";
+    assert_eq!(query(&database, pid), [[json!(trace.preamble.pid), json!(trace.preamble.pid)]]);
+    let bytes = "SELECT count(*), sum(bytes) FROM CUPTI_ACTIVITY_KIND_MEMCPY";
+    let copies = trace.timed().filter(|work| !work.is_kernel());
+    let (count, all) = copies.fold((0, 0), |(count, all), work| (count + 1, all + work.about.bytes));
+    assert_eq!(query(&database, bytes), [[json!(count), json!(all)]]);
+    let version = "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION'";
+    assert_eq!(query(&database, version), [[json!("3.16.1")]]);
+}
+
+/// An empty table of kernels would say that there were none.
+#[test]
+fn without_device_times_there_is_no_table_of_work() {
+    let place = recorded("vector_add.c");
+    export(&place, &["--to", "sqlite", "-o", "app.sqlite"]).expect(0);
+    let tables = tables(&place.join("app.sqlite"));
+    assert!(tables.iter().any(|name| name == "CUPTI_ACTIVITY_KIND_RUNTIME"), "{tables:?}");
+    for work in ["KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"] {
+        assert!(!tables.contains(&format!("CUPTI_ACTIVITY_KIND_{work}")), "{tables:?}");
+    }
+    // What was got and given up is known all the same.
+    let memory = "SELECT memoryOperationType, count(*) FROM CUDA_GPU_MEMORY_USAGE_EVENTS GROUP BY 1 ORDER BY 1";
+    assert_eq!(query(&place.join("app.sqlite"), memory), [[json!(0), json!(3)], [json!(1), json!(3)]]);
+}
+
+#[test]
+fn annotations_are_rows() {
+    let place = Place::new();
+    let include = nvtx_include();
+    let include = ["-I", include.to_str().expect("a plain path"), "-ldl"];
+    run(&mut place.recorded(client_with("ranges.c", &include))).expect(0);
+    export(&place, &["--to", "sqlite", "-o", "app.sqlite"]).expect(0);
+    let ranges = "SELECT text, count(*), sum(end - start) FROM NVTX_EVENTS WHERE eventType IN (59, 60) GROUP BY 1";
+    let (trace, mut expected) = (place.trace(), BTreeMap::<String, (u64, u64)>::new());
+    for range in trace.annotated_ranges() {
+        let [begin, end] = [range.opened.about.time, range.end.expect("it ended")].map(|at| trace.nanoseconds(at));
+        let entry = expected.entry(range.opened.message.expect("a name").into_owned()).or_default();
+        *entry = (entry.0 + 1, entry.1 + (end - begin) as u64);
+    }
+    assert_eq!(sums(query(&place.join("app.sqlite"), ranges)), expected);
+    let domains = "SELECT DISTINCT d.text FROM NVTX_EVENTS e JOIN NVTX_EVENTS d \
+                   ON d.eventType = 75 AND d.domainId = e.domainId WHERE e.eventType = 60";
+    assert_eq!(query(&place.join("app.sqlite"), domains), [[json!("other")]]);
+}
+
+/// nsys-ai, which reads what Nsight Systems exports; `scripts/readers` fetches it.
+#[test]
+fn nsys_ai_reads_it() {
+    let reader = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/readers/bin/nsys-ai");
+    if !reader.exists() {
+        eprintln!("SKIPPED: nsys-ai is not here; scripts/readers fetches it");
+        return;
+    }
+    let place = timed("graphs.c");
+    export(&place, &["timed.bin", "--to", "sqlite", "-o", "timed.sqlite"]).expect(0);
+    let ask = |command: &str| run(place.command(&reader).args([command, "timed.sqlite"])).expect(0).stdout;
+    let doctor = ask("doctor");
+    assert!(doctor.contains("Schema compatibility") && doctor.contains("3.16.1"), "{doctor}");
+    let (kernels, info) = (sound(place.join("timed.bin")).timed().filter(|work| work.is_kernel()).count(), ask("info"));
+    assert!(info.contains(&kernels.to_string()), "{info}");
+    let summary = ask("summary");
+    assert!(summary.contains("add_two") && summary.contains("twice"), "{summary}");
+}
