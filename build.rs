@@ -1,8 +1,9 @@
 //! Which revision this is, and where the command has the recorder and the simulated driver from, which it
 //! holds (`within` in src/driver): a folder that `CUTRACE_LIBRARIES` names, else a release build makes them
-//! itself. A build for debugging reads them at run time.
+//! itself. They are compressed, to a quarter. A build for debugging reads them at run time.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,6 +33,7 @@ fn main() {
         for library in LIBRARIES.map(|name| folder.join(name)) {
             assert!(library.is_file(), "{} is missing: CUTRACE_LIBRARIES names its folder", library.display());
             println!("cargo::rerun-if-changed={}", library.display());
+            compress(&library);
         }
     }
     println!("cargo::rustc-env=CUTRACE_LIBRARIES={}", folder.display());
@@ -54,11 +56,24 @@ fn revision() -> Option<String> {
     git(&["describe", "--always", "--dirty", "--exclude=*"])
 }
 
+/// Into a file that `within` includes.
+fn compress(library: &Path) {
+    const LEVEL: i32 = 19;
+    let mut name = library.file_name().expect("a file").to_owned();
+    name.push(".zst");
+    let frame = zstd::bulk::compress(&fs::read(library).expect("read"), LEVEL).expect("compressed");
+    fs::write(out().join(name), frame).expect("written");
+}
+
+fn out() -> PathBuf {
+    env::var_os("OUT_DIR").expect("cargo sets it").into()
+}
+
 /// Made by another cargo in a directory of its own, whose lock is not ours.
 fn built() -> PathBuf {
     SOURCES.iter().for_each(|source| println!("cargo::rerun-if-changed={source}"));
     let set = |name: &str| env::var(name).expect("cargo sets it");
-    let (target, directory) = (set("TARGET"), PathBuf::from(set("OUT_DIR")).join("libraries"));
+    let (target, directory) = (set("TARGET"), out().join("libraries"));
     let mut cargo = Command::new(set("CARGO"));
     cargo
         .args(["build", "--release", "--package", "shim", "--package", "sim", "--target", &target])
@@ -74,6 +89,5 @@ fn built() -> PathBuf {
 
 /// `target/debug`: a build script writes into `target/debug/build/<package>/out`.
 fn profile_directory() -> PathBuf {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    out.ancestors().nth(3).expect("cargo's layout").to_path_buf()
+    out().ancestors().nth(3).expect("cargo's layout").to_path_buf()
 }

@@ -4,7 +4,6 @@
 //! there is compared byte for byte each time. build.rs says where the bytes come from.
 
 use super::Tried;
-use std::borrow::Cow;
 use std::env;
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Permissions};
@@ -15,20 +14,20 @@ use std::path::{Path, PathBuf};
 use trace::hash::checksum;
 
 #[cfg(within)]
-fn bytes(name: &str) -> Option<Cow<'static, [u8]>> {
-    let bytes: &[u8] = match name {
-        "libcutrace.so" => include_bytes!(concat!(env!("CUTRACE_LIBRARIES"), "/libcutrace.so")),
-        "libcuda_sim.so" => include_bytes!(concat!(env!("CUTRACE_LIBRARIES"), "/libcuda_sim.so")),
+fn bytes(name: &str) -> Option<Vec<u8>> {
+    let compressed: &[u8] = match name {
+        "libcutrace.so" => include_bytes!(concat!(env!("OUT_DIR"), "/libcutrace.so.zst")),
+        "libcuda_sim.so" => include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_sim.so.zst")),
         _ => return None,
     };
-    Some(bytes.into())
+    Some(zstd::stream::decode_all(compressed).expect("what build.rs compressed"))
 }
 
 /// A build for debugging reads them where they were built, as if it held them.
 #[cfg(not(within))]
-fn bytes(name: &str) -> Option<Cow<'static, [u8]>> {
+fn bytes(name: &str) -> Option<Vec<u8>> {
     let built = Path::new(option_env!("CUTRACE_LIBRARIES")?).join(name);
-    std::fs::read(built).ok().map(Cow::Owned)
+    std::fs::read(built).ok()
 }
 
 /// Where a library was put, now or before; or why there is no place for it.
