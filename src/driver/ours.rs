@@ -7,6 +7,7 @@ use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, ReadCache};
 use std::env;
+use std::ffi::CStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use trace::mark::{self, MARK};
@@ -17,12 +18,26 @@ pub const SIM: &str = "libcuda_sim.so";
 /// The recorder, `libcutrace.so`. Of another version it would be asked for what it does not do.
 pub fn recorder() -> Result<Found, Tried> {
     find("CUTRACE_SHIM", RECORDER, |path| match mark_of(path).as_deref() {
-        Some(mark) if mark == MARK => Ok(()),
+        Some(mark) if mark == MARK => with_this_glibc(path),
         other => {
             let other = other.map_or("unknown".into(), mark::shown);
             Err(format!("its version is {other}, cutrace's {}", mark::shown(&MARK)))
         }
     })
+}
+
+/// With an older glibc than a preloaded library asks for, the loader ends each program before it begins.
+fn with_this_glibc(path: &Path) -> Result<(), String> {
+    // SAFETY: a string that is there as long as the process.
+    let here = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+    let (needed, here) = (glibc_of(path), version(here.to_bytes()));
+    match (needed, here) {
+        (Some((major, minor)), Some(here)) if (major, minor) > here => Err(format!(
+            "it needs glibc {major}.{minor}, and here is {}.{}: build cutrace here, or install its package",
+            here.0, here.1
+        )),
+        _ => Ok(()),
+    }
 }
 
 pub fn simulated() -> Result<Found, Tried> {
@@ -76,6 +91,28 @@ fn installed(name: &str) -> Vec<(PathBuf, &'static str)> {
         (directory.join("../lib/cutrace").join(name), "../lib/cutrace"),
         (directory.join("../lib").join(name), "../lib"),
     ]
+}
+
+/// The newest glibc that a library takes functions from.
+fn glibc_of(path: &Path) -> Option<(u32, u32)> {
+    let file = ReadCache::new(File::open(path).ok()?);
+    let header = FileHeader64::<Endianness>::parse(&file).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, &file).ok()?;
+    let (mut libraries, strings) = sections.gnu_verneed(endian, &file).ok()??;
+    let strings = sections.strings(endian, &file, strings).ok()?;
+    let mut newest = None;
+    while let Some((_, mut versions)) = libraries.next().ok()? {
+        while let Some(named) = versions.next().ok()? {
+            newest = newest.max(named.name(endian, strings).ok()?.strip_prefix(b"GLIBC_").and_then(version));
+        }
+    }
+    newest
+}
+
+fn version(text: &[u8]) -> Option<(u32, u32)> {
+    let mut numbers = str::from_utf8(text).ok()?.split('.').map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 fn mark_of(path: &Path) -> Option<Vec<u8>> {

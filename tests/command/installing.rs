@@ -104,17 +104,24 @@ fn a_cache_directory_that_will_not_do() {
     assert!(library.starts_with(place.join("tmp")), "{}", library.display());
 }
 
-/// On one that forbids programs, and with no other: one line that says what to do.
+/// On one that forbids programs or files, and with no other: one line that says what to do.
 #[test]
 fn no_directory_at_all() {
+    no_directory_mounted("noexec", "mounted noexec");
+    no_directory_mounted("ro", "Read-only file system");
+}
+
+fn no_directory_mounted(how: &str, told: &str) {
     let (alone, place) = (Alone::new(), Place::new());
-    let script = "mount -t tmpfs -o noexec none cache && mount --bind /tmp /tmp && \
-                  mount -o remount,bind,noexec /tmp || exit 70; exec \"$@\"";
+    let script = format!(
+        "mount -t tmpfs -o {how} none cache && mount --bind /tmp /tmp && mount -o remount,bind,{how} /tmp || exit 70; \
+         exec \"$@\""
+    );
     let mut shell = alone.cutrace(&place, &[]);
     fs::create_dir(place.join("cache")).expect("made");
     let program = shell.get_program().to_owned();
     shell = place.command("unshare");
-    shell.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(program);
+    shell.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]).arg(program);
     shell.args(["record", "true"]).env("XDG_CACHE_HOME", place.join("cache")).env_remove("TMPDIR");
     let ran = run(&mut shell);
     if ran.stderr.contains("unshare: ") || ran.code() == 70 {
@@ -123,7 +130,7 @@ fn no_directory_at_all() {
     }
     assert_eq!(ran.code(), 126, "{ran:?}");
     let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stderr) };
-    assert!(line.matches("mounted noexec").count() == 2 && line.contains("XDG_CACHE_HOME may name"), "{line}");
+    assert!(line.matches(told).count() == 2 && line.contains("XDG_CACHE_HOME may name"), "{line}");
 }
 
 /// The recorder, as another version of it would be.
@@ -150,6 +157,21 @@ fn a_recorder_of_another_version() {
         let wanted = if status == 0 { "cutrace's own recorder" } else { versions };
         assert!(ran.stderr.contains(wanted), "{}", ran.stderr);
     }
+}
+
+/// The loader would end the program, and nothing would tell that a recorder was the reason.
+#[test]
+fn a_recorder_that_needs_a_newer_glibc() {
+    let place = Place::new();
+    let mut bytes = fs::read(artifact("libcutrace.so")).expect("read");
+    let version = b"GLIBC_2.14\0";
+    let at = bytes.windows(version.len()).position(|window| window == version).expect("memcpy is of that one");
+    bytes[at..at + version.len()].copy_from_slice(b"GLIBC_9.99\0");
+    fs::write(place.join("libcutrace.so"), bytes).expect("written");
+    let mut record = place.cutrace(["record", "true"]);
+    let ran = run(record.env("CUTRACE_SHIM", place.join("libcutrace.so"))).expect(126);
+    let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stderr) };
+    assert!(line.contains("it needs glibc 9.99, and here is 2.") && line.contains("install its package"), "{line}");
 }
 
 #[test]
