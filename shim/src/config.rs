@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use trace::amount;
 use trace::annotation::Wanted;
-use trace::preamble::Data;
+use trace::preamble::{Data, LOCAL_RANK, RANK, RANKS};
 
 #[derive(Debug)]
 pub struct Config {
@@ -105,6 +105,11 @@ fn max_size() -> Option<Limit> {
     limit.map(|bytes| Limit { bytes, words })
 }
 
+/// The same without a word about a value that is neither.
+pub fn is_disabled() -> bool {
+    std::env::var_os("CUTRACE_DISABLE").is_some_and(|value| value == "1")
+}
+
 pub fn session() -> Option<PathBuf> {
     std::env::var_os("CUTRACE_SESSION").map(PathBuf::from)
 }
@@ -150,6 +155,48 @@ fn switch(name: &str, otherwise: &str) -> bool {
             tell(&format!("{name}={other:?} is neither 0 nor 1; {otherwise}"));
             false
         }
+    }
+}
+
+/// Where this process's trace goes: in a directory, which ends with a slash, under a name that tells the
+/// processes of a job apart.
+pub fn trace_path(pattern: &OsStr) -> OsString {
+    let mut path = expand(pattern);
+    if path.as_bytes().ends_with(b"/") {
+        let rank = Rank::of_process().rank.map_or(String::new(), |rank| format!("rank{rank}-"));
+        let program: String = program_name().chars().take(PROGRAM).collect();
+        path.push(format!("{}-{rank}{program}-{}.bin", host(), std::process::id()));
+    }
+    path
+}
+
+/// Characters of the program's name in that of its trace, which file systems allow 255 bytes.
+const PROGRAM: usize = 36;
+
+/// Which part of a job this process is, as its launcher says. A number that is none is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rank {
+    pub rank: Option<u64>,
+    /// How many there are.
+    pub ranks: Option<u64>,
+    /// Among those of this host.
+    pub local: Option<u64>,
+}
+
+impl Rank {
+    /// torchrun's variables first: it runs within the jobs of the others, too.
+    pub fn of_process() -> Rank {
+        let first = |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok());
+        let local = first(&["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"]);
+        let rank = first(&["RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"]);
+        let ranks = first(&["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"]);
+        Rank { rank: rank.or(local), ranks, local }
+    }
+
+    /// By name, as a trace and the list of processes have them.
+    pub fn named(self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = [(RANK, self.rank), (RANKS, self.ranks), (LOCAL_RANK, self.local)];
+        all.into_iter().filter_map(|(name, number)| Some((name, number?)))
     }
 }
 

@@ -10,7 +10,8 @@
 //!    work or wait are off that path.)
 //! 4. Dormant until the first driver call: no file and no thread, so that children which never touch CUDA
 //!    cost nothing. The driver is opened, and the environment asked where it is, when somebody opens it or
-//!    looks one of its functions up.
+//!    looks one of its functions up. (Where traces go to a directory, a process says there that it has begun
+//!    and that it ends: `processes`.)
 //! 5. A fault of the recorder switches recording off, says so once, and the program lives on.
 //! 6. What is not recorded is counted.
 //! 7. Unwinding and cancellation pass through: wrappers and real functions are `extern "C-unwind"`, and
@@ -89,6 +90,7 @@ mod pending;
 mod pieces;
 mod pinned;
 mod probe;
+mod processes;
 mod queue;
 mod range;
 mod readable;

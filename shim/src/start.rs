@@ -1,6 +1,6 @@
 //! From dormant to recording: at the first driver call of a process, and again in a forked child.
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, Rank};
 use crate::driver::calls;
 use crate::file::TraceFile;
 use crate::generation::{self, LAST, LAST_WORDS, OFF, generation, off, page, wiped_page};
@@ -12,7 +12,7 @@ use crate::recorder::{self, RECORDER, Recorder, recorder};
 use crate::surroundings::Surroundings;
 use crate::{
     clock, counters, destinations, devices, external_writers, images, invented, kernels, lane, logs, long_results,
-    modules, node_runs, range, real, thread, times, variables, watch,
+    modules, node_runs, processes, range, real, thread, times, variables, watch,
 };
 use std::ffi::OsStr;
 use std::path::Path;
@@ -67,6 +67,7 @@ pub fn begin(scans_last: fn()) -> bool {
 fn refused(why: &str) -> bool {
     if !why.is_empty() {
         announce(config::session().as_deref(), OsStr::new(""));
+        processes::not_recorded(why);
     }
     off(why);
     false
@@ -80,13 +81,14 @@ fn start(scans_last: fn()) -> Result<(), String> {
     counters::reset();
     let clock = clock::choose();
     let file =
-        TraceFile::create(&config::expand(&config.output), config.max_size.clone()).map_err(|e| e.to_string())?;
+        TraceFile::create(&config::trace_path(&config.output), config.max_size.clone()).map_err(|e| e.to_string())?;
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
     let last_words = file.begin(&preamble, LastWords::new).map_err(|e| format!("{}: {e}", file.path.display()))?;
     let generation = LAST.fetch_add(1, AcqRel) + 1;
     announce(config.session.as_deref(), file.path.as_os_str());
+    processes::recorded(&file.path);
     let recorder = Box::leak(Box::new(Recorder {
         pid: std::process::id(),
         around: Surroundings::of(file, config.data, config.by_reference.then(MappedFiles::open).flatten()),
@@ -222,6 +224,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
             .chain(config.max_size.iter().map(|limit| (SIZE_LIMIT.into(), limit.words.clone())))
             .chain(config.by_reference.then(|| ("weights".into(), "by reference".into())))
             .chain(forked().map(|words| ("forked".into(), words)))
+            .chain(Rank::of_process().named().map(|(name, number)| (name.into(), number.to_string())))
             .collect(),
     };
     // The rate between the clocks needs two pairs some way apart.

@@ -19,7 +19,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "trace",
         layers: &[
-            "amount hash maps room damage",
+            "amount hash maps room damage job",
             "api",
             "walk segment mark record preamble extra image varying parameters",
             "packed mapping writer closed_end shared_memory control ended open_chunks repeats lookup origin declared reference",
@@ -63,7 +63,7 @@ const CRATES: &[Crate] = &[
         layers: &[
             "clock counters dl hook landing lock log long_results manners maps probe queue shadow intervals text thread unwinder users",
             "config generation guard real driver devices ask",
-            "external_writers host_functions invented logs modules node_runs pinned registered running shared workers",
+            "external_writers host_functions invented logs modules node_runs pinned processes registered running shared workers",
             "blobs chunk file homes last_words dirty_pages mapped_files",
             "pending destinations",
             "surroundings pieces host_writes images kernels range",
@@ -99,7 +99,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "cutrace",
         layers: &[
-            "results figures json shell output layout exit signals stdout program progress driver cupti",
+            "results figures job json shell output layout exit signals stdout program progress driver cupti",
             "clocks reading grep latest references streams works writes annotations line verdict unfinished",
             "report::table report::tally export::event export::field export::placed export::proto export::track",
             "report::durations report::render export::device export::nvtx",

@@ -31,6 +31,7 @@ pub mod idle;
 pub mod image;
 mod index;
 pub mod invented;
+pub mod job;
 pub mod known;
 pub mod launch;
 mod lookup;

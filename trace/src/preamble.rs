@@ -51,7 +51,17 @@ pub struct Preamble {
     pub more: Vec<(String, String)>,
 }
 
+/// Of `more`: the number of the process in its job, of how many, and among those of its host.
+pub const RANK: &str = "rank";
+pub const RANKS: &str = "ranks";
+pub const LOCAL_RANK: &str = "local rank";
+
 impl Preamble {
+    /// A number among the facts that were added later.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.more.iter().find(|(of, _)| of == name)?.1.parse().ok()
+    }
+
     /// Whether a launch, of a kernel or a graph, had ended when it returned, and with it what was before it
     /// on its stream (driver 580: tests/gpu/facts/launch_blocking.c).
     pub fn launches_wait(&self) -> bool {
