@@ -2,6 +2,7 @@
 
 mod as_json;
 mod counts;
+mod job;
 mod text;
 
 use crate::latest::Files;
@@ -13,6 +14,7 @@ use as_json::SCHEMA;
 use counts::count;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 use trace::Trace;
 
 /// Show what was recorded, and the verdict on its replay
@@ -25,6 +27,7 @@ Examples:
   cutrace info                            of the latest trace in the working directory
   cutrace info app.bin --limit 10         only the ten functions called most
   cutrace info run.bin run.1.bin          of several processes, one after the other
+  cutrace info run/                       of a job, a line each process
   cutrace info --json | jq .functions")]
 pub struct Arguments {
     #[command(flatten)]
@@ -35,16 +38,24 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let reading = &arguments.reading;
-    let paths = arguments.files.paths()?;
+    let paths = arguments.files.named()?;
     let mut out = BufWriter::new(Results::begin());
     let (mut objects, mut status) = (Vec::new(), exit::DONE);
-    let mut traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
-    for (index, trace) in traces.iter_mut().enumerate() {
+    // Before anything is written: one that cannot be read leaves no half a document.
+    let is_job = |path: &PathBuf| path.is_dir();
+    let opened = paths.iter().map(|path| (!is_job(path)).then(|| Trace::open(path)).transpose());
+    let traces = opened.collect::<Result<Vec<_>, _>>()?;
+    for (index, (path, trace)) in paths.iter().zip(traces).enumerate() {
         if index > 0 && !reading.json {
             writeln!(out)?;
         }
-        trace.check_blobs();
-        let (object, ended) = one(&mut out, trace, reading)?;
+        let (object, ended) = match trace {
+            Some(mut trace) => {
+                trace.check_blobs();
+                one(&mut out, &trace, reading)?
+            }
+            None => job::one(&mut out, path, arguments.files.ranks(), reading)?,
+        };
         objects.extend(object);
         status = status.max(ended);
     }

@@ -8,6 +8,7 @@ use trace::api::types::Kind;
 use trace::argument::Argument;
 use trace::call::Content;
 use trace::objects::Objects;
+use trace::record::Ended;
 use trace::text::{Text, bits, symbol};
 use trace::value::{Given, Value};
 
@@ -169,12 +170,14 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// How a program ended; null where that is not known.
 pub fn ended(trace: &Trace) -> serde_json::Value {
-    trace.ended.map_or(serde_json::Value::Null, |ended| {
-        let is_signal = ended.signal != 0;
-        json!({
-            "status": (!is_signal).then_some(ended.status),
-            "signal": is_signal.then_some(ended.signal),
-            "text": ended.to_string(),
-        })
+    trace.ended.map_or(serde_json::Value::Null, how_ended)
+}
+
+pub fn how_ended(ended: Ended) -> serde_json::Value {
+    let is_signal = ended.signal != 0;
+    json!({
+        "status": (!is_signal).then_some(ended.status),
+        "signal": is_signal.then_some(ended.signal),
+        "text": ended.to_string(),
     })
 }

@@ -1,11 +1,14 @@
 //! What is read if no file is named: the latest trace of this directory. A recording does not replace
 //! `trace.bin`.
 
-use crate::exit::{UNREADABLE, failure, say};
+use crate::exit::{UNREADABLE, USAGE, failure, say};
+use crate::job::{Job, ranges};
 use crate::layout;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::UNIX_EPOCH;
 use trace::{Error, Trace};
 
@@ -23,11 +26,52 @@ pub struct Files {
     /// The trace, or more than one [default: the latest here of trace.bin, trace.1.bin, ...]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Of a directory only these ranks: 0,3-5
+    #[arg(long = "rank", value_name = "RANKS")]
+    ranks: Option<Ranks>,
+}
+
+/// Numbers of processes in their job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ranks(Vec<RangeInclusive<u64>>);
+
+impl Ranks {
+    pub fn has(&self, rank: Option<u64>) -> bool {
+        rank.is_some_and(|rank| self.0.iter().any(|range| range.contains(&rank)))
+    }
+}
+
+impl FromStr for Ranks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Ranks, String> {
+        let number = |text: &str| text.trim().parse::<u64>().ok();
+        let range = |part: &str| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let range = number(first).zip(number(last)).filter(|(first, last)| first <= last);
+            range.map(|(first, last)| first..=last).ok_or_else(|| "expected ranks as 3 or 0,3-5".to_owned())
+        };
+        text.split(',').map(range).collect::<Result<_, _>>().map(Ranks)
+    }
 }
 
 impl File {
     pub fn path(&self) -> Result<PathBuf> {
-        self.file.clone().map_or_else(latest, Ok)
+        let path = self.file.clone().map_or_else(latest, Ok)?;
+        if !path.is_dir() {
+            return Ok(path);
+        }
+        match &traces(&path, None)?[..] {
+            [only] => Ok(only.clone()),
+            all => {
+                const NAMED: usize = 8;
+                let named = all.iter().take(NAMED).map(|path| path.display().to_string());
+                let more = if all.len() > NAMED { ", ..." } else { "" };
+                let named = named.collect::<Vec<_>>().join(", ");
+                let why = format_args!("{}: {} traces; name one: {named}{more}", path.display(), all.len()).to_string();
+                Err(failure(USAGE, why))
+            }
+        }
     }
 
     pub fn open(&self) -> Result<Trace> {
@@ -36,8 +80,50 @@ impl File {
 }
 
 impl Files {
+    /// Traces; those of a directory instead of it, by rank.
     pub fn paths(&self) -> Result<Vec<PathBuf>> {
+        let mut all = Vec::new();
+        for path in self.named()? {
+            match path.is_dir() {
+                true => all.extend(traces(&path, self.ranks())?),
+                false => all.push(path),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Traces, and directories of them.
+    pub fn named(&self) -> Result<Vec<PathBuf>> {
+        if self.ranks.is_some() && !self.files.iter().any(|path| path.is_dir()) {
+            return Err(failure(USAGE, "--rank: chooses among the traces of a directory, and none is named"));
+        }
         if self.files.is_empty() { Ok(vec![latest()?]) } else { Ok(self.files.clone()) }
+    }
+
+    pub fn ranks(&self) -> Option<&Ranks> {
+        self.ranks.as_ref()
+    }
+}
+
+/// The traces of a job. What is wrong with others is said.
+fn traces(directory: &Path, ranks: Option<&Ranks>) -> Result<Vec<PathBuf>> {
+    let shown = directory.display();
+    let job = Job::open(directory).with_context(|| shown.to_string())?;
+    job.troubles.iter().for_each(say);
+    let recorded = job.processes.iter().filter(|process| process.trace.is_some());
+    let there: Vec<u64> = recorded.clone().filter_map(|process| process.rank).collect();
+    let asked = recorded.filter(|process| ranks.is_none_or(|ranks| ranks.has(process.rank)));
+    let traces: Vec<PathBuf> = asked.filter_map(|process| process.trace.clone()).collect();
+    match (traces.is_empty(), ranks) {
+        (false, _) => Ok(traces),
+        (true, Some(_)) => {
+            let why = format_args!("{shown}: no trace of these ranks; there are {}", ranges(&there)).to_string();
+            Err(failure(USAGE, why))
+        }
+        (true, None) => Err(failure(
+            UNREADABLE,
+            format_args!("{shown}: no trace in it; cutrace record -o {shown}/ PROGRAM makes some"),
+        )),
     }
 }
 

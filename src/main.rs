@@ -15,6 +15,7 @@ mod export;
 mod figures;
 mod grep;
 mod info;
+mod job;
 mod json;
 mod latest;
 mod layout;

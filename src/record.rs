@@ -2,6 +2,9 @@
 
 use crate::driver::{self, Choice, Tried};
 use crate::exit::{CANNOT_EXECUTE, DONE, FAILED, NOT_FOUND, USAGE, failure, say};
+use crate::figures::counted;
+use crate::job;
+use crate::job::watch::{self, Watch};
 use crate::reading::count;
 use crate::results::Results;
 use crate::{cupti, program, session, signals, stdout};
@@ -27,6 +30,9 @@ use trace::record::Ended;
 Examples:
   cutrace record ./app --its-own-flags          into trace.bin, or trace.1.bin
   cutrace record -o '%n-%p.bin' -- python3 train.py
+  cutrace record -o run/ -- torchrun --nproc-per-node 2 train.py
+                                                all processes of a job, then cutrace info run/
+  mpirun -n 4 cutrace record -o run/ ./app      the same
   cutrace record --driver sim -- ./app          without a GPU
   cutrace record --range nvtx:step ./app        work within NVTX ranges alone
   cutrace record --gpu-times ./app              and when the device worked
@@ -67,7 +73,9 @@ Exit status:
   2 usage")]
 pub struct Arguments {
     /// Name of the trace; %p, %n, %h and %q{VAR} stand for process id, program, host and a variable, %% for a
-    /// percent sign; a file that exists is never overwritten [default: CUTRACE_OUTPUT, else trace.bin]
+    /// percent sign; a file that exists is never overwritten. A directory (one that is there, or a name that
+    /// ends with /) takes a trace of each process, named by host, rank, program and process, and a list of
+    /// all processes, also of those that never call the driver [default: CUTRACE_OUTPUT, else trace.bin]
     #[arg(short, long, value_name = "PATTERN")]
     output: Option<OsString>,
     /// How much of the program's data to keep: none (calls only, not replayable), inputs (and hashes of
@@ -136,8 +144,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut command = Command::new(&path);
     command.arg0(name).args(&arguments.command[1..]);
     command.env("LD_PRELOAD", preload(&recorder, env::var_os("LD_PRELOAD"))?);
-    let output = output(arguments.output.as_deref())?;
-    command.env("CUTRACE_OUTPUT", &output);
+    let Output { pattern, job } = output(arguments.output.as_deref())?;
+    command.env("CUTRACE_OUTPUT", &pattern);
     set_recorder(&mut command, &arguments, &recorder);
     set_driver(&mut command, &arguments, &path)?;
     // What a command reads that is given no name, if it was there before.
@@ -148,22 +156,27 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     session::remove_left();
     let session = session::begin().context("a temporary file")?;
     command.env("CUTRACE_SESSION", session.path());
+    let watch = job.as_deref().map(|directory| begin_job(directory, session.path())).transpose()?.flatten();
     let (pid, status) = signals::run(&mut command).map_err(|error| {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))
     })?;
+    let ended = Ended { status: status.code().unwrap_or(0), signal: status.signal().unwrap_or(0) };
+    let others = watch.map(|watch| watch.end(pid, ended)).unwrap_or_default();
     let asked = session::Asked {
         session: session.path(),
         program: name,
         existing: default.as_deref(),
-        directory: parent(&output),
+        directory: job.clone().or_else(|| parent(&pattern)),
+        job: job.as_deref(),
         range: arguments.range.as_deref(),
         delay: arguments.delay,
         paused: arguments.paused,
         pack: arguments.pack,
         printed: stdout.and_then(|stdout| stdout.printed().ok().flatten()),
         pid,
-        ended: Ended { status: status.code().unwrap_or(0), signal: status.signal().unwrap_or(0) },
+        ended,
+        others,
     };
     // The traces are read now, and whoever cuts one short does not change how the program has ended.
     signals::end_where_a_trace_is_cut(if status.success() { FAILED } else { exit_status(status) });
@@ -282,8 +295,15 @@ fn preload(recorder: &Path, existing: Option<OsString>) -> Result<OsString> {
     Ok(OsString::from_vec(all.join(&b':')))
 }
 
-/// The pattern, made absolute: processes that change their directory write beside the others.
-fn output(asked: Option<&OsStr>) -> Result<OsString> {
+/// Where traces go.
+struct Output {
+    /// Made absolute: processes that change their directory write beside the others.
+    pattern: OsString,
+    /// The directory, if it is one for all processes of a job.
+    job: Option<PathBuf>,
+}
+
+fn output(asked: Option<&OsStr>) -> Result<Output> {
     let (name, pattern) = match (asked, env::var_os("CUTRACE_OUTPUT").filter(|o| !o.is_empty())) {
         (Some(pattern), _) => ("--output", pattern.to_owned()),
         (None, Some(pattern)) => ("CUTRACE_OUTPUT", pattern),
@@ -301,18 +321,27 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
         Ok(path) => path,
         Err(why) => return refuse(why),
     };
-    if let Some(path) = &path {
+    let is_named_as_one = pattern.as_bytes().ends_with(b"/");
+    if is_named_as_one && path.is_none() {
+        return refuse("a directory is one for all processes: %p, %n and %h have no place in its name".into());
+    }
+    let job = path.clone().filter(|path| is_named_as_one && !path.is_file() || path.is_dir());
+    if let Some(path) = path.as_ref().filter(|_| job.is_none()) {
         match std::fs::metadata(path) {
-            Ok(found) if found.is_dir() => return in_the_way(format!("{} is a directory", path.display())),
             Ok(found) if !found.is_file() => return in_the_way(format!("{} is not a plain file", path.display())),
             Err(_) if path.is_symlink() => {
                 return in_the_way(format!("{} is a link to a file that is not there", path.display()));
             }
-            _ if pattern.as_bytes().ends_with(b"/") => return refuse(format!("{} names a directory", path.display())),
+            Ok(_) if is_named_as_one => return in_the_way(format!("{} is a file, no directory", path.display())),
             _ => {}
         }
     }
-    if let Some(parent) = parent(&pattern) {
+    let mut pattern = pattern;
+    if job.is_some() && !is_named_as_one {
+        pattern.push("/");
+    }
+    let there = |path: &PathBuf| if path.is_dir() { Some(path.clone()) } else { parent_of(path) };
+    if let Some(parent) = job.as_ref().map_or_else(|| parent(&pattern), there) {
         if !parent.is_dir() {
             return in_the_way(format!("there is no directory {}", parent.display()));
         }
@@ -322,13 +351,34 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
         }
     }
     if Path::new(&pattern).is_absolute() {
-        return Ok(pattern);
+        return Ok(Output { pattern, job });
     }
     let here = env::current_dir().context("the working directory")?.into_os_string().into_vec();
     let mut whole: Vec<u8> = here.split(|byte| *byte == b'%').collect::<Vec<_>>().join(&b"%%"[..]);
     whole.push(b'/');
     whole.extend(pattern.into_vec());
-    Ok(OsString::from_vec(whole))
+    Ok(Output { pattern: OsString::from_vec(whole), job: job.map(std::path::absolute).transpose()? })
+}
+
+/// Makes the directory of a job, and has its processes watched.
+fn begin_job(directory: &Path, session: &Path) -> Result<Option<Watch>> {
+    let shown = directory.display();
+    let in_the_way = |error: std::io::Error| failure(FAILED, format_args!("--output: {shown}: {}", error.kind()));
+    let folder = watch::folder(directory).map_err(in_the_way)?;
+    let closed = job::closed_traces(directory);
+    if closed > 0 {
+        let traces = counted(closed, "trace");
+        say(format_args!(
+            "{shown} holds {traces} of a recording that has ended; what is recorded now is put beside them"
+        ));
+    }
+    let watch = Watch::begin(&folder, session);
+    Ok(watch.inspect_err(|error| say(format_args!("how processes end will not be known: {error}"))).ok())
+}
+
+fn parent_of(path: &Path) -> Option<PathBuf> {
+    let parent = path.parent()?.to_path_buf();
+    Some(if parent.as_os_str().is_empty() { ".".into() } else { parent })
 }
 
 /// The directory in which all traces of a pattern are, if it is one.

@@ -2,11 +2,13 @@
 
 use crate::exit::{self, say};
 use crate::figures::{counted, grouped, size};
+use crate::job::{Job, Process, begins_as_one};
 use crate::{pack, verdict};
+use std::collections::HashMap;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,10 +18,9 @@ use trace::annotation::{Range, Wanted};
 use trace::api::effect::Effect;
 use trace::api::roles::Class;
 use trace::finish::{self, Finished, finish_with};
-use trace::preamble::Data;
+use trace::preamble::{Data, Preamble};
 use trace::record::no_replay_needs;
 use trace::record::{self, Ended, Printed, with_body};
-use trace::segment::MAGIC;
 use trace::text::plain;
 use trace::{Call, Trace};
 
@@ -44,6 +45,9 @@ pub struct Asked<'a> {
     /// The process that was started, and how it ended.
     pub pid: u32,
     pub ended: Ended,
+    /// The directory of a job, and how other processes of it ended.
+    pub job: Option<&'a Path>,
+    pub others: HashMap<u32, Ended>,
 }
 
 const PREFIX: &str = "cutrace-";
@@ -90,7 +94,7 @@ pub fn close(asked: &Asked) -> u64 {
     let more: Vec<PathBuf> = more.into_iter().filter(|path| !paths.contains(path)).collect();
     let mut renamed = more.len();
     paths.extend(more);
-    let started = trace_of(asked.pid, &paths);
+    let ended_by = ended_by(asked, &paths);
     for path in paths {
         let name = relative(&path);
         let finish = |trace: Trace| {
@@ -100,7 +104,7 @@ pub fn close(asked: &Asked) -> u64 {
             // That of a program that still runs may begin yet.
             // Nothing of the program's own without being asked for: not even what its lines are like.
             let printed = if trace.preamble.data == Data::None { &[] } else { &printed[..] };
-            let ended = (started.as_ref() == Some(&trace.path)).then(|| with_body(record::ENDED, &ended));
+            let ended = ended_by.get(&trace.path).map(|ended| with_body(record::ENDED, ended));
             let records = [printed, &ended.unwrap_or_default()].concat();
             finish_with(&trace, &records, verdict::in_words).inspect(|_| empty.push(why))
         };
@@ -132,7 +136,9 @@ pub fn close(asked: &Asked) -> u64 {
     if !closed.is_empty() || !open.is_empty() {
         let kept = existing.map_or(String::new(), |path| format!("; {} existed already and was kept", relative(path)));
         let how = if ended.is_success() { String::new() } else { format!("; the program ended: {ended}") };
-        say(closing_line(&closed, &open) + &how + &kept);
+        let job = asked.job.map(|directory| OfJob::of(directory, asked));
+        let others = job.as_ref().map_or("", |job| &job.failed);
+        say(closing_line(&closed, &open, job.as_ref()) + &how + others + &kept);
         // Of several processes one may be the launcher of the others.
         if let Some(why) = empty.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
             say(format_args!("the range never began: {why}"));
@@ -150,11 +156,50 @@ pub fn close(asked: &Asked) -> u64 {
     untraced
 }
 
-/// The trace of this process: the last, if it has become other programs.
-fn trace_of(pid: u32, paths: &[PathBuf]) -> Option<PathBuf> {
-    let about = paths.iter().filter_map(|path| Some((Trace::preamble_of(path).ok()?, path)));
-    let its = about.filter(|(preamble, _)| preamble.pid == pid);
-    its.max_by_key(|(preamble, _)| preamble.created).map(|(_, path)| path.clone())
+/// How the processes of these traces ended, as far as it is known. One that has become other programs ended
+/// with the last.
+fn ended_by(asked: &Asked, paths: &[PathBuf]) -> HashMap<PathBuf, Ended> {
+    let mut ended = asked.others.clone();
+    ended.insert(asked.pid, asked.ended);
+    let mut last: HashMap<u32, (u64, &PathBuf)> = HashMap::new();
+    for path in paths {
+        let Ok(Preamble { pid, created, .. }) = Trace::preamble_of(path) else { continue };
+        if last.get(&pid).is_none_or(|(before, _)| *before < created) {
+            last.insert(pid, (created, path));
+        }
+    }
+    last.into_iter().filter_map(|(pid, (_, path))| Some((path.clone(), *ended.get(&pid)?))).collect()
+}
+
+/// What the directory of a job says of the processes of this recording.
+struct OfJob {
+    name: String,
+    /// That never called the driver.
+    silent: u64,
+    /// Those that failed, in words.
+    failed: String,
+}
+
+impl OfJob {
+    fn of(directory: &Path, asked: &Asked) -> OfJob {
+        const NAMED: usize = 3;
+        let session = asked.session.display().to_string();
+        let mut all = Job::open(directory).map_or(Vec::new(), |job| job.processes);
+        all.retain(|process| process.session == session);
+        let silent = all.iter().filter(|process| process.trace.is_none() && process.untraced.is_none()).count() as u64;
+        let is_other = |process: &&Process| process.pid != asked.pid && process.trace.is_some();
+        let failed = all.iter().filter(is_other).filter_map(|process| {
+            let ended = process.ended.filter(|ended| !ended.is_success())?;
+            let rank = process.rank.map_or(String::new(), |rank| format!(" (rank {rank})"));
+            Some(format!("process {}{rank}: {ended}", process.pid))
+        });
+        let mut failed: Vec<String> = failed.collect();
+        let more = failed.len().saturating_sub(NAMED);
+        failed.truncate(NAMED);
+        failed.extend((more > 0).then(|| format!("and {more} more failed")));
+        let failed = failed.iter().map(|one| format!("; {one}")).collect();
+        OfJob { name: relative(directory) + "/", silent, failed }
+    }
 }
 
 /// Why the range began too late for every call.
@@ -222,12 +267,6 @@ fn unannounced(directory: &Path, session: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Most files of a directory are no traces.
-pub fn begins_as_one(path: &Path) -> bool {
-    let mut first = [0; MAGIC.len()];
-    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == MAGIC
-}
-
 fn announced_path(line: &[u8]) -> Option<PathBuf> {
     let space = line.iter().position(|byte| *byte == b' ')?;
     let path = &line[space + 1..];
@@ -244,7 +283,7 @@ fn running(session: &Path) -> u64 {
     environments.filter(|all| all.split(|byte| *byte == 0).any(|variable| variable == mark)).count() as u64
 }
 
-fn closing_line(closed: &[(String, Finished)], open: &[String]) -> String {
+fn closing_line(closed: &[(String, Finished)], open: &[String], job: Option<&OfJob>) -> String {
     const NAMED: usize = 5;
     let mut line = String::new();
     if !closed.is_empty() {
@@ -257,7 +296,18 @@ fn closing_line(closed: &[(String, Finished)], open: &[String]) -> String {
         let calls: u64 = closed.iter().map(|(_, f)| f.calls).sum();
         let bytes: u64 = closed.iter().map(|(_, f)| f.bytes).sum();
         let (calls, bytes, verdicts) = (counted(calls, "call"), size(bytes), verdicts(closed));
-        line = format!("{processes}{}: {calls}, {bytes}, {verdicts}", names.join(", "));
+        let whose = match job {
+            Some(OfJob { name, silent, .. }) => {
+                let recorded = counted(closed.len() as u64, "process");
+                let silent = match silent {
+                    0 => String::new(),
+                    n => format!(", {} made no driver call", grouped(*n)),
+                };
+                format!("{name}: {recorded} recorded{silent}")
+            }
+            None => format!("{processes}{}", names.join(", ")),
+        };
+        line = format!("{whose}: {calls}, {bytes}, {verdicts}");
         // What no replay needs, info notes.
         let matters = |(what, _): &&(String, u64)| !no_replay_needs(what);
         let lost: u64 = closed.iter().flat_map(|(_, f)| &f.losses).filter(matters).map(|(_, count)| count).sum();
@@ -327,14 +377,14 @@ mod tests {
     fn the_closing_line_counts_losses_that_matter() {
         let mut all = closed(&["replayable"]);
         all[0].1.losses = vec![("payloads of annotations of a type that this cutrace does not know".into(), 404)];
-        assert_eq!(closing_line(&all, &[]), "0.bin: 10 calls, 1.0 kB, replayable");
+        assert_eq!(closing_line(&all, &[], None), "0.bin: 10 calls, 1.0 kB, replayable");
         all[0].1.losses.push(("memory that could not be read".into(), 1));
-        assert_eq!(closing_line(&all, &[]), "0.bin: 10 calls, 1.0 kB, replayable, 1 loss (see cutrace info)");
+        assert_eq!(closing_line(&all, &[], None), "0.bin: 10 calls, 1.0 kB, replayable, 1 loss (see cutrace info)");
     }
 
     #[test]
     fn the_closing_line_has_a_verdict_for_each_kind() {
-        let of = |verdicts: &[&str]| closing_line(&closed(verdicts), &[]);
+        let of = |verdicts: &[&str]| closing_line(&closed(verdicts), &[], None);
         assert_eq!(of(&["replayable"]), "0.bin: 10 calls, 1.0 kB, replayable");
         assert_eq!(of(&["no"]), "0.bin: 10 calls, 1.0 kB, not replayable (why no)");
         assert_eq!(of(&["replayable", "replayable"]), "2 processes: 0.bin, 1.bin: 20 calls, 2.0 kB, all replayable");

@@ -1,8 +1,8 @@
 //! `cutrace on` and `cutrace off`: have processes that run record, or leave calls out.
 
 use crate::exit::{DONE, FAILED, explain, failure};
+use crate::job::begins_as_one;
 use crate::results::Results;
-use crate::session::begins_as_one;
 use anyhow::{Result, bail};
 use std::collections::HashMap;
 use std::fs::File;

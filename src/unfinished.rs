@@ -56,6 +56,15 @@ impl<'t> Unfinished<'t> {
         inside.chain(pending).collect()
     }
 
+    /// The calls that have not returned: `cuStreamSynchronize (call 12)`.
+    pub fn inside(&self) -> Vec<String> {
+        let shown = |(call, kernel): &(Call, Option<String>)| {
+            let of = kernel.as_ref().map_or(String::new(), |kernel| format!(" of {}", plain(kernel)));
+            format!("{}{of} (call {})", call.name(), call.number)
+        };
+        self.inside.iter().map(shown).collect()
+    }
+
     pub fn json(&self, trace: &Trace) -> Value {
         let call = |call: Call| json!({ "call": call.number, "function": call.name(), "kernel": kernel(&call) });
         let now = now(trace);

@@ -15,10 +15,10 @@ mod memory;
 mod modules;
 mod pending;
 mod refused;
-mod render;
+pub mod render;
 mod summary;
 mod sync;
-mod table;
+pub mod table;
 mod tally;
 mod transfers;
 pub mod walk;
@@ -91,6 +91,7 @@ Examples:
   cutrace report                                  one page about the latest trace
   cutrace report app.bin -r cuda_api_sum          the functions, by the time they took
   cutrace report -r sync,transfers --limit 5      the five most of each
+  cutrace report run/ --rank 0,3-5                of a job, these ranks one after the other
   cutrace report -r launches --short --grep gemm  kernels with gemm in their names, in short
   cutrace report -r memory --json | jq '.reports[].rows'
   cutrace report -r cuda_api_trace --format csv > calls.csv",

@@ -11,6 +11,7 @@ mod golden;
 mod gpu_times;
 mod hot_path;
 mod installing;
+mod jobs;
 mod layers;
 mod leaking;
 mod naming;

@@ -246,10 +246,11 @@ fn outputs_that_cannot_be() {
     let place = Place::new();
     std::os::unix::fs::symlink("nowhere", place.join("link.bin")).expect("our own directory");
     for (output, why, status) in [
-        ("/tmp", "is a directory", 1),
+        ("/proc", "no file can be made in /proc", 1),
         ("/dev/null", "is not a plain file", 1),
         ("link.bin", "link.bin is a link to a file that is not there", 1),
-        ("new/", "names a directory", 2),
+        ("no/new/", "there is no directory no", 1),
+        ("run-%p/", "a directory is one for all processes", 2),
         ("no/such.bin", "there is no directory no", 1),
         ("/proc/trace.bin", "no file can be made in /proc", 1),
         ("", "an empty name", 2),
@@ -263,8 +264,8 @@ fn outputs_that_cannot_be() {
         assert!(line.starts_with("cutrace: --output: ") && line.contains(why), "{line}");
     }
     let mut record = place.cutrace(["record", "--driver", "sim", "--", "true"]);
-    let ran = run(record.env("CUTRACE_OUTPUT", "/dev")).expect(1);
-    assert_eq!(ran.stderr, "cutrace: CUTRACE_OUTPUT: /dev is a directory\n");
+    let ran = run(record.env("CUTRACE_OUTPUT", "/dev/null")).expect(1);
+    assert_eq!(ran.stderr, "cutrace: CUTRACE_OUTPUT: /dev/null is not a plain file\n");
 }
 
 #[test]

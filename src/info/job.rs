@@ -1,0 +1,234 @@
+//! What a job was: a line for each of its processes, and the verdict on the whole.
+
+use super::as_json::SCHEMA;
+use crate::exit::{self, damage_of, say};
+use crate::figures::counted;
+use crate::job::{Job, Process};
+use crate::latest::Ranks;
+use crate::reading::Reading;
+use crate::report::render::{Format, Output};
+use crate::report::table::{Cell, Head, Layout, Table, column};
+use crate::unfinished::Unfinished;
+use crate::{json, verdict};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+use trace::Trace;
+use trace::api::effect::Effect;
+use trace::api::types::Kind;
+use trace::model::change::{Change, resolve};
+use trace::record::Ended;
+use trace::text::plain;
+
+/// Of one trace.
+#[derive(Default)]
+struct Recorded {
+    calls: u64,
+    failed: u64,
+    /// That it had contexts on.
+    devices: BTreeSet<i32>,
+    ended: Option<Ended>,
+    verdict: String,
+    reasons: Vec<String>,
+    unfinished: Value,
+    inside: Vec<String>,
+    is_damaged: bool,
+}
+
+/// As `info` of a trace.
+pub fn one(
+    out: &mut impl Write,
+    directory: &Path,
+    ranks: Option<&Ranks>,
+    reading: &Reading,
+) -> Result<(Option<Value>, u8)> {
+    let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
+    if job.processes.is_empty() {
+        let why = "no trace in it, and no process is told of; cutrace record -o DIRECTORY/ makes some";
+        return Err(exit::failure(exit::UNREADABLE, format_args!("{}: {why}", directory.display())));
+    }
+    if let Some(ranks) = ranks {
+        job.processes.retain(|process| ranks.has(process.rank));
+    }
+    let mut all = Vec::new();
+    for process in &job.processes {
+        let opened = process.trace.as_ref().map(Trace::open).transpose();
+        let recorded = opened.unwrap_or_else(|error| {
+            job.troubles.push(error.to_string());
+            None
+        });
+        job.troubles.extend(recorded.as_ref().and_then(damage_of));
+        all.push(recorded.map(|trace| recorded_in(&trace)));
+    }
+    job.troubles.iter().for_each(say);
+    let is_whole = job.troubles.is_empty() && !all.iter().flatten().any(|recorded| recorded.is_damaged);
+    let status = if is_whole { exit::DONE } else { exit::UNREADABLE };
+    if reading.json {
+        return Ok((Some(object(&job, &all)), status));
+    }
+    write(out, &job, &all, reading)?;
+    Ok((None, status))
+}
+
+fn recorded_in(trace: &Trace) -> Recorded {
+    let mut found = Recorded { calls: trace.calls_made(), ended: trace.ended, ..Recorded::default() };
+    for call in trace.calls() {
+        found.failed += u64::from(!matches!(call.result, None | Some(0 | crate::line::NOT_READY)));
+        let makes_context = |function: &trace::Function| {
+            let hands_out = |kind| function.hands_out(kind).is_some();
+            function.effect == Effect::RetainPrimary || hands_out(Kind::Context) || hands_out(Kind::GreenContext)
+        };
+        let function = call.function().filter(|function| call.took_effect() && makes_context(function));
+        if let Some(Change::PrimaryRetained { device, .. } | Change::ContextMade { device, .. }) =
+            function.and_then(|function| resolve(&call, function))
+        {
+            found.devices.insert(device);
+        }
+    }
+    (found.verdict, found.reasons) = match &trace.footer {
+        Some(footer) if trace.damage.is_empty() => (footer.verdict.clone(), footer.reasons.clone()),
+        _ => verdict::in_words(trace),
+    };
+    found.is_damaged = !trace.damage.is_empty();
+    if let Some(unfinished) = Unfinished::of(trace) {
+        found.unfinished = unfinished.json(trace);
+        found.inside = unfinished.inside();
+    }
+    found
+}
+
+/// The worst of all.
+fn verdict_of(all: &[Option<Recorded>]) -> &str {
+    const ORDER: [&str; 3] = ["no", "partly", "replayable"];
+    let is_there = |verdict: &&str| all.iter().flatten().any(|recorded| recorded.verdict == *verdict);
+    ORDER.into_iter().find(is_there).unwrap_or("no")
+}
+
+fn how_it_ended(process: &Process, recorded: Option<&Recorded>) -> Option<Ended> {
+    recorded.and_then(|recorded| recorded.ended).or(process.ended)
+}
+
+/// In words, also of one that did not.
+fn ended_in_words(process: &Process, recorded: Option<&Recorded>) -> String {
+    match how_it_ended(process, recorded) {
+        Some(ended) => ended.to_string(),
+        None if process.is_running() => "runs".into(),
+        None => "not known".into(),
+    }
+}
+
+fn object(job: &Job, all: &[Option<Recorded>]) -> Value {
+    let processes = job.processes.iter().zip(all).map(|(process, recorded)| {
+        let recorded = recorded.as_ref();
+        json!({
+            "rank": process.rank,
+            "ranks": process.ranks,
+            "local_rank": process.local_rank,
+            "host": process.host,
+            "pid": process.pid,
+            "parent": process.parent,
+            "program": process.program,
+            "command_line": process.command,
+            "started_ns": process.began,
+            "forked": process.is_forked,
+            "ended": how_it_ended(process, recorded).map(json::how_ended),
+            "runs": process.is_running(),
+            "trace": process.trace.as_ref().map(|path| path.display().to_string()),
+            "not_recorded": process.untraced,
+            "calls": recorded.map(|recorded| recorded.calls),
+            "failed": recorded.map(|recorded| recorded.failed),
+            "devices": recorded.map(|recorded| &recorded.devices),
+            "unfinished": recorded.map(|recorded| &recorded.unfinished),
+            "verdict": recorded.map(|recorded| &recorded.verdict),
+            "reasons": recorded.map(|recorded| &recorded.reasons),
+        })
+    });
+    json!({
+        "schema": SCHEMA,
+        "directory": job.directory.display().to_string(),
+        "processes": processes.collect::<Vec<_>>(),
+        "troubles": job.troubles,
+        "verdict": verdict_of(all),
+    })
+}
+
+const HEAD: Head = Head {
+    report: "processes",
+    part: "",
+    title: "Processes, by rank",
+    columns: &[
+        column("rank", "rank"),
+        column("process", "pid"),
+        column("device", "devices"),
+        column("calls", "calls"),
+        column("failed", "failed"),
+        column("ended", "ended"),
+        column("verdict", "verdict"),
+        column("inside", "inside"),
+        column("trace, or program", "trace"),
+    ],
+    layout: Layout::Grid,
+};
+
+fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], reading: &Reading) -> Result<()> {
+    let traces = all.iter().flatten().count() as u64;
+    let directory = plain(&job.directory.display().to_string()).into_owned();
+    let (processes, traced) = (counted(all.len() as u64, "process"), counted(traces, "trace"));
+    writeln!(out, "{directory}: {processes}, {traced}\n")?;
+    let mut table = Table::new(HEAD);
+    for (process, recorded) in job.processes.iter().zip(all) {
+        table.row(row(process, recorded.as_ref(), job.has_hosts()));
+    }
+    table.limit(reading.limit.unwrap_or(u64::MAX));
+    let mut shown = Output::new(&mut *out, Format::Table, reading.colored(), false, &Value::Null)?;
+    shown.table(&table)?;
+    shown.finish()?;
+    writeln!(out, "\nverdict: {}", verdict_of(all))?;
+    for (process, recorded) in job.processes.iter().zip(all) {
+        let Some(recorded) = recorded.as_ref().filter(|recorded| recorded.verdict != "replayable") else { continue };
+        let whose = whose(process);
+        let reasons = recorded.reasons.first().map_or("", |reason| reason.as_str());
+        let more = match recorded.reasons.len() {
+            0 | 1 => String::new(),
+            n => format!(", and {} more", n - 1),
+        };
+        writeln!(out, "  {whose}: {}: {}{more}", recorded.verdict, plain(reasons))?;
+    }
+    Ok(())
+}
+
+fn row(process: &Process, recorded: Option<&Recorded>, has_hosts: bool) -> Vec<Cell> {
+    let devices = |recorded: &Recorded| {
+        let all: Vec<String> = recorded.devices.iter().map(i32::to_string).collect();
+        (!all.is_empty()).then(|| all.join(","))
+    };
+    let name = process.trace.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+    let program = || {
+        let forked = if process.is_forked { " (forked)" } else { "" };
+        let host = if has_hosts { format!(" on {}", process.host) } else { String::new() };
+        format!("{}{forked}{host}", process.program)
+    };
+    let calls = match (recorded, &process.untraced) {
+        (Some(recorded), _) => Cell::Count(recorded.calls),
+        (None, Some(why)) => format!("not recorded: {why}").into(),
+        (None, None) => "never called CUDA".into(),
+    };
+    vec![
+        process.rank.map_or(Cell::None, Cell::Number),
+        Cell::Number(process.pid.into()),
+        recorded.and_then(devices).into(),
+        calls,
+        recorded.map_or(Cell::None, |recorded| Cell::Count(recorded.failed)),
+        ended_in_words(process, recorded).into(),
+        recorded.map(|recorded| recorded.verdict.clone()).into(),
+        recorded.and_then(|recorded| recorded.inside.first().cloned()).into(),
+        name.unwrap_or_else(program).into(),
+    ]
+}
+
+/// `rank 3`, or `process 123` of one that has none.
+fn whose(process: &Process) -> String {
+    process.rank.map_or_else(|| format!("process {}", process.pid), |rank| format!("rank {rank}"))
+}

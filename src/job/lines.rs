@@ -1,0 +1,157 @@
+//! What the files of a job's processes say, line by line (FORMAT.md). Anybody may have written them.
+
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use trace::job::{EXTENSION, LINE, quoted};
+use trace::record::Ended;
+
+/// One process of one host's run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// As the name of its file begins.
+    pub host: String,
+    pub pid: u32,
+    /// When it was started, in ticks of that host.
+    pub start: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Line {
+    #[serde(flatten)]
+    pub what: What,
+    /// Nanoseconds since 1970.
+    pub time: u64,
+    pid: u32,
+    start: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "what", rename_all = "lowercase")]
+pub enum What {
+    Began(Began),
+    Recorded {
+        trace: String,
+    },
+    #[serde(rename = "not recorded")]
+    NotRecorded {
+        why: String,
+    },
+    Ended(#[serde(deserialize_with = "ended")] Ended),
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Began {
+    #[serde(default)]
+    pub host: String,
+    #[serde(default)]
+    pub boot: String,
+    #[serde(default)]
+    pub parent: u32,
+    #[serde(default)]
+    pub forked: bool,
+    pub rank: Option<u64>,
+    pub ranks: Option<u64>,
+    pub local_rank: Option<u64>,
+    #[serde(default)]
+    pub session: String,
+    #[serde(default)]
+    pub program: String,
+    #[serde(default)]
+    pub command: Vec<String>,
+}
+
+fn ended<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Ended, D::Error> {
+    #[derive(Deserialize)]
+    struct Fields {
+        #[serde(default)]
+        status: i32,
+        #[serde(default)]
+        signal: i32,
+    }
+    Fields::deserialize(from).map(|Fields { status, signal }| Ended { status, signal })
+}
+
+/// A file of a process is not longer: one that forks for ever has many files.
+const MOST: u64 = 1 << 20;
+
+/// By process, and how many lines are none. A directory without such a folder says nothing.
+pub fn read(folder: &Path) -> io::Result<(HashMap<Key, Vec<Line>>, u64)> {
+    let (mut all, mut unread) = (HashMap::<Key, Vec<Line>>::new(), 0);
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((all, unread)),
+        entries => entries?,
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(stem) = name.strip_suffix(EXTENSION) else { continue };
+        let host = stem.rsplit_once('-').map_or(stem, |(host, _)| host).to_owned();
+        let mut text = Vec::new();
+        if File::open(entry.path()).and_then(|file| file.take(MOST).read_to_end(&mut text)).is_err() {
+            unread += 1;
+        }
+        // A last line without an end was being written.
+        for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+            match serde_json::from_slice::<Line>(line) {
+                Ok(line) => {
+                    let key = Key { host: host.clone(), pid: line.pid, start: line.start };
+                    all.entry(key).or_default().push(line);
+                }
+                Err(_) => unread += 1,
+            }
+        }
+    }
+    Ok((all, unread))
+}
+
+/// The process that a file is about, as its last beginning says, and whose `record` that is.
+pub fn last_began(file: &Path) -> Option<(u32, u64, String)> {
+    let mut text = Vec::new();
+    File::open(file).and_then(|file| file.take(MOST).read_to_end(&mut text)).ok()?;
+    let lines = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+    let mut began = lines.filter_map(|line| match line.what {
+        What::Began(began) => Some((line.pid, line.start, began.session)),
+        _ => None,
+    });
+    began.next_back()
+}
+
+/// Says how a process ended, behind what it has said itself.
+pub fn add_ended(file: &Path, pid: u32, start: u64, ended: Ended) -> io::Result<()> {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    let Ended { status, signal } = ended;
+    let line = format!(
+        "{{\"what\":{},\"time\":{time},\"pid\":{pid},\"start\":{start},\"status\":{status},\"signal\":{signal}}}\n",
+        quoted("ended")
+    );
+    debug_assert!(line.len() < LINE);
+    File::options().append(true).open(file)?.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let text = concat!(
+            r#"{"what":"began","time":5,"pid":7,"start":9,"parent":1,"forked":false,"host":"a-b","rank":3,"new":0}"#,
+            "\n",
+            r#"{"what":"recorded","time":6,"pid":7,"start":9,"trace":"x.bin"}"#,
+            "\nnot a line\n",
+            r#"{"what":"ended","time":8,"pid":7,"start":9,"status":2}"#,
+            "\n",
+            r#"{"what":"ended","time":9,"pid""#,
+        );
+        std::fs::write(folder.path().join("a-b-7.jsonl"), text).expect("our own directory");
+        let (all, unread) = read(folder.path()).expect("readable");
+        let lines = &all[&Key { host: "a-b".into(), pid: 7, start: 9 }];
+        assert_eq!((lines.len(), unread), (3, 1));
+        assert!(matches!(&lines[0].what, What::Began(Began { rank: Some(3), ranks: None, .. })));
+        assert!(matches!(lines[2].what, What::Ended(Ended { status: 2, signal: 0 })));
+    }
+}
