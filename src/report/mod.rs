@@ -14,6 +14,7 @@ mod lost;
 mod memory;
 mod modules;
 mod pending;
+mod ranks;
 mod refused;
 pub mod render;
 mod summary;
@@ -91,7 +92,8 @@ Examples:
   cutrace report                                  one page about the latest trace
   cutrace report app.bin -r cuda_api_sum          the functions, by the time they took
   cutrace report -r sync,transfers --limit 5      the five most of each
-  cutrace report run/ --rank 0,3-5                of a job, these ranks one after the other
+  cutrace report run/ -r ranks                    of a job: who works, who waits
+  cutrace report run/ --rank 0,3-5                these ranks, one after the other
   cutrace report -r launches --short --grep gemm  kernels with gemm in their names, in short
   cutrace report -r memory --json | jq '.reports[].rows'
   cutrace report -r cuda_api_trace --format csv > calls.csv",
@@ -107,6 +109,11 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut status = exit::DONE;
     // Before anything is written: one that cannot be read leaves no half a document.
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    if traces.len() > 1 && arguments.report.iter().all(|name| name == list::RANKS) {
+        together(&mut out, &traces, &arguments, format)?;
+        out.flush()?;
+        return Ok(traces.iter().map(|trace| exit::damage(trace, 0)).max().unwrap_or(exit::DONE));
+    }
     for (index, (path, trace)) in paths.iter().zip(&traces).enumerate() {
         let between = match index {
             0 if is_list => "[",
@@ -128,6 +135,23 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     out.flush()?;
     Ok(status)
+}
+
+/// The processes of several traces in one table.
+fn together(out: &mut impl Write, traces: &[Trace], arguments: &Arguments, format: Format) -> Result<()> {
+    let reading = &arguments.reading;
+    let mut rows = Vec::new();
+    for trace in traces {
+        let mut reports = vec![ranks::make(trace)];
+        let ending = walk::walk(trace, reading, Style::Full, progress(trace), &mut reports)?;
+        rows.extend(reports.iter_mut().flat_map(|report| report.tables(&ending)));
+    }
+    let mut table = ranks::together(rows);
+    table.limit(reading.limit.unwrap_or(u64::MAX));
+    let about = traces.iter().map(about).collect();
+    let mut out = Output::new(out, format, reading.colored(), false, &about)?;
+    out.table(&table)?;
+    out.finish()
 }
 
 /// All reports on one trace.

@@ -81,6 +81,12 @@ fn several_record_into_one_directory() {
     let report = run(&mut place.cutrace(["report", "run/", "--rank", "1-3", "-r", "cuda_api_sum", "--json"])).expect(0);
     let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
     assert_eq!(report.as_array().map(Vec::len), Some(2));
+    let ranks = run(&mut place.cutrace(["report", "run/", "-r", "ranks", "--json"])).expect(0);
+    let ranks: Value = serde_json::from_str(&ranks.stdout).expect("JSON");
+    let rows = ranks["reports"][0]["rows"].as_array().expect("rows");
+    let told: Vec<_> = rows.iter().map(|row| (row["rank"].clone(), row["calls"].clone())).collect();
+    assert_eq!(told, [0, 1, 3].map(|rank| (rank.into(), 6.into())));
+    assert!(rows.iter().all(|row| row["elapsed_ns"].as_i64() >= row["outside_ns"].as_i64()), "{rows:?}");
     let refused = run(&mut place.cutrace(["report", "run/", "--rank", "2"])).expect(2);
     assert!(refused.stderr.ends_with("run/: no trace of these ranks; there are 0-1,3\n"), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["dump", "run/"])).expect(2);

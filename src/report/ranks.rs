@@ -1,0 +1,136 @@
+//! `ranks`: the processes of a job beside each other, and which of them the others may have waited for.
+
+use super::table::{Cell, Head, Layout, Table, column};
+use super::transfers::Transfers;
+use super::walk::{Ending, Report, Step};
+use crate::figures::duration;
+use trace::Trace;
+use trace::api::roles::Class;
+use trace::preamble::RANK;
+
+#[derive(Default)]
+pub struct Ranks<'t> {
+    calls: u64,
+    launches: u64,
+    /// Inside calls that wait or ask, nanoseconds.
+    waiting: i64,
+    /// The entry of the first call, and the last return.
+    from: Option<i64>,
+    to: i64,
+    transfers: Transfers<'t>,
+}
+
+pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+    Box::new(Ranks::default())
+}
+
+pub const HEAD: Head = Head {
+    report: "ranks",
+    part: "",
+    title: "Processes beside each other, by rank (ranks)",
+    columns: &[
+        column("rank", "rank"),
+        column("process", "pid"),
+        column("calls", "calls"),
+        column("launches", "launches"),
+        column("from host", "bytes_from_host"),
+        column("to host", "bytes_to_host"),
+        column("first to last", "elapsed_ns"),
+        column("in waits", "waiting_ns"),
+        column("outside waits", "outside_ns"),
+        column("waits %", "waiting_percent"),
+        column("trace", "trace"),
+    ],
+    layout: Layout::Grid,
+};
+
+/// Where in a row that stands which processes are compared by.
+const RANK_AT: usize = 0;
+const PROCESS_AT: usize = 1;
+const OUTSIDE_AT: usize = 8;
+
+impl<'t> Report<'t> for Ranks<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        self.transfers.see(step);
+        if !step.selected {
+            return;
+        }
+        self.calls = self.calls.saturating_add(step.call.count());
+        self.launches += u64::from(step.class() == Some(Class::launch));
+        self.from.get_or_insert(step.begin);
+        self.to = self.to.max(step.last_end().unwrap_or(step.begin));
+        if matches!(step.class(), Some(Class::synchronize | Class::poll)) && !step.call.inner {
+            self.waiting = self.waiting.saturating_add(step.took().unwrap_or(0));
+        }
+    }
+
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
+        let preamble = &ending.trace.preamble;
+        let [(_, from_host), (_, to_host)] = self.transfers.across();
+        let elapsed = self.from.map_or(0, |from| self.to.saturating_sub(from).max(0));
+        let name = ending.trace.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut table = Table::new(HEAD);
+        table.row([
+            preamble.number(RANK).map_or(Cell::None, Cell::Number),
+            Cell::Number(preamble.pid.into()),
+            Cell::Count(self.calls),
+            Cell::Count(self.launches),
+            Cell::Bytes(from_host),
+            Cell::Bytes(to_host),
+            Cell::Time(elapsed),
+            Cell::Time(self.waiting),
+            Cell::Time(elapsed.saturating_sub(self.waiting).max(0)),
+            Cell::Percent(if elapsed > 0 { self.waiting as f64 / elapsed as f64 * 100.0 } else { 0.0 }),
+            name.into(),
+        ]);
+        vec![table]
+    }
+}
+
+/// One table of the rows of several traces, which are in the order of their ranks.
+pub fn together(all: impl IntoIterator<Item = Table>) -> Table {
+    let mut whole = Table::new(HEAD);
+    whole.rows = all.into_iter().flat_map(|table| table.rows).collect();
+    whole.notes.extend(slowest(&whole.rows));
+    whole
+}
+
+/// Whoever does most besides waiting.
+fn slowest(rows: &[Vec<Cell>]) -> Option<String> {
+    let outside = |row: &Vec<Cell>| match row[OUTSIDE_AT] {
+        Cell::Time(ns) => ns,
+        _ => 0,
+    };
+    let name = |row: &Vec<Cell>| match (&row[RANK_AT], &row[PROCESS_AT]) {
+        (Cell::Number(rank), _) => format!("rank {rank}"),
+        (_, Cell::Number(pid)) => format!("process {pid}"),
+        _ => "a process".into(),
+    };
+    let most = rows.iter().max_by_key(|row| outside(row))?;
+    let least = rows.iter().min_by_key(|row| outside(row)).filter(|least| outside(least) < outside(most))?;
+    let (longest, shortest) = (duration(outside(most)), duration(outside(least)));
+    let (slowest, fastest) = (name(most), name(least));
+    Some(format!(
+        "{slowest} was outside waits longest, {longest}, and {fastest} shortest, {shortest}: who waits for the others \
+         has more time in waits"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_is_who_waits_least() {
+        let row = |rank: Option<u64>, outside: i64| {
+            let mut row = vec![Cell::None; HEAD.columns.len()];
+            row[RANK_AT] = rank.map_or(Cell::None, Cell::Number);
+            row[PROCESS_AT] = Cell::Number(77);
+            row[OUTSIDE_AT] = Cell::Time(outside);
+            row
+        };
+        let told = slowest(&[row(Some(0), 10), row(Some(1), 5_000), row(None, 2)]).expect("they differ");
+        assert!(told.starts_with("rank 1 was outside waits longest, 5.0 us, and process 77 shortest, 2 ns"), "{told}");
+        assert_eq!((slowest(&[]), slowest(&[row(Some(0), 5), row(Some(1), 5)])), (None, None));
+    }
+}
