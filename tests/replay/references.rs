@@ -17,15 +17,19 @@ struct Recorded {
     printed: String,
 }
 
-fn content() -> Vec<u8> {
-    (0..SIZE as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 21) as u8).collect()
+fn content(size: usize) -> Vec<u8> {
+    (0..size as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 21) as u8).collect()
 }
 
 fn recorded_with(how: &str, options: &[&str]) -> Recorded {
+    recorded_of(SIZE, how, options)
+}
+
+fn recorded_of(size: usize, how: &str, options: &[&str]) -> Recorded {
     let place = Place::new();
     std::fs::create_dir(place.join("my models")).expect("our own directory");
     let weights = place.join("my models").join("a model.safetensors");
-    std::fs::write(&weights, content()).expect("our own file");
+    std::fs::write(&weights, content(size)).expect("our own file");
     let bare = run(place.bare(client("weights_of_file.c")).arg(&weights).arg(how)).expect(0);
     let mut record = place.cutrace(["record", "--driver", "sim"]);
     let ran = run(record.args(options).arg(client("weights_of_file.c")).arg(&weights).arg(how)).expect(0);
@@ -90,6 +94,14 @@ fn what_is_mapped_from_a_file_stays_there() {
     }
 }
 
+/// Of a trace alone no more is read than 256 times its length.
+#[test]
+fn a_file_may_be_much_longer_than_its_trace() {
+    let recorded = recorded_of(40 << 20, "private", &["--weights", "reference"]);
+    assert!(recorded.place.trace().length() < (40 << 20) / 256);
+    recorded.verifies(&["--weights", "my models"]);
+}
+
 #[test]
 fn what_the_file_does_not_hold_is_stored() {
     let (whole, rest) = (SIZE - 1000, SIZE - 1000 - PIECE);
@@ -110,21 +122,21 @@ fn what_the_file_does_not_hold_is_stored() {
 fn a_file_that_is_another_by_now_is_refused() {
     let recorded = recorded("private");
     let among = ["--weights", "my models"];
-    let mut changed = content();
+    let mut changed = content(SIZE);
     changed[1000 + 2 * PIECE + 9] ^= 1;
     std::fs::write(&recorded.weights, &changed).expect("our own file");
     let at = format!("the first, {PIECE} bytes at offset {}", 1000 + 2 * PIECE);
     let why =
         ["a model.safetensors: 1 of the 6 pieces that the trace names have changed", &at, "it was modified since"];
     recorded.is_refused(&among, 3, &why);
-    std::fs::write(&recorded.weights, &content()[..SIZE - 1]).expect("our own file");
+    std::fs::write(&recorded.weights, &content(SIZE)[..SIZE - 1]).expect("our own file");
     recorded.is_refused(&among, 3, &["1 of the 6 pieces", "lies beyond its end"]);
     std::fs::remove_file(&recorded.weights).expect("our own file");
     recorded.is_refused(&among, 3, &["a model.safetensors: there is no such file, nor one of its name"]);
     // One that has only been moved is found by its name, or by its size.
     std::fs::create_dir(recorded.place.join("moved")).expect("our own directory");
     for (moved, named) in [("moved/a model.safetensors", "moved"), ("moved/other", "moved/other")] {
-        std::fs::write(recorded.place.join(moved), content()).expect("our own file");
+        std::fs::write(recorded.place.join(moved), content(SIZE)).expect("our own file");
         recorded.verifies(&["--weights", named]);
         std::fs::remove_file(recorded.place.join(moved)).expect("our own file");
     }

@@ -262,7 +262,7 @@ impl<'a> Call<'a> {
         }
         // Only blobs stand for the same bytes more than once, and memory is not one blob over and over.
         const REPEATS: u64 = 256;
-        if len / REPEATS > self.trace.length() {
+        if len / REPEATS > self.trace.length_with_files() {
             return None;
         }
         let first = self.piece(when, address, len)?;

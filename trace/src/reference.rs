@@ -84,6 +84,11 @@ impl References {
         piece.of(self.followed.get(&piece.source)?)
     }
 
+    /// Bytes of the files that are read.
+    pub(crate) fn length(&self) -> u64 {
+        self.followed.values().map(|map| map.len() as u64).sum()
+    }
+
     /// Files with the pieces of theirs that are wanted: how many, and their bytes.
     pub(crate) fn sources(&self, is_wanted: impl Fn(Hash) -> bool) -> Vec<(&Source, u64, u64)> {
         let sum = |pieces: &[(Hash, &Piece)]| pieces.iter().fold(0u64, |sum, (_, piece)| sum.saturating_add(piece.len));

@@ -11,6 +11,11 @@ impl Trace {
         self.blob(hash).is_none() && !self.references.names(hash)
     }
 
+    /// Bytes of the trace, and of the files that are read for it.
+    pub(crate) fn length_with_files(&self) -> u64 {
+        self.length().saturating_add(self.references.length())
+    }
+
     /// Blobs that only other files have.
     pub fn referenced(&self) -> impl Iterator<Item = Hash> {
         self.references.hashes().filter(|hash| !self.blobs.contains_key(hash))
