@@ -11,7 +11,8 @@ const MOVED: &str = "\
     __libc_start_main dladdr dladdr1 dlclose dlerror dlopen dlsym dlvsym \
     pthread_attr_getguardsize pthread_attr_getstack pthread_attr_setguardsize pthread_attr_setstacksize pthread_create \
     pthread_detach pthread_getattr_np pthread_getspecific pthread_join pthread_key_create pthread_key_delete \
-    pthread_kill pthread_setname_np pthread_setspecific pthread_sigmask \
+    pthread_kill pthread_mutex_trylock pthread_mutexattr_destroy pthread_mutexattr_init pthread_mutexattr_settype \
+    pthread_setname_np pthread_setspecific pthread_sigmask \
     fstat64 fstatat64 lstat64 stat64 exp exp2 log log2 pow";
 
 const OLDEST: [u32; 2] = [2, 28];
