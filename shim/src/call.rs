@@ -265,9 +265,9 @@ fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end:
         lane.commit(size);
         // The next launch has to look at its arguments before the driver does.
         if lane.recorder().reaches_host() {
-            lane.was_read(arguments, sizes.len() as u64 * 8);
+            lane.read_pages.add(arguments, sizes.len() as u64 * 8);
             for (i, size) in sizes.iter().enumerate().filter(|(_, size)| **size > 0) {
-                lane.was_read(*(arguments as *const u64).add(i), (*size).into());
+                lane.read_pages.add(*(arguments as *const u64).add(i), (*size).into());
             }
         }
     }

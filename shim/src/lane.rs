@@ -4,11 +4,10 @@
 
 mod exit;
 mod gap;
-mod readable;
 mod repeats;
 mod room;
+mod stack;
 
-use readable::ReadPages;
 use repeats::Run;
 pub use repeats::{MOST_ASKED, Question, Repeat};
 pub use room::{put, put_padded};
@@ -21,6 +20,7 @@ use crate::guard::guarded;
 use crate::host_writes::HostWrites;
 use crate::kernels::Layout;
 use crate::probe::word_at;
+use crate::read_pages::ReadPages;
 use crate::recorder::{self, Recorder};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -46,7 +46,7 @@ pub struct Lane {
     calls: Cell<u64>,
     /// The thread's stack: its lowest address and its end; 0 if not asked yet, 1 if nobody knows.
     stack: Cell<(u64, u64)>,
-    read_pages: ReadPages,
+    pub(crate) read_pages: ReadPages,
     chunk: UnsafeCell<Option<Chunk>>,
     /// The last record, if it counts what a capture range leaves out.
     gap: Cell<*mut u8>,

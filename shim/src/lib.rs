@@ -93,6 +93,7 @@ mod probe;
 mod processes;
 mod queue;
 mod range;
+mod read_pages;
 mod readable;
 mod real;
 mod recorder;

@@ -31,7 +31,7 @@ impl Readable<'_> {
         let on_stack = at >= self.from && at.saturating_add(len as u64) <= self.to;
         // SAFETY: that part of the stack is mapped, and the calls whose frames these are have not returned. Other
         // pages the driver has read and is about to read again, as the program asks it to.
-        (on_stack || self.lane.has_read(at, len as u64))
+        (on_stack || self.lane.read_pages.have(at, len as u64))
             .then(|| unsafe { std::slice::from_raw_parts(at as *const u8, len) })
     }
 }

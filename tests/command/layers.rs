@@ -66,7 +66,7 @@ const CRATES: &[Crate] = &[
             "external_writers host_functions invented logs modules node_runs pinned processes registered running shared workers",
             "blobs chunk file homes last_words dirty_pages mapped_files",
             "pending destinations",
-            "surroundings pieces host_writes images kernels range",
+            "surroundings pieces host_writes images kernels range read_pages",
             "watch variables",
             "recorder",
             "lane times",
