@@ -94,7 +94,7 @@ pub fn id_at(address: *const c_void) -> Option<u16> {
     Some(sorted[at].1)
 }
 
-/// HostWrites and opens the real driver. Two threads may do so at once, and come to the same: no lock is
+/// Finds and opens the real driver. Two threads may do so at once, and come to the same: no lock is
 /// held over dlopen, or a library whose constructor calls the driver, and so holds the loader's own lock,
 /// would wait for us and we for it.
 pub fn load() {
