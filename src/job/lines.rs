@@ -88,6 +88,11 @@ pub fn read(folder: &Path) -> io::Result<(HashMap<Key, Vec<Line>>, u64)> {
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(stem) = name.strip_suffix(EXTENSION) else { continue };
+        // Of anything else (a pipe) the reading may not end.
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            unread += 1;
+            continue;
+        }
         let host = stem.rsplit_once('-').map_or(stem, |(host, _)| host).to_owned();
         let mut text = Vec::new();
         if File::open(entry.path()).and_then(|file| file.take(MOST).read_to_end(&mut text)).is_err() {

@@ -73,10 +73,9 @@ impl Job {
     fn judged(mut self) -> Job {
         let recorded = || self.processes.iter().filter(|process| process.trace.is_some());
         let mut by_rank: HashMap<u64, Vec<&Process>> = HashMap::new();
-        for process in recorded() {
-            by_rank.entry(process.rank.unwrap_or(u64::MAX)).or_default().push(process);
+        for (rank, process) in recorded().filter_map(|process| Some((process.rank?, process))) {
+            by_rank.entry(rank).or_default().push(process);
         }
-        by_rank.remove(&u64::MAX);
         let mut troubles = Vec::new();
         let mut twice: Vec<_> = by_rank.iter().filter(|(_, all)| all.len() > 1).collect();
         twice.sort_by_key(|(rank, _)| **rank);
@@ -131,7 +130,7 @@ pub fn ranges(all: &[u64]) -> String {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for &number in all {
         match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
             _ => runs.push((number, number)),
         }
     }
@@ -271,5 +270,7 @@ mod tests {
     #[test]
     fn ranges_of_ranks() {
         assert_eq!(super::ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        // What a trace claims is anybody's.
+        assert_eq!(super::ranges(&[u64::MAX, u64::MAX]), format!("{0},{0}", u64::MAX));
     }
 }
