@@ -1,10 +1,13 @@
 //! Which calls the recorder follows, beyond what their roles say to record: worked out from the table at
 //! compile time.
 
+mod parameters;
+
+use parameters::{Sought, find, holds_callback, within, word, word_of};
 use trace::Function;
 use trace::api::effect::{Bytes, Effect, Memory, Work};
-use trace::api::roles::{Class, Extent, Field, Role, Sibling};
-use trace::api::types::{Form, Kind, Type};
+use trace::api::roles::{Class, Role, Sibling};
+use trace::api::types::{Form, Kind};
 
 /// What to follow, with the numbers of the argument words that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,102 +276,6 @@ const fn callbacks(function: &Function) -> Hook {
         i += 1;
     }
     Hook::None
-}
-
-const fn holds_callback(ty: &Type) -> bool {
-    let Form::Struct(fields) = ty.form else { return false };
-    let mut i = 0;
-    while i < fields.len() {
-        match fields[i].role {
-            Role::Callback => return true,
-            Role::Union(_, members) => {
-                let mut j = 0;
-                while j < members.len() {
-                    if holds_callback(members[j].1) {
-                        return true;
-                    }
-                    j += 1;
-                }
-            }
-            _ => {
-                if holds_callback(fields[i].ty) {
-                    return true;
-                }
-            }
-        }
-        i += 1;
-    }
-    false
-}
-
-/// Where a resource description that this parameter points to has the address of linear and of pitched
-/// memory: first in its union.
-const fn within(function: &Function, at: Sibling) -> Option<u8> {
-    let Form::Pointer(to) = function.params[at.0 as usize].ty.form else { return None };
-    let Form::Struct(fields) = to.form else { return None };
-    let mut i = 0;
-    while !matches!(fields[i].role, Role::Union(..)) {
-        i += 1;
-    }
-    Some(fields[i].offset as u8)
-}
-
-/// A parameter, by what it is.
-#[derive(Clone, Copy)]
-enum Sought {
-    Handle(Kind),
-    HandedOut(Kind),
-    /// The object or the memory that ends.
-    Ending,
-    /// Where the address of new memory is to stand.
-    NewAddress,
-    HostAddress,
-    EntryPoint,
-    Name,
-    Flags,
-}
-
-/// The argument word of the first such parameter.
-const fn find(function: &Function, sought: Sought) -> Option<u8> {
-    let found = match sought {
-        Sought::Handle(kind) => function.handle(kind),
-        Sought::HandedOut(kind) => function.hands_out(kind),
-        _ => {
-            let mut i = 0;
-            while i < function.params.len() && !is(&function.params[i], sought) {
-                i += 1;
-            }
-            if i < function.params.len() { Some(i) } else { None }
-        }
-    };
-    match found {
-        Some(index) => Some((function.params[index].offset / 8) as u8),
-        None => None,
-    }
-}
-
-const fn is(field: &Field, sought: Sought) -> bool {
-    match (sought, field.role, field.ty.form) {
-        (Sought::NewAddress, Role::Create(Extent::One), Form::Pointer(to)) => matches!(to.form, Form::Address),
-        (Sought::Ending, Role::Destroy, _)
-        | (Sought::HostAddress, Role::HostAddress, _)
-        | (Sought::EntryPoint, Role::EntryPoint, _)
-        | (Sought::Name, Role::Text, _)
-        | (Sought::Flags, Role::Bits(_), _) => true,
-        _ => false,
-    }
-}
-
-/// The word of the first such parameter. That there is one the compiler finds out.
-const fn word(function: &Function, sought: Sought) -> u8 {
-    match find(function, sought) {
-        Some(word) => word,
-        None => panic!("a line lacks what its effect is about"),
-    }
-}
-
-const fn word_of(function: &Function, at: Sibling) -> u8 {
-    (function.params[at.0 as usize].offset / 8) as u8
 }
 
 #[cfg(test)]
