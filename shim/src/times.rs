@@ -12,22 +12,22 @@
 //! not substituted.
 
 mod client;
+mod library;
 mod written;
 
 pub use client::{looked_up, watched};
 
-use crate::dl;
 use crate::generation;
 use crate::guard::guarded;
 use crate::log::tell;
 use crate::manners::unseen;
 use crate::recorder::Recorder;
 use crate::{clock, range};
+use library::{BY_NAME, candidates, open};
 use std::cell::Cell;
-use std::ffi::{CStr, CString, OsStr, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, c_void};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 use trace::api::by_name;
 use trace::cupti::{Compared, Library, Record, activity, release, request};
@@ -60,10 +60,6 @@ struct Session {
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 /// The process in which CUPTI was begun; outlives a fork, as what CUPTI has set up does.
 static BEGUN_IN: AtomicU32 = AtomicU32::new(0);
-/// Where the library lies.
-static FROM: AtomicUsize = AtomicUsize::new(0);
-static TO: AtomicUsize = AtomicUsize::new(0);
-
 /// The process in which a thread is beginning or stopping; 0 if none is. A child does not wait for its
 /// parent's threads.
 static CHANGING: AtomicU32 = AtomicU32::new(0);
@@ -126,7 +122,7 @@ fn inside<T>(work: impl FnOnce() -> T) -> T {
 
 /// Whether a lookup is CUPTI's that we have loaded: on a thread of ours, or from an address in it.
 pub fn is_cuptis(caller: *const c_void) -> bool {
-    INSIDE.get() || (FROM.load(Acquire)..TO.load(Acquire)).contains(&(caller as usize))
+    INSIDE.get() || library::holds(caller)
 }
 
 /// CLOCK_MONOTONIC_RAW, as the trace's clock pairs have it.
@@ -188,21 +184,6 @@ fn begin(recorder: &'static Recorder, origin: i64) -> Result<(), String> {
     Err(failures.join("; "))
 }
 
-const BY_NAME: [&CStr; 2] = [c"libcupti.so.13", c"libcupti.so.12"];
-
-/// The libraries to try: what the program has loaded already comes first, then what was found for it. And
-/// whether that was so.
-fn candidates() -> (Vec<CString>, bool) {
-    let mut names: Vec<CString> = client::loaded().into_iter().map(|found| found.name).collect();
-    let listed = std::env::var_os("CUTRACE_CUPTI").unwrap_or_default();
-    let listed: Vec<&[u8]> = listed.as_bytes().split(|byte| *byte == b':').filter(|path| !path.is_empty()).collect();
-    names.extend(listed.iter().filter_map(|path| CString::new(*path).ok()));
-    if listed.is_empty() {
-        names.extend(BY_NAME.map(CStr::to_owned));
-    }
-    (names, !listed.is_empty())
-}
-
 /// Begins a session with this library.
 fn attempt(name: &CStr, recorder: &'static Recorder, origin: i64, pid: u32) -> Result<(), String> {
     let shown = name.to_string_lossy();
@@ -221,25 +202,6 @@ fn attempt(name: &CStr, recorder: &'static Recorder, origin: i64, pid: u32) -> R
         session.disable();
         format!("{shown}: {why}")
     })
-}
-
-fn open(name: &CStr) -> Result<(Library, u32), String> {
-    let shown = Path::new(OsStr::from_bytes(name.to_bytes())).display();
-    // SAFETY: the name is a C string. The program's own tools load the same library.
-    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if handle.is_null() {
-        return Err(dl::failure().unwrap_or_else(|| format!("{shown} cannot be loaded")));
-    }
-    // SAFETY: a library of that name, which is never closed.
-    let library = unsafe { Library::of(|function| dl::real_dlsym(handle, function)) };
-    // What was not found is no error of the host's.
-    dl::failure();
-    let library = library.map_err(|why| format!("{shown}: {why}"))?;
-    let version = library.known_version(&shown.to_string())?;
-    let place = client::extent(library.version as *const c_void);
-    FROM.store(place.start, Release);
-    TO.store(place.end, Release);
-    Ok((library, version))
 }
 
 /// The place of a call in the trace, for CUPTI: its thread, from 1 on, and its number there.

@@ -4,12 +4,12 @@
 //! exported here, and lookups of them come by the net. Each goes to the program's own libcupti, after our use
 //! of it has stopped.
 
-use super::{FROM, is_cuptis, stand_aside};
+use super::library::{is_ours, loaded};
+use super::{is_cuptis, stand_aside};
 use crate::dl::{self, Verdict};
 use crate::guard::guarded;
 use crate::real;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::ops::Range;
+use std::ffi::{CStr, CString, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 macro_rules! watched {
@@ -94,8 +94,7 @@ fn theirs(name: &CStr, caller: *const c_void) -> *mut c_void {
     let in_reach = || file_of(caller).map_or(std::ptr::null_mut(), |file| function_of(&file, name));
     let in_libcupti = || {
         let mut found = loaded();
-        let ours = FROM.load(Acquire);
-        found.sort_by_key(|library| library.place.start == ours);
+        found.sort_by_key(is_ours);
         let address = found.iter().map(|library| function_of(&library.name, name)).find(|address| !address.is_null());
         address.unwrap_or(std::ptr::null_mut())
     };
@@ -158,52 +157,4 @@ pub fn looked_up(index: usize, handle: *mut c_void, caller: *const c_void) -> Ve
     }
     let found = theirs(NAMES[index], caller);
     if found.is_null() { ask(dl::libc_handle()) } else { Verdict { found, handle } }
-}
-
-/// A libcupti in this process.
-pub struct Loaded {
-    pub name: CString,
-    pub place: Range<usize>,
-}
-
-pub fn loaded() -> Vec<Loaded> {
-    let mut found = Vec::new();
-    each_object(|name, place| {
-        let file = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        if file.starts_with(b"libcupti.so") {
-            found.push(Loaded { name: name.to_owned(), place });
-        }
-    });
-    found
-}
-
-/// The addresses of the library that holds this one.
-pub fn extent(address: *const c_void) -> Range<usize> {
-    let mut found = 0..0;
-    each_object(|_, place| {
-        if place.contains(&(address as usize)) {
-            found = place;
-        }
-    });
-    found
-}
-
-fn each_object(mut work: impl FnMut(&CStr, Range<usize>)) {
-    extern "C" fn one(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-        // SAFETY: the loader hands in a description of an object, and what was handed to it.
-        let (info, work) = unsafe { (&*info, &mut *data.cast::<&mut dyn FnMut(&CStr, Range<usize>)>()) };
-        // SAFETY: an object has as many headers as it says.
-        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let end = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).map(|h| h.p_vaddr + h.p_memsz).max();
-        let start = info.dlpi_addr as usize;
-        let name: *const c_char = info.dlpi_name;
-        if !name.is_null() {
-            // SAFETY: a C string of the loader's.
-            work(unsafe { CStr::from_ptr(name) }, start..start + end.unwrap_or(0) as usize);
-        }
-        0
-    }
-    let mut work: &mut dyn FnMut(&CStr, Range<usize>) = &mut work;
-    // SAFETY: the function has the loader's signature, and what it is handed lives until this returns.
-    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut work).cast()) };
 }
