@@ -2,43 +2,19 @@
 
 use crate::driver::{Failure, result, result_name};
 use crate::options::Progress;
-use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
 use crate::run::callbacks::runs;
+use crate::run::decision::{Decision, decide};
 use crate::run::host_writes::apply;
-use crate::run::profiler_marks;
 use crate::run::state::Run;
 use crate::run::watchdog::Watchdog;
 use crate::tally::{Divergence, Tally};
-use trace::api::by_name;
-use trace::api::effect::{Effect, Work};
-use trace::api::enums::CUgraphNodeType;
 use trace::api::roles::Role;
 use trace::api::types::Form;
-use trace::call::When;
 use trace::{Call, Function};
 
 /// Calls between two reports of progress.
 const STRIDE: u64 = 256;
-
-/// Whether its failure, which changed nothing, has to do with how memory was made; the replay's is mapped
-/// where the program's was allocated, and its reservations are there all the time. A copy in an executable
-/// graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
-fn fails_by_memory(call: &Call, function: &Function) -> bool {
-    match function.effect {
-        Effect::Map { .. } | Effect::Unmap { .. } | Effect::SetAccess | Effect::RetainPhysical => true,
-        Effect::SetNode(Work::Copy | Work::Fill) => true,
-        Effect::SetNode(Work::Described) => {
-            let kind = call.argument("nodeParams").and_then(|params| call.memory(When::Entry, params, 4));
-            let kind = kind.and_then(|bytes| Some(CUgraphNodeType(u32::from_le_bytes(bytes[..].try_into().ok()?))));
-            matches!(
-                kind,
-                Some(CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY | CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET)
-            )
-        }
-        _ => false,
-    }
-}
 
 /// Makes the calls of one recorded thread.
 pub(super) struct Worker<'w, 't> {
@@ -93,46 +69,15 @@ impl<'t> Worker<'_, 't> {
         let Some(function) = call.function() else {
             return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
         };
-        match call.result {
-            Some(result::OUT_OF_MEMORY) => return self.skip(&call, function, "was out of memory when recorded"),
-            // The replay has to start the driver first, to reserve addresses.
-            Some(result::NOT_INITIALIZED) => return self.skip(&call, function, "came before the driver's start"),
-            Some(result::DEINITIALIZED) => return self.skip(&call, function, "came after the driver's end"),
-            Some(result::NOT_READY) => return self.skip(&call, function, "asked too early when recorded"),
-            _ if self.run.plan.beyond.contains(&call.number) => {
-                return self.skip(
-                    &call,
-                    function,
-                    "failed when recorded, beyond the end of an allocation or where none was",
-                );
-            }
-            Some(_) if !call.succeeded() && fails_by_memory(&call, function) => {
-                return self.skip(
-                    &call,
-                    function,
-                    "failed when recorded, about memory that replay serves in another way",
-                );
-            }
-            _ => {}
+        let decision = decide(self.run, &call, function);
+        if !matches!(decision, Decision::Nothing(_)) {
+            self.adopt(&call);
         }
-        self.adopt(&call);
-        match action(function) {
-            Action::Execute if self.run.marked.is_some() && profiler_marks::is_mark(function) => {
-                self.skip(&call, function, "only the kernels that were asked for are marked");
-            }
-            Action::Skip(why) => self.skip(&call, function, why),
-            Action::Refuse(_) if !call.succeeded() => self.skip(&call, function, "failed when recorded"),
-            Action::Refuse(why) => self.refuse(&call, function, why),
-            Action::Poll { wait, of } if call.succeeded() => {
-                let waiting = by_name(wait).expect("the exceptions name functions of the table");
-                self.execute(call, function, waiting, of);
-            }
-            Action::Poll { of: [_, _, ..], .. } => self.skip(&call, function, "asked for a time in vain when recorded"),
-            Action::Memory(Memory::Allocate) if self.run.plan.captured.contains_key(&call.number) => {
-                self.execute(call, function, function, &[0]);
-            }
-            Action::Memory(memory) if call.succeeded() => self.emulate(&call, function, memory),
-            _ => self.execute(call, function, function, &[0]),
+        match decision {
+            Decision::Nothing(why) | Decision::Skip(why) => self.leave_out(&call, function, why, false),
+            Decision::Refuse(why) => self.leave_out(&call, function, why, true),
+            Decision::Execute { made, arguments } => self.execute(call, function, made, arguments),
+            Decision::Emulate(memory) => self.emulate(&call, function, memory),
         }
     }
 
@@ -163,13 +108,17 @@ impl<'t> Worker<'_, 't> {
     }
 
     pub(super) fn skip(&mut self, call: &Call, function: &'static Function, why: &str) {
-        self.tally.leave_out(function.name, why, false, call.number);
-        self.forgo(call, function);
+        self.leave_out(call, function, why, false);
     }
 
     pub(super) fn refuse(&mut self, call: &Call, function: &'static Function, why: &str) {
-        self.tally.leave_out(function.name, why, true, call.number);
-        if call.succeeded() {
+        self.leave_out(call, function, why, true);
+    }
+
+    /// `matters`: the verdict says so.
+    fn leave_out(&mut self, call: &Call, function: &'static Function, why: &str, matters: bool) {
+        self.tally.leave_out(function.name, why, matters, call.number);
+        if matters && call.succeeded() {
             self.run.refused.lock().insert(call.number);
         }
         self.forgo(call, function);

@@ -1,0 +1,86 @@
+//! What becomes of a recorded call in the replay: by its policy in the table, by how it ended when it was
+//! recorded, and by what the plan says of it.
+
+use crate::driver::result;
+use crate::plan::action::{Action, Memory, action};
+use crate::run::profiler_marks;
+use crate::run::state::Run;
+use trace::api::by_name;
+use trace::api::effect::{Effect, Work};
+use trace::api::enums::CUgraphNodeType;
+use trace::call::When;
+use trace::{Call, Function};
+
+/// `Skip`, `Refuse`: with the reason.
+pub(super) enum Decision {
+    /// Left out, as it did nothing when it was recorded; nor is memory made for it.
+    Nothing(&'static str),
+    /// Left out: it changes nothing that the program computes.
+    Skip(&'static str),
+    /// Left out although it matters.
+    Refuse(&'static str),
+    /// Made, as this function: for each of these arguments once.
+    Execute { made: &'static Function, arguments: &'static [usize] },
+    /// Replayed by other means.
+    Emulate(Memory),
+}
+
+pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Decision {
+    if let Some(why) = why_nothing(run, call, function) {
+        return Decision::Nothing(why);
+    }
+    let itself = Decision::Execute { made: function, arguments: &[0] };
+    match action(function) {
+        Action::Execute if run.marked.is_some() && profiler_marks::is_mark(function) => {
+            Decision::Skip("only the kernels that were asked for are marked")
+        }
+        Action::Skip(why) => Decision::Skip(why),
+        Action::Refuse(_) if !call.succeeded() => Decision::Skip("failed when recorded"),
+        Action::Refuse(why) => Decision::Refuse(why),
+        Action::Poll { wait, of } if call.succeeded() => {
+            let made = by_name(wait).expect("the exceptions name functions of the table");
+            Decision::Execute { made, arguments: of }
+        }
+        Action::Poll { of: [_, _, ..], .. } => Decision::Skip("asked for a time in vain when recorded"),
+        Action::Memory(Memory::Allocate) if run.plan.captured.contains_key(&call.number) => itself,
+        Action::Memory(memory) if call.succeeded() => Decision::Emulate(memory),
+        _ => itself,
+    }
+}
+
+/// Why the recorded call did nothing that a replay could do again, if it failed so.
+fn why_nothing(run: &Run, call: &Call, function: &Function) -> Option<&'static str> {
+    match call.result {
+        Some(result::OUT_OF_MEMORY) => Some("was out of memory when recorded"),
+        // The replay has to start the driver first, to reserve addresses.
+        Some(result::NOT_INITIALIZED) => Some("came before the driver's start"),
+        Some(result::DEINITIALIZED) => Some("came after the driver's end"),
+        Some(result::NOT_READY) => Some("asked too early when recorded"),
+        _ if run.plan.beyond.contains(&call.number) => {
+            Some("failed when recorded, beyond the end of an allocation or where none was")
+        }
+        Some(_) if !call.succeeded() && fails_by_memory(call, function) => {
+            Some("failed when recorded, about memory that replay serves in another way")
+        }
+        _ => None,
+    }
+}
+
+/// Whether its failure, which changed nothing, has to do with how memory was made; the replay's is mapped
+/// where the program's was allocated, and its reservations are there all the time. A copy in an executable
+/// graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
+fn fails_by_memory(call: &Call, function: &Function) -> bool {
+    match function.effect {
+        Effect::Map { .. } | Effect::Unmap { .. } | Effect::SetAccess | Effect::RetainPhysical => true,
+        Effect::SetNode(Work::Copy | Work::Fill) => true,
+        Effect::SetNode(Work::Described) => {
+            let kind = call.argument("nodeParams").and_then(|params| call.memory(When::Entry, params, 4));
+            let kind = kind.and_then(|bytes| Some(CUgraphNodeType(u32::from_le_bytes(bytes[..].try_into().ok()?))));
+            matches!(
+                kind,
+                Some(CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY | CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET)
+            )
+        }
+        _ => false,
+    }
+}
