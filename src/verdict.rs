@@ -1,7 +1,7 @@
 //! Whether a trace can be replayed, as the planner sees it.
 
 use crate::clocks;
-use replayer::{Plan, Reason};
+use replayer::{Judged, Plan, Reason};
 use trace::Trace;
 
 /// In words.
@@ -15,21 +15,25 @@ pub struct Said {
 }
 
 pub fn of(trace: &Trace) -> Said {
-    let plan = replayer::plan(trace);
-    Said { verdict: plan.verdict.to_string(), reasons: words(&plan.reasons), notes: notes(trace, &plan) }
+    let Judged { verdict, reasons, notes } = replayer::judge(trace);
+    Said { verdict: verdict.to_string(), reasons: words(&reasons), notes: all_notes(trace, &notes) }
 }
 
 /// What is good to know before a replay.
 pub fn notes(trace: &Trace, plan: &Plan) -> Vec<String> {
-    let mut notes = words(&plan.notes);
+    all_notes(trace, &plan.notes)
+}
+
+fn all_notes(trace: &Trace, of_plan: &[Reason]) -> Vec<String> {
+    let mut notes = words(of_plan);
     notes.extend(clocks::notes(trace));
     notes
 }
 
 /// The verdict and its reasons, as a footer keeps them.
 pub fn in_words(trace: &Trace) -> (String, Vec<String>) {
-    let plan = replayer::plan(trace);
-    (plan.verdict.to_string(), words(&plan.reasons))
+    let Judged { verdict, reasons, .. } = replayer::judge(trace);
+    (verdict.to_string(), words(&reasons))
 }
 
 fn words(reasons: &[Reason]) -> Vec<String> {

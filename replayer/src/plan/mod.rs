@@ -149,7 +149,22 @@ pub struct Missing {
 }
 
 pub fn plan(trace: &Trace) -> Plan {
-    let mut survey = Survey::of(trace);
+    surveyed(trace, Survey::of(trace))
+}
+
+/// What [`plan()`] says of a trace, by a walk that keeps nothing for each call.
+pub struct Judged {
+    pub verdict: Verdict,
+    pub reasons: Vec<Reason>,
+    pub notes: Vec<Reason>,
+}
+
+pub fn judge(trace: &Trace) -> Judged {
+    let Plan { verdict, reasons, notes, .. } = surveyed(trace, Survey::to_judge());
+    Judged { verdict, reasons, notes }
+}
+
+fn surveyed(trace: &Trace, mut survey: Survey) -> Plan {
     for call in trace.calls() {
         survey.see(trace, &call);
     }
@@ -219,6 +234,19 @@ mod tests {
         assert_eq!(plan.verdict, Verdict::Partly);
         let reasons: Vec<String> = plan.reasons.iter().map(Reason::to_string).collect();
         assert_eq!(reasons, ["cuIpcCloseMemHandle: shared with another process (2 calls: 1, 3)"]);
+    }
+
+    #[test]
+    fn the_verdict_alone_is_the_plans() {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden");
+        let paths = std::fs::read_dir(golden).unwrap().map(|entry| entry.unwrap().path());
+        let traces: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "bin")).collect();
+        assert!(traces.len() > 4, "{traces:?}");
+        for path in traces {
+            let trace = trace::Trace::open(&path).unwrap();
+            let (Plan { verdict, reasons, notes, .. }, alone) = (plan(&trace), judge(&trace));
+            assert_eq!((alone.verdict, alone.reasons, alone.notes), (verdict, reasons, notes), "{path:?}");
+        }
     }
 
     #[test]

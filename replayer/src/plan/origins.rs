@@ -44,9 +44,9 @@ pub struct Missing {
 impl Origins {
     pub fn see(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         if call.succeeded() {
-            for param in function.params {
+            for (at, param) in function.params.iter().enumerate() {
                 let Form::Handle(kind) = param.ty.form else { continue };
-                let value = call.argument(param.name).unwrap_or(0);
+                let value = call.argument_of(at).unwrap_or(0);
                 let is_missing = kind != Kind::Device && !kind.is_special(value) && !self.is_known(call, kind, value);
                 if is_missing && !(kind == Kind::Function && self.find(trace, call, value)) {
                     self.missing.push(Missing { call: call.number, function: function.name, kind, value });

@@ -41,6 +41,8 @@ mod memory;
 
 #[derive(Default)]
 pub struct Survey {
+    /// Nothing but the verdict is wanted, which needs neither the order of the calls nor who reaches what.
+    only_judges: bool,
     plan: Plan,
     reasons: Reasons,
     work: Outstanding,
@@ -97,6 +99,11 @@ impl Survey {
         survey
     }
 
+    /// For the verdict alone.
+    pub fn to_judge() -> Survey {
+        Survey { only_judges: true, ..Survey::default() }
+    }
+
     pub fn see(&mut self, trace: &Trace, call: &Call) {
         if call.inner {
             self.plan.inner += 1;
@@ -107,21 +114,17 @@ impl Survey {
             return;
         }
         let moment = Moment::of(call);
-        self.moments.push(moment);
+        if !self.only_judges {
+            self.moments.push(moment);
+        }
         let Some(function) = call.function() else {
             self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
             return;
         };
-        let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
-        let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);
-        self.plan.reach.seen(call.number, seen, &self.live);
-        for (launch, image) in call.results() {
-            self.looked_at.push(image.memory());
-            self.plan.results.insert(image.address);
-            self.plan.reach.result(call, launch.number, image.address, &self.live);
+        if !self.only_judges {
+            self.shown(call);
         }
         self.origins.see(trace, call, function);
-        self.fault = self.fault.take().or_else(|| Fault::of(call, &self.work));
         let target = self.work.streams.target(call, function);
         self.target = Some(target);
         let change = call.took_effect().then(|| resolve(call, function)).flatten();
@@ -166,6 +169,9 @@ impl Survey {
         if makes_node && !trace.follows_host_memory() && captures::reads_host(call, function, &self.host) {
             self.reasons.about_call(captures::WHY, call.number);
         }
+        if self.only_judges {
+            return;
+        }
         self.submission(call, function, target.stream, moment);
         self.lifetimes.see(call, function, moment);
         let is_stream =
@@ -173,6 +179,19 @@ impl Survey {
         if let Some(stream) = function.params.iter().find(is_stream) {
             self.handovers.stream_ends(call.argument(stream.name).unwrap_or(0), call.number, call.begin);
         }
+    }
+
+    /// What this call shows of what work had made, and of a fault.
+    fn shown(&mut self, call: &Call) {
+        let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
+        let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);
+        self.plan.reach.seen(call.number, seen, &self.live);
+        for (launch, image) in call.results() {
+            self.looked_at.push(image.memory());
+            self.plan.results.insert(image.address);
+            self.plan.reach.result(call, launch.number, image.address, &self.live);
+        }
+        self.fault = self.fault.take().or_else(|| Fault::of(call, &self.work));
     }
 
     fn begins_unknown(
@@ -220,13 +239,13 @@ impl Survey {
     }
 
     fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
-        if let Some(target) = self.target {
+        if let Some(target) = self.target.filter(|_| !self.only_judges) {
             self.plan.reach.see(trace, call, function, target, &self.live);
+            for address in self.for_callbacks.remove(&call.number).unwrap_or_default() {
+                self.plan.reach.result(call, call.number, address, &self.live);
+            }
+            self.shares(call);
         }
-        for address in self.for_callbacks.remove(&call.number).unwrap_or_default() {
-            self.plan.reach.result(call, call.number, address, &self.live);
-        }
-        self.shares(call);
         if function.class != Class::launch {
             return;
         }

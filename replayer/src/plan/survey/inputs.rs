@@ -18,8 +18,8 @@ impl Survey {
     /// Inputs that are not in the file, and effects that no call shows.
     pub(super) fn inputs(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         let words = |role: fn(&Role) -> bool| {
-            let params = function.params.iter().filter(move |p| role(&p.role));
-            params.filter_map(|p| call.argument(p.name)).filter(|word| *word != 0).collect::<Vec<u64>>()
+            let params = function.params.iter().enumerate().filter(move |(_, param)| role(&param.role));
+            params.filter_map(|(at, _)| call.argument_of(at)).filter(|word| *word != 0).collect::<Vec<u64>>()
         };
         let sinks = words(|role| matches!(role, Role::Sink(_) | Role::Writes(_)));
         if !matches!(action(function), Action::Execute) {

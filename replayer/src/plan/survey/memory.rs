@@ -109,7 +109,9 @@ impl Survey {
     fn allocated(&mut self, trace: &Trace, call: &Call, made: &Allocation) {
         let (range, moment) = (made.range(), Moment::of(call));
         self.live.add(range.start, range.end - range.start, moment.end);
-        self.lifetimes.takes(range.clone(), moment);
+        if !self.only_judges {
+            self.lifetimes.takes(range.clone(), moment);
+        }
         match made.device {
             Some(device) => self.of_device(trace, call, made.kind, Planned { call: call.number, range, device }),
             None if made.kind.is_host() => self.host.insert(range),
@@ -120,8 +122,6 @@ impl Survey {
     fn of_device(&mut self, trace: &Trace, call: &Call, kind: Kind, planned: Planned) {
         let (start, range) = (planned.range.start, &planned.range);
         self.of_graphs.remove(&start);
-        let moment = Moment::of(call);
-        self.handovers.allocated(start, range.end - start, self.own_stream(call), moment.call, moment.end);
         self.plan.devices.insert(planned.device);
         if kind == Kind::Managed {
             self.managed.insert(range.clone());
@@ -130,11 +130,22 @@ impl Survey {
                 self.reasons.about_call(what, call.number);
             }
         }
+        if self.only_judges {
+            return;
+        }
+        let moment = Moment::of(call);
+        self.handovers.allocated(start, range.end - start, self.own_stream(call), moment.call, moment.end);
         self.plan.allocations.insert(call.number, planned);
     }
 
     fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
         let begin = call.begin;
+        if self.only_judges {
+            if !(matches!(kind, Kind::Device | Kind::Pooled) && self.of_graphs.contains(&start)) {
+                self.live.remove(start, begin);
+            }
+            return;
+        }
         if let Some(len) = self.live.given_up(start, begin) {
             self.lifetimes.frees(start..start + len, Moment::of(call));
         }
