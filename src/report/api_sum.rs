@@ -37,6 +37,10 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for ApiSum<'t> {
+    fn needs_state(&self) -> bool {
+        false
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         if !step.selected {
             return;

@@ -80,6 +80,10 @@ const SHAPES: Head = Head {
 };
 
 impl<'t> Report<'t> for Launches<'t> {
+    fn needs_state(&self) -> bool {
+        false
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         if step.class() != Some(Class::launch) || !step.selected || !step.call.succeeded() {
             return;

@@ -103,6 +103,12 @@ impl Ending<'_> {
 
 /// Something that is found out about the calls of a trace, one by one in the order of their entry.
 pub trait Report<'t> {
+    /// Whether it asks what the driver's state is at a call. Where none does, it is not followed: the objects
+    /// of a [`Step`] are none then, nor is there a change or a wait, and nothing is outstanding.
+    fn needs_state(&self) -> bool {
+        true
+    }
+
     fn see(&mut self, step: &Step<'_, 't>);
 
     /// What it came to. Asked once.
@@ -123,11 +129,12 @@ pub fn walk<'t>(
 ) -> Result<Ending<'t>> {
     let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
+    let needs_state = reports.iter().any(|report| report.needs_state());
     for call in trace.calls() {
         progress.advance();
-        let decoded = objects.follow(&call);
+        let decoded = if needs_state { objects.follow(&call) } else { None };
         let function = call.function();
-        let known = function.filter(|_| !call.inner);
+        let known = function.filter(|_| needs_state && !call.inner);
         let change = known.filter(|_| call.took_effect()).and_then(|function| resolve(&call, function));
         let step = known.map(|function| outstanding.step(&call, function, change, &objects));
         let (wait, followed) = step.unwrap_or_default();
