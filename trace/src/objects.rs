@@ -98,8 +98,8 @@ pub struct Objects {
     /// How many ends a value outlives: of a physical allocation, since it was retained that often; of what
     /// contexts number for themselves, since others have it as well.
     holds: HashMap<(Kind, u64), u64>,
-    /// By function id: whether calls of it can matter here.
-    relevant: HashMap<&'static str, bool>,
+    /// By the function's id in the file: whether calls of it can matter here.
+    relevant: Vec<Option<bool>>,
 }
 
 impl Objects {
@@ -107,7 +107,11 @@ impl Objects {
     /// [`Objects::advance`].
     pub fn concerned(&mut self, call: &Call) -> bool {
         let Some(function) = call.function() else { return false };
-        *self.relevant.entry(function.name).or_insert_with(|| Objects::concerns(function))
+        let id = usize::from(call.function_id());
+        if self.relevant.len() <= id {
+            self.relevant.resize(id + 1, None);
+        }
+        *self.relevant[id].get_or_insert_with(|| Objects::concerns(function))
     }
 
     /// Whether calls of this function make, show or end anything, or tell with what that will end.
