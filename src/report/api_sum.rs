@@ -3,7 +3,7 @@
 use super::durations::Durations;
 use super::table::{Column, Head, Layout, Table, same};
 use super::walk::{Ending, Report, Step};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use trace::Trace;
 
 #[derive(Default)]

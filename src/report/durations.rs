@@ -4,7 +4,7 @@
 //! n²/2 together, so an hour of calls has fewer than three million of them, however many calls there were.
 
 use crate::report::table::{Cell, Column, same};
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// Durations below this many nanoseconds are counted in an array.
 const SMALL: usize = 4096;

@@ -4,7 +4,7 @@
 use super::table::{Cell, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step};
 use crate::grep::kernel_name;
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
 use trace::api::roles::Class;
 use trace::call::Content;
 use trace::launch::{Shape, shape};

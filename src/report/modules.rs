@@ -4,7 +4,7 @@ use super::table::{Cell, Head, Layout, Table, column};
 use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, size};
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
 use trace::Trace;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};

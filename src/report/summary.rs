@@ -8,7 +8,7 @@ use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, grouped, size};
 use crate::shell::shell;
 use crate::works::source;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use trace::Trace;
 use trace::api::effect::Work;
 use trace::api::roles::Class;

@@ -5,7 +5,7 @@ use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, grouped};
 use crate::line::NOT_READY;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use trace::api::roles::Class;
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};

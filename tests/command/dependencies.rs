@@ -8,7 +8,7 @@ const SHIM: &[(&str, &str)] = &[
     ("ours", "shim trace"),
     ("system calls and libraries, records, the hash", "libc bincode xxhash-rust"),
     ("by bincode", "unty"),
-    ("by trace, for its reader", "memmap2 thiserror"),
+    ("by trace, for its reader", "foldhash memmap2 thiserror"),
     ("when it is built", "bincode_derive virtue thiserror-impl proc-macro2 quote syn unicode-ident"),
 ];
 

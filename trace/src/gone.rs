@@ -2,7 +2,8 @@
 
 use crate::api::types::Kind;
 use crate::objects::Range;
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 
 /// An object or memory that is not alive any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

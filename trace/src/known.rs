@@ -11,7 +11,7 @@ use crate::record::{self, Adopted, Clock, Device, HEAD, Kernel, Observed, Repeat
 use crate::repeats::Run;
 use crate::segment::{HEADER, Kind, u32_at};
 use bincode::{Decode, Encode};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::path::Path;
 
 /// What the records of a trace say beside its calls.
@@ -161,7 +161,7 @@ impl Trace {
         // Of two copies of a chunk the sealed one comes first.
         chunks.sort_by_key(|(_, h)| (h.thread, h.ordinal(), h.seal == 0));
         chunks.dedup_by_key(|(_, h)| (h.thread, h.ordinal()));
-        let mut by_thread: HashMap<u32, Vec<(u32, u64)>> = HashMap::new();
+        let mut by_thread: HashMap<u32, Vec<(u32, u64)>> = HashMap::default();
         for (offset, header) in chunks {
             by_thread.entry(header.thread).or_default().push((header.first_call() as u32, *offset));
         }

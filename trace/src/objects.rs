@@ -14,8 +14,9 @@ use crate::model::contexts::Contexts;
 use crate::model::memory::{End, Memory};
 use crate::value::Value;
 use crate::walk;
+use foldhash::HashMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Who takes whom along when it goes.
 const OWNS: &[(Kind, &[Kind])] = &[

@@ -16,7 +16,7 @@ use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
 use crate::reference::References;
 use crate::repeats::Run;
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PACKED_VERSION, PAGE};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -188,7 +188,7 @@ impl Trace {
             preamble,
             footer: None,
             threads: Vec::new(),
-            kernels: HashMap::new(),
+            kernels: HashMap::default(),
             devices: Vec::new(),
             adopted: Vec::new(),
             printed: None,
@@ -201,23 +201,23 @@ impl Trace {
             clocks: Vec::new(),
             segments: Vec::new(),
             functions,
-            blobs: HashMap::new(),
+            blobs: HashMap::default(),
             references: References::default(),
-            observed: HashMap::new(),
-            observed_calls: HashMap::new(),
-            observed_by: HashMap::new(),
+            observed: HashMap::default(),
+            observed_calls: HashMap::default(),
+            observed_by: HashMap::default(),
             observed_beside: Vec::new(),
-            written: HashMap::new(),
+            written: HashMap::default(),
             annotations: Vec::new(),
-            domains: HashMap::new(),
-            texts: HashMap::new(),
+            domains: HashMap::default(),
+            texts: HashMap::default(),
             timed: Vec::new(),
-            timed_names: HashMap::new(),
+            timed_names: HashMap::default(),
             profile: None,
             no_device_times: None,
             numbers: OnceLock::new(),
-            crowded: HashMap::new(),
-            launched: HashMap::new(),
+            crowded: HashMap::default(),
+            launched: HashMap::default(),
             calls: Vec::new(),
             repeated: 0,
             chunks: OnceLock::new(),

@@ -9,8 +9,9 @@ use crate::parameters::{Code, from};
 use crate::reader::Trace;
 use crate::record::Kernel;
 use crate::varying::{self, Causes, causes};
+use foldhash::{HashMap, HashSet};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A kernel that was launched, or made a node of a graph.
 pub struct Launched<'t> {
@@ -35,7 +36,7 @@ const NAMED: usize = 5;
 
 /// What was launched, in the order of the first launches.
 pub fn launched(trace: &Trace) -> Vec<Launched<'_>> {
-    let (mut all, mut places) = (Vec::<Launched>::new(), HashMap::new());
+    let (mut all, mut places) = (Vec::<Launched>::new(), HashMap::default());
     for call in trace.calls().filter(Call::succeeded) {
         if !call.function().is_some_and(|function| matches!(function.class, Class::launch | Class::graph)) {
             continue;

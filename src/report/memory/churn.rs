@@ -4,7 +4,7 @@ use super::place::Same;
 use crate::figures::{counted, duration};
 use crate::report::tally::Tally;
 use crate::report::walk::Step;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]

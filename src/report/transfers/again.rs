@@ -6,7 +6,8 @@
 
 use super::copy::Transfer;
 use crate::report::walk::Step;
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 use trace::api::roles::{Class, Role};
 use trace::call::Content;
 use trace::hash::Hash;

@@ -1,8 +1,8 @@
 //! What a call copies: between which kinds of memory, how much, and which bytes.
 
 use crate::report::walk::Step;
+use foldhash::HashSet;
 use replayer::{Copied, End, copied};
-use std::collections::HashSet;
 use trace::Function;
 use trace::api::effect::{Memory, Work};
 use trace::call::Content;

@@ -9,7 +9,7 @@ use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, size};
 use again::Repeats;
 use copy::{Place, copies, is_copy};
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
 use trace::Trace;
 use trace::api::effect::Effect;
 use trace::api::roles::Class;

@@ -2,7 +2,8 @@
 
 use super::change::{Change, Scope};
 use super::stream::{StreamHandle, StreamId};
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Captures {

@@ -4,7 +4,8 @@ use super::change::{Change, located};
 use crate::api::effect::Effect;
 use crate::api::types::Kind;
 use crate::call::Call;
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Contexts {

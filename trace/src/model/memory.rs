@@ -8,7 +8,8 @@ use super::change::{Change, Moment};
 use super::contexts::{Contexts, Owner};
 use super::physical::{Physical, Pieces};
 use crate::api::effect::Memory as Kind;
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What memory is known by while it lives. Handles of physical memory are counted, and one may have several.

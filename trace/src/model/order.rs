@@ -6,7 +6,8 @@
 //! the legacy stream's covers the blocking streams of its context.
 
 use super::stream::StreamId;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The work of a stream up to a call: the index of the stream, and the number of that call, whose own work is
 /// behind.

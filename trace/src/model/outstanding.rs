@@ -9,7 +9,8 @@ use crate::api::roles::{Class, Role};
 use crate::api::types::Kind;
 use crate::objects::Objects;
 use crate::{Call, Function, Trace};
-use std::collections::{HashMap, VecDeque};
+use foldhash::HashMap;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// One stream's work.
@@ -243,7 +244,7 @@ impl Outstanding {
     /// Up to which call of which stream all is done before what is put here by a call of this number.
     fn ordered_before(&self, stream: usize, number: u64) -> HashMap<usize, u64> {
         let order = &self.streams.order;
-        let mut ordered = HashMap::from([(stream, number)]);
+        let mut ordered = HashMap::from_iter([(stream, number)]);
         // Each with the call, at the latest, that waits for what stands there.
         let mut open = vec![(stream, number)];
         while let Some((at, waiting)) = open.pop() {

@@ -2,7 +2,8 @@
 
 use super::change::Change;
 use crate::api::effect::Memory;
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Physical {
