@@ -3,24 +3,30 @@
 mod as_json;
 mod counts;
 mod job;
+pub mod kept;
 mod text;
+pub mod told;
 
+use crate::exit;
 use crate::latest::Files;
 use crate::reading::Reading;
 use crate::results::Results;
-use crate::{exit, verdict};
 use anyhow::Result;
 use as_json::SCHEMA;
-use counts::count;
+use kept::Kept;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use told::Told;
 use trace::Trace;
+use viewer::data::store::Key;
 
 /// Show what was recorded, and the verdict on its replay
 ///
 /// Counts are of the calls selected by --calls, --thread and --grep (which here is matched against function
-/// names); --limit is the number of functions listed.
+/// names); --limit is the number of functions listed. Of a long trace that was closed, what all of it tells is
+/// kept beside it (FILE.info, or in the cache directory), so that it is said at once the next time; it can be
+/// deleted.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,6 +40,42 @@ pub struct Arguments {
     files: Files,
     #[command(flatten)]
     pub reading: Reading,
+    /// Read all of the trace, and keep nothing of it
+    #[arg(long)]
+    no_index: bool,
+}
+
+/// A trace, and what was kept of it.
+enum Opened {
+    Read(Trace, Option<Key>),
+    Kept(Trace, Box<Told>),
+}
+
+impl Opened {
+    fn of(path: &Path, arguments: &Arguments) -> Result<Opened, trace::Error> {
+        if arguments.no_index || !arguments.reading.selects_all() {
+            return Ok(Opened::Read(Trace::open(path)?, None));
+        }
+        if let Some((trace, told)) = kept::find(path) {
+            return Ok(Opened::Kept(trace, Box::new(told)));
+        }
+        // Before it is read: it may be another one afterwards.
+        let key = Key::of(path)?;
+        Ok(Opened::Read(Trace::open(path)?, Some(key)))
+    }
+
+    fn told(self, reading: &Reading) -> Result<(Trace, Told)> {
+        let (mut trace, key) = match self {
+            Opened::Kept(trace, told) => return Ok((trace, *told)),
+            Opened::Read(trace, key) => (trace, key),
+        };
+        trace.check_blobs();
+        let told = Told::of_selected(&trace, reading)?;
+        if let Some(key) = key.filter(|_| trace.footer.is_some()) {
+            Kept::of(&trace, &told).into_iter().for_each(|kept| kept.keep(&trace.path, key));
+        }
+        Ok((trace, told))
+    }
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
@@ -43,16 +85,16 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let (mut objects, mut status) = (Vec::new(), exit::DONE);
     // Before anything is written: one that cannot be read leaves no half a document.
     let is_job = |path: &PathBuf| path.is_dir();
-    let opened = paths.iter().map(|path| (!is_job(path)).then(|| Trace::open(path)).transpose());
+    let opened = paths.iter().map(|path| (!is_job(path)).then(|| Opened::of(path, &arguments)).transpose());
     let traces = opened.collect::<Result<Vec<_>, _>>()?;
     for (index, (path, trace)) in paths.iter().zip(traces).enumerate() {
         if index > 0 && !reading.json {
             writeln!(out)?;
         }
         let (object, ended) = match trace {
-            Some(mut trace) => {
-                trace.check_blobs();
-                one(&mut out, &trace, reading)?
+            Some(opened) => {
+                let (trace, told) = opened.told(reading)?;
+                one(&mut out, &trace, &told, reading)?
             }
             None => job::one(&mut out, path, arguments.files.ranks(), reading)?,
         };
@@ -73,18 +115,16 @@ pub fn run(arguments: Arguments) -> Result<u8> {
 }
 
 /// Of one trace: it is written, or else its JSON form comes back. With the exit status.
-fn one(out: &mut impl Write, trace: &Trace, reading: &Reading) -> Result<(Option<Value>, u8)> {
-    let counts = count(trace, reading)?;
-    let said = verdict::of(trace);
-    let mut functions: Vec<_> = counts.functions.iter().map(|(name, n)| (*name, *n)).collect();
+fn one(out: &mut impl Write, trace: &Trace, told: &Told, reading: &Reading) -> Result<(Option<Value>, u8)> {
+    let mut functions: Vec<_> = told.counts.functions.iter().map(|(name, n)| (&**name, *n)).collect();
     functions.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
     functions.truncate(reading.limit.unwrap_or(u64::MAX) as usize);
     let object = match reading.json {
-        true => Some(as_json::object(trace, &counts, &functions, &said)),
+        true => Some(as_json::object(trace, told, &functions)),
         false => {
-            text::text(out, trace, &counts, &functions, &said, reading.colored())?;
+            text::text(out, trace, told, &functions, reading.colored())?;
             None
         }
     };
-    Ok((object, exit::damage(trace, counts.missing.pieces)))
+    Ok((object, exit::damage(trace, told.counts.missing.pieces)))
 }

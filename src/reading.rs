@@ -68,6 +68,11 @@ impl Reading {
         Reading { calls: None, thread: None, grep: None, limit: None, json: false, color: ColorChoice::Never }
     }
 
+    /// Whether no call is left out.
+    pub fn selects_all(&self) -> bool {
+        self.calls.is_none() && self.thread.is_none() && self.grep.is_none()
+    }
+
     /// The test that a call passes if it is asked for; `--grep` and `--limit` are the command's own affair.
     pub fn selection(&self, trace: &Trace) -> Result<impl Fn(&Call) -> bool + use<>> {
         let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });

@@ -2,6 +2,8 @@
 
 use crate::exit::{self, say};
 use crate::figures::{counted, grouped, size};
+use crate::info::kept::{Kept, LONG};
+use crate::info::told::Told;
 use crate::job::{Job, Process, begins_as_one};
 use crate::{pack, verdict};
 use std::collections::HashMap;
@@ -23,6 +25,7 @@ use trace::record::no_replay_needs;
 use trace::record::{self, Ended, Printed, with_body};
 use trace::text::plain;
 use trace::{Call, Trace};
+use viewer::data::store::Key;
 
 /// What was recorded, and how.
 pub struct Asked<'a> {
@@ -106,15 +109,28 @@ pub fn close(asked: &Asked) -> u64 {
             let printed = if trace.preamble.data == Data::None { &[] } else { &printed[..] };
             let ended = ended_by.get(&trace.path).map(|ended| with_body(record::ENDED, ended));
             let records = [printed, &ended.unwrap_or_default()].concat();
-            finish_with(&trace, &records, verdict::in_words).inspect(|_| empty.push(why))
+            let mut kept = None;
+            let judge = |trace: &Trace| {
+                if trace.len() < LONG {
+                    return verdict::in_words(trace);
+                }
+                let told = Told::of(trace);
+                kept = Kept::of(trace, &told).map(|kept| kept.ended(ended_by.get(&trace.path).copied()));
+                (told.said.verdict, told.said.reasons)
+            };
+            let finished = finish_with(&trace, &records, judge).inspect(|_| empty.push(why))?;
+            Ok((finished, kept))
         };
         match Trace::open(&path).map_err(anyhow::Error::from).map(finish) {
-            Ok(Ok(mut finished)) => {
+            Ok(Ok((mut finished, kept))) => {
                 if asked.pack {
                     match pack::in_place(&path) {
                         Ok(bytes) => finished.bytes = bytes,
                         Err(error) => say(format_args!("{name}: not packed: {}", exit::in_full(&error))),
                     }
+                }
+                if let Some((kept, key)) = kept.zip(Key::of(&path).ok()) {
+                    kept.keep(&path, key);
                 }
                 closed.push((name, finished));
             }

@@ -1,10 +1,12 @@
 //! Whether a trace can be replayed, as the planner sees it.
 
 use crate::clocks;
+use bincode::{Decode, Encode};
 use replayer::{Judged, Plan, Reason};
 use trace::Trace;
 
 /// In words.
+#[derive(Clone, Encode, Decode)]
 pub struct Said {
     /// `replayable`, `partly` or `no`.
     pub verdict: String,

@@ -4,7 +4,6 @@
 use crate::figures::{counted, duration, grouped, size};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use trace::Trace;
 use trace::record::{Profile, timed};
 use trace::text::plain;
 use trace::timed::{Work, known, memory_kind};
@@ -97,9 +96,9 @@ pub fn object(work: &Work) -> Value {
     })
 }
 
-/// What `info` says.
-pub fn lines(profile: &Profile, trace: &Trace) -> Vec<String> {
-    let works = grouped(trace.timed_works());
+/// What `info` says. `works`: that were timed.
+pub fn lines(profile: &Profile, works: u64) -> Vec<String> {
+    let works = grouped(works);
     let mut lines = vec![format!(
         "device times      {works} kernels, copies and fills of {}, by {}",
         run(profile.source),
@@ -118,9 +117,9 @@ pub fn lines(profile: &Profile, trace: &Trace) -> Vec<String> {
     lines
 }
 
-pub fn profile_object(profile: &Profile, trace: &Trace) -> Value {
+pub fn profile_object(profile: &Profile, works: u64) -> Value {
     json!({
-        "works": trace.timed_works(),
+        "works": works,
         "source": source_name(profile.source),
         "run": run(profile.source),
         "version": profile.version,

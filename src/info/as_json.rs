@@ -1,9 +1,9 @@
 //! What a trace holds, as JSON.
 
-use super::counts::{Annotated, Counts, Functions};
+use super::counts::Functions;
+use super::told::Told;
 use crate::json;
 use crate::unfinished::Unfinished;
-use crate::verdict::Said;
 use crate::works;
 use serde_json::{Map, Value, json};
 use trace::Trace;
@@ -13,7 +13,8 @@ use trace::record::no_replay_needs;
 /// Version of the JSON form. Fields may be added within a version.
 pub const SCHEMA: u32 = 1;
 
-pub fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) -> Value {
+pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
+    let Told { counts, said, .. } = told;
     let about = &trace.preamble;
     let by_name = |pick: fn(&(u64, u64)) -> u64| {
         let all = functions.iter().filter(|(_, n)| pick(n) != 0).map(|(name, n)| (name.to_string(), pick(n).into()));
@@ -73,16 +74,16 @@ pub fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said
             "not_recorded": counts.not_recorded,
             "missing": counts.missing,
         },
-        "by_reference": trace.sources().iter().map(|(source, pieces, bytes)| json!({
+        "by_reference": told.sources.iter().map(|(source, pieces, bytes)| json!({
             "path": source.path,
             "file_bytes": source.size,
             "modified_ns": source.modified,
             "pieces": pieces,
             "bytes": bytes,
         })).collect::<Vec<_>>(),
-        "annotations": Annotated::of(trace),
+        "annotations": told.annotated,
         "no_device_times": trace.no_device_times,
-        "device_times": trace.profile.as_ref().map(|profile| works::profile_object(profile, trace)),
+        "device_times": trace.profile.as_ref().map(|profile| works::profile_object(profile, told.works)),
         "adopted": trace.adopted.iter().map(|a| json!({
             "module": format!("{:#x}", a.module),
             "images": a.images.iter().map(|hash| Hash::from_bytes(*hash).to_string()).collect::<Vec<_>>(),

@@ -3,9 +3,12 @@
 use crate::line::NOT_READY;
 use crate::reading::Reading;
 use anyhow::Result;
+use bincode::{Decode, Encode};
+use foldhash::HashMap;
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
-use trace::Trace;
+use std::collections::{BTreeMap, HashSet};
+use std::num::NonZero;
+use std::ops::Range;
 use trace::annotation::Annotation;
 use trace::api::roles::Side;
 use trace::call::Content;
@@ -13,11 +16,12 @@ use trace::decode::decode;
 use trace::hash::Hash;
 use trace::record::annotated::MARK;
 use trace::value::Value as Shown;
+use trace::{Call, Trace};
 
-#[derive(Default)]
-pub struct Counts<'a> {
+#[derive(Default, Clone, Encode, Decode)]
+pub struct Counts {
     pub calls: u64,
-    pub functions: HashMap<&'a str, (u64, u64)>,
+    pub functions: Vec<(String, OfFunction)>,
     pub failed: u64,
     pub in_flight: u64,
     pub module_images: Amount,
@@ -29,8 +33,11 @@ pub struct Counts<'a> {
     pub arguments: Amount,
 }
 
+/// Calls, and how many of them failed.
+pub type OfFunction = (u64, u64);
+
 /// Pieces of memory, and their bytes.
-#[derive(Default, Clone, Copy, Serialize)]
+#[derive(Default, Clone, Copy, Serialize, Encode, Decode)]
 pub struct Amount {
     pub pieces: u64,
     pub bytes: u64,
@@ -38,33 +45,83 @@ pub struct Amount {
 
 impl Amount {
     fn add(&mut self, bytes: u64) {
-        self.pieces += 1;
-        self.bytes += bytes;
+        *self = self.with(Amount { pieces: 1, bytes });
+    }
+
+    fn with(self, more: Amount) -> Amount {
+        Amount { pieces: self.pieces.saturating_add(more.pieces), bytes: self.bytes.saturating_add(more.bytes) }
     }
 }
 
-pub fn count<'a>(trace: &'a Trace, reading: &Reading) -> Result<Counts<'a>> {
+/// What one worker counted.
+#[derive(Default)]
+struct Part {
+    counts: Counts,
+    by_id: Vec<OfFunction>,
+    /// Module images that are blobs, with their bytes: each counts once.
+    images: HashMap<Hash, u64>,
+}
+
+pub fn count(trace: &Trace, reading: &Reading) -> Result<Counts> {
     let wanted = reading.selection(trace)?;
+    let is_named = |(name, _): &(String, u16)| reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(name));
+    let named: Vec<bool> = trace.preamble.functions.iter().map(is_named).collect();
+    let passes = |call: &Call| named.get(usize::from(call.function_id())).copied().unwrap_or(false) && wanted(call);
+    let workers = std::thread::available_parallelism().map_or(1, NonZero::get) as u64;
+    let all = trace.len() as u64;
+    let ranges = (0..workers).map(|n| all * n / workers..all * (n + 1) / workers);
+    let parts: Vec<Part> = std::thread::scope(|scope| {
+        let passes = &passes;
+        let started: Vec<_> = ranges.map(|range| scope.spawn(move || part(trace, range, passes))).collect();
+        started.into_iter().map(|worker| worker.join().expect("counting does not panic")).collect()
+    });
+    Ok(together(trace, parts))
+}
+
+fn part(trace: &Trace, range: Range<u64>, passes: &impl Fn(&Call) -> bool) -> Part {
+    let mut part = Part { by_id: vec![(0, 0); trace.preamble.functions.len()], ..Part::default() };
+    for call in range.filter_map(|number| trace.call(number)).filter(passes) {
+        part.see(trace, &call);
+    }
+    part
+}
+
+fn together(trace: &Trace, parts: Vec<Part>) -> Counts {
     let mut counts = Counts::default();
-    let mut images = HashSet::new();
-    for call in trace.calls().filter(wanted) {
-        if reading.grep.as_ref().is_some_and(|pattern| !pattern.is_match(call.name())) {
-            continue;
+    let mut functions: BTreeMap<&str, OfFunction> = BTreeMap::new();
+    let mut images: HashMap<Hash, u64> = HashMap::default();
+    for part in parts {
+        counts = counts.with(&part.counts);
+        for ((calls, failed), (name, _)) in part.by_id.iter().zip(&trace.preamble.functions) {
+            if *calls != 0 {
+                let sum = functions.entry(name).or_default();
+                *sum = (sum.0.saturating_add(*calls), sum.1.saturating_add(*failed));
+            }
         }
+        for (hash, bytes) in part.images {
+            images.entry(hash).or_insert(bytes);
+        }
+    }
+    images.values().for_each(|bytes| counts.module_images.add(*bytes));
+    counts.functions = functions.into_iter().map(|(name, of)| (name.to_owned(), of)).collect();
+    counts
+}
+
+impl Part {
+    fn see(&mut self, trace: &Trace, call: &Call) {
+        let Part { counts, by_id, .. } = self;
         let made = call.count();
         counts.calls = counts.calls.saturating_add(made);
-        let entry = counts.functions.entry(call.name()).or_default();
+        let entry = &mut by_id[usize::from(call.function_id())];
         entry.0 = entry.0.saturating_add(made);
-        match call.result {
-            Some(0 | NOT_READY) => {}
-            Some(_) => {
-                entry.1 = entry.1.saturating_add(made);
-                counts.failed = counts.failed.saturating_add(made);
-            }
-            None => {}
+        if !matches!(call.result, None | Some(0 | NOT_READY)) {
+            entry.1 = entry.1.saturating_add(made);
+            counts.failed = counts.failed.saturating_add(made);
         }
         counts.in_flight += u64::from(call.inside_since().is_some());
+        let mut has_memory = false;
         for image in call.images() {
+            has_memory |= !matches!(image.content, Content::Arguments { .. });
             match image.content {
                 Content::Arguments { packed, .. } => counts.arguments.add(packed.len() as u64),
                 Content::Hash { .. } => counts.results_hashed.add(image.len),
@@ -73,32 +130,49 @@ pub fn count<'a>(trace: &'a Trace, reading: &Reading) -> Result<Counts<'a>> {
                 Content::Bytes(_) | Content::Blob(_) => {}
             }
         }
-        let decoded = decode(&call);
+        // What is moved is memory that the call has in the file.
+        let decoded = if has_memory { decode(call) } else { None };
         for (_, value) in decoded.iter().flat_map(|d| d.arguments.iter().chain(&d.outputs)) {
-            counts.payloads(value, &mut images);
+            self.payloads(value);
         }
     }
-    Ok(counts)
-}
 
-impl Counts<'_> {
-    fn payloads(&mut self, value: &Shown, images: &mut HashSet<Hash>) {
+    fn payloads(&mut self, value: &Shown) {
         match value {
-            Shown::Payload { side: Some(Side::Source), len, .. } => self.to_device.add(*len),
-            Shown::Payload { side: Some(Side::Destination), len, .. } => self.from_device.add(*len),
-            Shown::Payload { side: None, len, content, .. } => match content {
-                Content::Blob(hash) if !images.insert(*hash) => {}
-                _ => self.module_images.add(*len),
-            },
-            Shown::Struct(fields) => fields.iter().for_each(|(_, v)| self.payloads(v, images)),
-            Shown::List(all) => all.iter().for_each(|v| self.payloads(v, images)),
+            Shown::Payload { side: Some(Side::Source), len, .. } => self.counts.to_device.add(*len),
+            Shown::Payload { side: Some(Side::Destination), len, .. } => self.counts.from_device.add(*len),
+            Shown::Payload { side: None, len, content: Content::Blob(hash), .. } => {
+                self.images.entry(*hash).or_insert(*len);
+            }
+            Shown::Payload { side: None, len, .. } => self.counts.module_images.add(*len),
+            Shown::Struct(fields) => fields.iter().for_each(|(_, v)| self.payloads(v)),
+            Shown::List(all) => all.iter().for_each(|v| self.payloads(v)),
             _ => {}
         }
     }
 }
 
+impl Counts {
+    /// But for the functions.
+    fn with(self, more: &Counts) -> Counts {
+        Counts {
+            calls: self.calls.saturating_add(more.calls),
+            functions: self.functions,
+            failed: self.failed.saturating_add(more.failed),
+            in_flight: self.in_flight + more.in_flight,
+            module_images: self.module_images.with(more.module_images),
+            to_device: self.to_device.with(more.to_device),
+            from_device: self.from_device.with(more.from_device),
+            results_hashed: self.results_hashed.with(more.results_hashed),
+            not_recorded: self.not_recorded.with(more.not_recorded),
+            missing: self.missing.with(more.missing),
+            arguments: self.arguments.with(more.arguments),
+        }
+    }
+}
+
 /// Annotations by NVTX, of all threads: they are no calls, and not selected by what selects calls.
-#[derive(Serialize)]
+#[derive(Clone, Serialize, Encode, Decode)]
 pub struct Annotated {
     pub all: u64,
     pub ranges: u64,
@@ -126,5 +200,5 @@ impl Annotated {
     }
 }
 
-/// By name: calls, and how many of them failed.
-pub type Functions<'a> = [(&'a str, (u64, u64))];
+/// By name.
+pub type Functions<'a> = [(&'a str, OfFunction)];

@@ -1,6 +1,7 @@
 //! What a trace holds, for people.
 
-use super::counts::{Annotated, Counts, Functions};
+use super::counts::{Counts, Functions};
+use super::told::Told;
 use crate::figures::{counted, grouped, size};
 use crate::shell::shell;
 use crate::unfinished::Unfinished;
@@ -18,22 +19,15 @@ const THREADS: usize = 16;
 /// The same of files that have what the trace only names.
 const SOURCES: usize = 16;
 
-pub fn text(
-    out: &mut impl Write,
-    trace: &Trace,
-    counts: &Counts,
-    functions: &Functions,
-    said: &Said,
-    colored: bool,
-) -> Result<()> {
+pub fn text(out: &mut impl Write, trace: &Trace, told: &Told, functions: &Functions, colored: bool) -> Result<()> {
     origin(out, trace)?;
     threads(out, trace)?;
     line(out, String::new())?;
-    data(out, trace, counts)?;
+    data(out, trace, told)?;
     lacks(out, trace)?;
     line(out, String::new())?;
-    calls(out, counts, functions)?;
-    verdict(out, said, colored)
+    calls(out, &told.counts, functions)?;
+    verdict(out, &told.said, colored)
 }
 
 /// What was recorded, where, and with what.
@@ -89,7 +83,8 @@ fn threads(out: &mut impl Write, trace: &Trace) -> Result<()> {
 }
 
 /// Memory that was recorded, annotations, and times of devices.
-fn data(out: &mut impl Write, trace: &Trace, counts: &Counts) -> Result<()> {
+fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
+    let Told { counts, sources, annotated, works, .. } = told;
     for (what, amount) in [
         ("module images", counts.module_images),
         ("to the device", counts.to_device),
@@ -103,7 +98,6 @@ fn data(out: &mut impl Write, trace: &Trace, counts: &Counts) -> Result<()> {
             line(out, format!("{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece")))?;
         }
     }
-    let sources = trace.sources();
     for (source, pieces, bytes) in sources.iter().take(SOURCES) {
         let (pieces, file) = (counted(*pieces, "piece"), size(source.size));
         line(out, format!("{:<17} {:>9} in {pieces} of {} ({file})", "by reference", size(*bytes), source.path))?;
@@ -113,7 +107,6 @@ fn data(out: &mut impl Write, trace: &Trace, counts: &Counts) -> Result<()> {
         let files = counted(more.len() as u64, "file more");
         line(out, format!("{:<17} {:>9} of {files}", "by reference", size(bytes)))?;
     }
-    let annotated = Annotated::of(trace);
     if annotated.all != 0 {
         let open =
             if annotated.open == 0 { String::new() } else { format!(" ({} not ended)", grouped(annotated.open)) };
@@ -121,7 +114,7 @@ fn data(out: &mut impl Write, trace: &Trace, counts: &Counts) -> Result<()> {
         let (names, domains) = (counted(annotated.names, "name"), counted(annotated.domains, "domain"));
         line(out, format!("annotations       {ranges}{open}, {marks}, {names}, in {domains}"))?;
     }
-    for told in trace.profile.iter().flat_map(|profile| works::lines(profile, trace)) {
+    for told in trace.profile.iter().flat_map(|profile| works::lines(profile, *works)) {
         line(out, told)?;
     }
     Ok(())

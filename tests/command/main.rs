@@ -12,6 +12,7 @@ mod gpu_times;
 mod hot_path;
 mod installing;
 mod jobs;
+mod keeping;
 mod layers;
 mod leaking;
 mod naming;

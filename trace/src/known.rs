@@ -7,7 +7,9 @@ use crate::hash::checksum;
 use crate::origin::Origin;
 use crate::reader::Trace;
 use crate::reader::{Error, Located, Thread};
-use crate::record::{self, Adopted, Clock, Device, HEAD, Kernel, Observed, Repeated};
+use crate::record::{
+    self, Adopted, Clock, Device, Ended, HEAD, Kernel, LeftOut, Observed, Profile, Repeated, Switched,
+};
 use crate::repeats::Run;
 use crate::segment::{HEADER, Kind, u32_at};
 use bincode::{Decode, Encode};
@@ -26,6 +28,11 @@ pub struct Known {
     /// Offset, and what was found and expected there.
     pub damage: Vec<(u64, String)>,
     pub clocks: Vec<Clock>,
+    pub ended: Option<Ended>,
+    pub left_out: Vec<LeftOut>,
+    pub switched: Vec<Switched>,
+    pub profile: Option<Profile>,
+    pub no_device_times: Option<String>,
     pub observed: Vec<Observed>,
     pub origins: Vec<Origin>,
 }
@@ -33,10 +40,15 @@ pub struct Known {
 impl Trace {
     /// What an index keeps for [`Trace::open_known`].
     pub fn known(&self) -> Known {
-        let mut kernels: Vec<Kernel> = self.kernels.values().cloned().collect();
-        kernels.sort_by_key(|kernel| kernel.id);
         let mut observed: Vec<Observed> = self.observed.values().flatten().copied().collect();
         observed.sort_by_key(|o| (o.thread, o.call, o.address));
+        Known { observed, origins: self.origins().to_vec(), ..self.known_of_itself() }
+    }
+
+    /// The same without what only calls ask for.
+    pub fn known_of_itself(&self) -> Known {
+        let mut kernels: Vec<Kernel> = self.kernels.values().cloned().collect();
+        kernels.sort_by_key(|kernel| kernel.id);
         Known {
             threads: self.threads.iter().map(|t| (t.os_id, t.name.clone(), t.calls, t.repeated)).collect(),
             kernels,
@@ -45,8 +57,13 @@ impl Trace {
             losses: self.losses.clone(),
             damage: self.damage.iter().map(|d| (d.offset, d.what.clone())).collect(),
             clocks: self.clocks.clone(),
-            observed,
-            origins: self.origins().to_vec(),
+            ended: self.ended,
+            left_out: self.left_out.clone(),
+            switched: self.switched.clone(),
+            profile: self.profile.clone(),
+            no_device_times: self.no_device_times.clone(),
+            observed: Vec::new(),
+            origins: Vec::new(),
         }
     }
 
@@ -63,6 +80,11 @@ impl Trace {
         trace.adopted = known.adopted;
         trace.losses = known.losses;
         trace.damage = known.damage.into_iter().map(|(offset, what)| Damage::new(offset, what)).collect();
+        trace.ended = known.ended;
+        trace.left_out = known.left_out;
+        trace.switched = known.switched;
+        trace.profile = known.profile;
+        trace.no_device_times = known.no_device_times;
         trace.clocks = known.clocks;
         if trace.clocks.is_empty() {
             trace.clocks = trace.preamble.clocks.to_vec();

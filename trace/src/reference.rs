@@ -5,6 +5,7 @@
 
 use crate::hash::Hash;
 use crate::record::{Referenced, Referred};
+use bincode::{Decode, Encode};
 use memmap2::Mmap;
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,7 +14,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A file that the trace names, as it was when it was recorded.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Source {
     pub path: String,
     pub size: u64,

@@ -34,7 +34,7 @@ use trace::known::Known;
 use trace::preamble::{decode, encode};
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
-const VERSION: u32 = 12;
+const VERSION: u32 = 13;
 const HEADER: usize = 64;
 const ALIGNED: u64 = 64;
 /// Bytes under one checksum.
@@ -43,7 +43,7 @@ const PIECE: usize = 4 << 20;
 const CHECKED_AT_ONCE: u64 = 64 << 20;
 
 /// What an index must agree with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Key {
     fingerprint: u64,
     /// Nanoseconds since 1970.

@@ -1,0 +1,46 @@
+//! What `info` finds out by reading all of a trace, rather than a few records of it.
+
+use super::counts::{Annotated, Counts, count};
+use crate::reading::Reading;
+use crate::verdict::{self, Said};
+use anyhow::Result;
+use bincode::{Decode, Encode};
+use trace::Trace;
+use trace::reference::Source;
+
+#[derive(Clone, Encode, Decode)]
+pub struct Told {
+    pub counts: Counts,
+    pub said: Said,
+    pub annotated: Annotated,
+    /// Files that have what the trace only names: of each how many pieces, and their bytes.
+    pub sources: Vec<(Source, u64, u64)>,
+    /// Kernels, copies and fills whose device times are known.
+    pub works: u64,
+}
+
+impl Told {
+    pub fn of(trace: &Trace) -> Told {
+        Told::of_selected(trace, &Reading::everything()).expect("everything can be selected")
+    }
+
+    pub fn of_selected(trace: &Trace, reading: &Reading) -> Result<Told> {
+        // A wrong one is told at once.
+        let _selection = reading.selection(trace)?;
+        std::thread::scope(|scope| {
+            let said = scope.spawn(|| verdict::of(trace));
+            let counts = count(trace, reading);
+            let annotated = Annotated::of(trace);
+            let sources = trace.sources().into_iter().map(|(source, pieces, bytes)| (source.clone(), pieces, bytes));
+            let (sources, works) = (sources.collect(), trace.timed_works());
+            let said = said.join().expect("judging does not panic");
+            Ok(Told { counts: counts?, said, annotated, sources, works })
+        })
+    }
+
+    /// Whether nothing is to be said of the calls besides, once the trace is closed: it is whole, and ended
+    /// outside the driver.
+    pub fn is_all(&self, trace: &Trace) -> bool {
+        trace.damage.is_empty() && self.counts.missing.pieces == 0 && self.counts.in_flight == 0
+    }
+}

@@ -1,0 +1,105 @@
+//! What `info` keeps of a long trace beside it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use tests::{Outcome, Place, client, run};
+use trace::hash::checksum;
+use viewer::synthetic::{Shape, write};
+
+/// The least of which something is kept.
+const LONG: u64 = 100_000;
+
+fn info(place: &Place, options: &[&str]) -> Outcome {
+    run(place.cutrace(["info", "trace.bin"]).args(options)).expect(0)
+}
+
+fn kept(place: &Place) -> PathBuf {
+    place.join("trace.bin.info")
+}
+
+/// A closed trace of which nothing is kept yet.
+fn written(calls: u64) -> Place {
+    let place = Place::new();
+    write(&place.join("trace.bin"), Shape { calls, ..Shape::default() }).expect("written");
+    place
+}
+
+#[test]
+fn a_recording_keeps_what_info_says() {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--driver", "sim", "--"]);
+    run(record.arg(client("differing_calls.c")).args(["queries", &LONG.to_string()])).expect(0);
+    assert!(kept(&place).exists());
+    for form in [&[][..], &["--json"], &["--limit", "1"]] {
+        let (known, read) = (info(&place, form), info(&place, &[form, &["--no-index"]].concat()));
+        assert_eq!((known.stdout, known.stderr), (read.stdout, read.stderr));
+    }
+    run(&mut place.cutrace(["pack", "trace.bin", "-o", "packed.bin"])).expect(0);
+    let packed = || run(&mut place.cutrace(["info", "packed.bin"])).expect(0).stdout;
+    let read = packed();
+    assert!(place.join("packed.bin.info").exists());
+    assert_eq!(packed(), read);
+}
+
+#[test]
+fn what_is_kept_is_used_only_as_it_was_written() {
+    let place = written(LONG);
+    let read = info(&place, &["--no-index"]).stdout;
+    assert!(!kept(&place).exists(), "--no-index keeps nothing");
+    assert_eq!(info(&place, &["--grep", "cuInit", "--thread", "0"]).stderr, "");
+    assert!(!kept(&place).exists(), "of a part of the calls nothing is kept");
+    assert_eq!(info(&place, &[]).stdout, read);
+    let whole = fs::read(kept(&place)).expect("kept");
+    let again = info(&place, &[]);
+    assert_eq!((again.stdout, again.stderr.as_str()), (read.clone(), ""));
+
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 4;
+    let resealed = |change: &dyn Fn(&mut [u8])| {
+        let mut bytes = whole.clone();
+        change(&mut bytes[16..]);
+        let seal = checksum(&bytes[16..]).to_le_bytes();
+        bytes[8..16].copy_from_slice(&seal);
+        bytes
+    };
+    let other_build = resealed(&|rest| {
+        let at = rest.windows(5).position(|bytes| bytes == env!("CARGO_PKG_VERSION").as_bytes()).expect("a version");
+        rest[at] = b'9';
+    });
+    let claims_much = resealed(&|rest| rest[80..].fill(0xff));
+    for (bytes, why) in [
+        (Vec::new(), "is damaged: the trace is read instead"),
+        (whole[..whole.len() - 1].to_vec(), "is damaged"),
+        (flipped, "is damaged"),
+        (claims_much, "is damaged"),
+        (other_build, "kept by another build of cutrace: the trace is read instead"),
+    ] {
+        fs::write(kept(&place), bytes).expect("written");
+        let found = info(&place, &[]);
+        assert!(found.stderr.contains(why), "{why}: {}", found.stderr);
+        assert_eq!(found.stdout, read);
+        assert!(fs::read(kept(&place)).expect("kept anew") == whole, "{why}");
+    }
+
+    // Another trace by the same name.
+    write(&place.join("trace.bin"), Shape { calls: LONG, seed: 7, ..Shape::default() }).expect("written");
+    let found = info(&place, &[]);
+    assert!(found.stderr.contains("as it was before it changed: the trace is read instead"), "{}", found.stderr);
+    assert_eq!(found.stdout, info(&place, &["--no-index"]).stdout);
+    assert_ne!(found.stdout, read);
+}
+
+#[test]
+fn of_short_open_and_damaged_traces_nothing_is_kept() {
+    let place = written(LONG / 2);
+    info(&place, &[]);
+    assert!(!kept(&place).exists());
+    write(&place.join("trace.bin"), Shape { calls: LONG, footer: false, ..Shape::default() }).expect("written");
+    info(&place, &[]);
+    assert!(!kept(&place).exists());
+    // What stands in its place is not waited for.
+    let place = written(LONG);
+    run(Command::new("mkfifo").arg(kept(&place))).expect(0);
+    info(&place, &[]);
+}
