@@ -22,7 +22,7 @@ const CRATES: &[Crate] = &[
             "amount hash maps room damage job",
             "api",
             "walk segment mark record preamble extra image varying parameters",
-            "packed mapping writer closed_end shared_memory control ended open_chunks repeats lookup origin declared reference",
+            "packed mapping writer closed_end shared_memory control ended open_chunks repeats located lookup origin declared reference",
             "reader",
             "call",
             "calls counted crowded index written annotation timed recorded asked results references",

@@ -4,9 +4,10 @@
 use crate::closed_end;
 use crate::damage::Damage;
 use crate::hash::{Hash, checksum};
+use crate::located::MOST;
 use crate::lookup;
 use crate::preamble::{Footer, decode};
-use crate::reader::{Located, Thread, Trace};
+use crate::reader::{Thread, Trace};
 use crate::record::{self, Clock, Head, Kernel, Observed, Repeated};
 use crate::repeats::{Repeats, Run};
 use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
@@ -258,13 +259,10 @@ impl Trace {
         while self.threads.pop_if(|thread| thread.os_id == 0 && thread.calls == 0 && !thread.name.is_empty()).is_some()
         {
         }
-        self.calls.sort_by_key(|c| (c.begin, c.thread, c.sequence));
+        self.order_calls();
         // Those with the same stamp stay in the order in which their thread wrote them.
         self.annotations.sort_by_key(|(time, thread, _)| (*time, *thread));
         self.timed.sort_unstable();
-        let observed =
-            self.calls.iter().enumerate().map(|(number, call)| ((call.thread, call.sequence), number as u64));
-        self.observed_calls = observed.filter(|(key, _)| self.observed.contains_key(key)).collect();
         self.clocks.sort_by_key(|c| c.tsc);
         self.unknown_since = self.left_out.iter().filter(|left| left.works > 0).map(|left| left.begin).min();
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
@@ -281,6 +279,12 @@ impl Trace {
             profile.driver_version = self.preamble.driver_version;
         }
         self.agree_with_footer();
+    }
+
+    fn order_calls(&mut self) {
+        let mut calls = std::mem::take(&mut self.calls);
+        calls.order(|entry| self.stamp(entry));
+        self.calls = calls;
     }
 
     /// What the footer knows beyond what was found.
@@ -372,6 +376,7 @@ impl Trace {
     ) -> Result<(), Damage> {
         let mut sequence = header.first_call() as u32;
         let mut at = start;
+        self.calls.begin_chunk(header.thread, sequence, start);
         // The call whose return is the record before.
         let mut returned = None;
         while at < end {
@@ -390,16 +395,20 @@ impl Trace {
                 record::RETURN => {
                     let (call, end) = (u32_at(found.bytes, 16), u64_at(found.bytes, 8));
                     match lane.open.leave(call) {
-                        Some(index) => returned = Some((index, self.returns(index, at, end, size, lane))),
+                        Some(place) => {
+                            self.returns(place, at, size, lane);
+                            returned = Some((place, end));
+                        }
                         None => odd.orphans += 1,
                     }
                 }
                 record::REPEATED => {
                     let repeated = body_of::<Repeated>(&found.bytes[record::HEAD..]).zip(returned_before);
-                    let is_sound = repeated.is_some_and(|(repeated, (index, end))| {
-                        let (repeats, is_sound) = Repeats::of(&repeated, end);
-                        lane.run = Some(index);
-                        self.repeats(index, repeats);
+                    let is_sound = repeated.is_some_and(|(repeated, (place, end))| {
+                        let begin = self.begin_of(&self.calls.at(place));
+                        let (repeats, is_sound) = Repeats::of(&repeated, end.max(begin));
+                        lane.run = Some(place);
+                        self.repeats(place, repeats);
                         is_sound
                     });
                     odd.miscounted += u64::from(!is_sound);
@@ -429,16 +438,21 @@ impl Trace {
         if stamp < lane.latest {
             odd.backwards.get_or_insert(at);
         }
-        let begin = stamp.max(lane.latest);
-        lane.latest = begin;
-        lane.open.enter(sequence, self.calls.len());
+        let Some(place) = self.calls.push(at) else {
+            let what = format!("a call beyond what a chunk or a trace has, {MOST} of them: the rest is left out");
+            return Err(Damage::new(at, what));
+        };
+        if stamp < lane.latest {
+            self.calls.set_begin(place, lane.latest);
+        }
+        lane.latest = stamp.max(lane.latest);
+        lane.open.enter(sequence, place);
         if let Some(run) = lane.run.take() {
-            self.calls[run].run = Run::Counted;
+            self.calls.set_run(run, Run::Counted);
         }
         if head.flags & record::INNER != 0 {
-            lane.inner.push(self.calls.len());
+            lane.inner.push(place);
         }
-        self.calls.push(Located { begin, thread, sequence, entry: at, inner: false, ret: 0, run: Run::None });
         if size > lookup::CROWDED {
             self.crowded.insert(at, OnceLock::new());
         }
@@ -448,27 +462,24 @@ impl Trace {
         Ok(())
     }
 
-    /// The return at `at` is of this call; when that was, in ticks.
-    fn returns(&mut self, index: usize, at: u64, end: u64, size: u64, lane: &mut Lane) -> u64 {
+    /// The return at `at` is of this call.
+    fn returns(&mut self, place: usize, at: u64, size: u64, lane: &mut Lane) {
         // The recorder can be wrong about a call that something was left through: only what began in between
         // an entry and its return was made inside.
-        while let Some(inner) = lane.inner.pop_if(|inner| *inner > index) {
-            self.calls[inner].inner = true;
+        while let Some(inner) = lane.inner.pop_if(|inner| *inner > place) {
+            self.calls.set_inner(inner);
         }
-        let call = &mut self.calls[index];
-        call.ret = at;
+        self.calls.set_return(place, at);
         if size > lookup::CROWDED {
-            self.crowded.insert(call.entry, OnceLock::new());
+            self.crowded.insert(self.calls.entry(place), OnceLock::new());
         }
-        end.max(call.begin)
     }
 
     /// The call stands for others.
-    fn repeats(&mut self, index: usize, repeats: Repeats) {
-        let call = &mut self.calls[index];
-        call.run = Run::Last;
+    fn repeats(&mut self, place: usize, repeats: Repeats) {
+        self.calls.set_run(place, Run::Last);
         self.repeated = self.repeated.saturating_add(repeats.calls);
-        if let Some(thread) = self.threads.get_mut(call.thread as usize) {
+        if let Some(thread) = self.threads.get_mut(self.calls.at(place).thread as usize) {
             thread.repeated = thread.repeated.saturating_add(repeats.calls);
         }
     }

@@ -4,9 +4,10 @@
 use crate::call::Call;
 use crate::damage::Damage;
 use crate::hash::checksum;
+use crate::located::Located;
 use crate::origin::Origin;
 use crate::reader::Trace;
-use crate::reader::{Error, Located, Thread};
+use crate::reader::{Error, Thread};
 use crate::record::{
     self, Adopted, Clock, Device, Ended, HEAD, Kernel, LeftOut, Observed, Profile, Repeated, Switched,
 };
@@ -151,8 +152,7 @@ impl Trace {
             entry?;
         }
         let entry = entry?;
-        let begin = crate::segment::u64_at(self.record(entry)?.bytes, 8);
-        self.read(&Located { begin, thread, sequence, entry, inner, ret, run }, number)
+        self.read(&Located { begin: None, thread, sequence, entry, inner, ret, run }, number)
     }
 
     /// Entries, returns and counts of repeated calls of a chunk: offset, kind, and of returns the call they

@@ -34,6 +34,7 @@ pub mod invented;
 pub mod job;
 pub mod known;
 pub mod launch;
+mod located;
 mod lookup;
 mod mapping;
 pub mod maps;

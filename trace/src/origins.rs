@@ -9,9 +9,9 @@ use crate::api::roles::{Field, Role};
 use crate::api::types::{Form, Kind};
 use crate::call::Call;
 use crate::decode::decode;
+use crate::located::Located;
 use crate::objects::owner;
 use crate::origin::Origin;
-use crate::reader::Located;
 use crate::reader::Trace;
 use crate::record::Kernel;
 use crate::value::Value;
@@ -33,7 +33,7 @@ impl Trace {
                 entry.is_some_and(|entry| brings.get(usize::from(entry.head.function)).is_some_and(|brings| *brings))
             };
             let found_by = self.calls.iter().enumerate().filter(|(_, at)| brings(at));
-            let calls = found_by.filter_map(|(number, at)| self.read(at, number as u64));
+            let calls = found_by.filter_map(|(number, at)| self.read(&at, number as u64));
             for call in calls.filter(Call::succeeded) {
                 let outputs = decode(&call).map(|decoded| decoded.outputs).unwrap_or_default();
                 outputs.iter().for_each(|(_, value)| collect(&call, value, &mut found));

@@ -7,6 +7,7 @@ use crate::api::{self, Function};
 use crate::damage::Damage;
 use crate::declared::Signatures;
 use crate::hash::{Hash, checksum};
+use crate::located::Calls;
 use crate::lookup::Lookup;
 use crate::mapping::Mapping;
 use crate::open_chunks::Copies;
@@ -14,7 +15,6 @@ use crate::origin::Origin;
 use crate::preamble::{Footer, Preamble, decode};
 use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
 use crate::reference::References;
-use crate::repeats::Run;
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PACKED_VERSION, PAGE};
 use foldhash::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -52,19 +52,6 @@ pub struct Thread {
     pub calls: u64,
     /// That others stand for.
     pub repeated: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Located {
-    pub(crate) begin: u64,
-    pub(crate) thread: u32,
-    pub(crate) sequence: u32,
-    pub(crate) entry: u64,
-    /// Made inside another call of its thread, which returned afterwards.
-    pub(crate) inner: bool,
-    /// Offset of the return record; 0 if there is none.
-    pub(crate) ret: u64,
-    pub(crate) run: Run,
 }
 
 /// An opened trace.
@@ -106,8 +93,6 @@ pub struct Trace {
     pub(crate) references: References,
     /// By thread and call, then by address.
     pub(crate) observed: HashMap<(u32, u32), Vec<Observed>>,
-    /// Numbers of the calls that something was observed of.
-    pub(crate) observed_calls: HashMap<(u32, u32), u64>,
     /// The same, by the call after which it was observed.
     pub(crate) observed_by: HashMap<(u32, u32), Vec<Observed>>,
     /// By threads that had made no call, each with its index: what was found done when a callback began. By
@@ -131,11 +116,9 @@ pub struct Trace {
     pub(crate) crowded: HashMap<u64, OnceLock<Lookup>>,
     /// What was launched last under a handle.
     pub(crate) launched: HashMap<u64, u32>,
-    pub(crate) calls: Vec<Located>,
+    pub(crate) calls: Calls,
     /// Calls that others stand for.
     pub(crate) repeated: u64,
-    /// By thread: numbers of its calls. Made when first needed.
-    pub(crate) numbers: OnceLock<Vec<Vec<u32>>>,
     /// By thread: number of the first call and offset of each chunk. For calls that are not in `calls`.
     pub(crate) chunks: OnceLock<HashMap<u32, Vec<(u32, u64)>>>,
     /// Where launched functions come from. Made when first needed.
@@ -204,7 +187,6 @@ impl Trace {
             blobs: HashMap::default(),
             references: References::default(),
             observed: HashMap::default(),
-            observed_calls: HashMap::default(),
             observed_by: HashMap::default(),
             observed_beside: Vec::new(),
             written: HashMap::default(),
@@ -215,10 +197,9 @@ impl Trace {
             timed_names: HashMap::default(),
             profile: None,
             no_device_times: None,
-            numbers: OnceLock::new(),
             crowded: HashMap::default(),
             launched: HashMap::default(),
-            calls: Vec::new(),
+            calls: Calls::default(),
             repeated: 0,
             chunks: OnceLock::new(),
             origins: OnceLock::new(),

@@ -12,6 +12,12 @@ pub(crate) enum Run {
     Last,
 }
 
+impl Run {
+    pub(crate) fn from_bits(bits: u64) -> Run {
+        [Run::None, Run::Counted, Run::Last, Run::None][bits as usize & 3]
+    }
+}
+
 /// The calls of a run behind its first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeats {

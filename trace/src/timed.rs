@@ -133,18 +133,7 @@ impl Trace {
 
     /// The number of a call in the trace, by its thread and its number there.
     pub fn number_of(&self, thread: u32, sequence: u32) -> Option<u64> {
-        let numbers = self.numbers.get_or_init(|| {
-            let mut numbers: Vec<Vec<u32>> = self.threads.iter().map(|_| Vec::new()).collect();
-            for (number, call) in self.calls.iter().enumerate() {
-                numbers.get_mut(call.thread as usize).into_iter().for_each(|calls| calls.push(number as u32));
-            }
-            numbers
-        });
-        let of_thread = numbers.get(thread as usize)?;
-        let sequence_of = |number: &u32| self.calls[*number as usize].sequence;
-        // A thread's calls follow each other in time as in number.
-        let at = of_thread.partition_point(|number| sequence_of(number) < sequence);
-        of_thread.get(at).filter(|number| sequence_of(number) == sequence).map(|number| u64::from(*number))
+        self.calls.number_of(thread, sequence, |entry| self.stamp(entry)).map(|number| number as u64)
     }
 }
 
