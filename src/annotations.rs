@@ -49,6 +49,10 @@ impl<'a> Ahead<'a> {
         let is_wanted = (self.wanted)(next.thread, self.trace.call_from(next.about.time));
         Some((next, is_wanted))
     }
+
+    fn skip(&mut self, time: u64) {
+        while self.left.next_if(|annotation| annotation.about.time < time).is_some() {}
+    }
 }
 
 /// As `dump` prints them.
@@ -65,10 +69,16 @@ impl<'a> Annotations<'a> {
         Ok(Annotations { trace, reading, json, ahead: Ahead::of(trace, reading)?, categories: trace.categories() })
     }
 
-    /// Those before `time`, as long as there may be more lines.
-    pub fn print(&mut self, out: &mut impl Write, time: u64, objects: &Objects, lines: &mut u64) -> Result<()> {
+    /// Those before `time`: `told` after each what has been written so far.
+    pub fn print<W: Write>(
+        &mut self,
+        out: &mut W,
+        time: u64,
+        objects: &Objects,
+        mut told: impl FnMut(&W),
+    ) -> Result<()> {
         while let Some((annotation, is_wanted)) = self.ahead.before(time) {
-            if *lines == 0 || !is_wanted {
+            if !is_wanted {
                 continue;
             }
             let text = self.text(&annotation, objects);
@@ -81,9 +91,14 @@ impl<'a> Annotations<'a> {
             } else {
                 writeln!(out, "{text}")?;
             }
-            *lines -= 1;
+            told(out);
         }
         Ok(())
+    }
+
+    /// Passes those before `time`.
+    pub fn skip(&mut self, time: u64) {
+        self.ahead.skip(time);
     }
 
     fn text(&self, annotation: &Annotation, objects: &Objects) -> String {

@@ -104,6 +104,11 @@ impl Reading {
         })
     }
 
+    /// The first call number that can be asked for.
+    pub fn start(&self) -> u64 {
+        self.calls.map_or(0, |calls| calls.start)
+    }
+
     /// The first call number that cannot be asked for any more.
     pub fn end(&self) -> u64 {
         self.calls.map_or(u64::MAX, |calls| calls.end)

@@ -24,14 +24,14 @@ impl<'t> Jsonl<'t> {
 
     pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
-        self.annotations.print(out, call.begin, event.objects, &mut { u64::MAX })?;
+        self.annotations.print(out, call.begin, event.objects, |_| ())?;
         put(out, &line::object(self.trace, call, event.decoded.as_ref(), event.objects))?;
         self.works.call(call.number).try_for_each(|work| put(out, &works::object(&work)))
     }
 
     /// Behind the last call of the trace.
     pub fn finish(&mut self, out: &mut impl Write, objects: &Objects) -> Result<()> {
-        self.annotations.print(out, u64::MAX, objects, &mut { u64::MAX })
+        self.annotations.print(out, u64::MAX, objects, |_| ())
     }
 }
 

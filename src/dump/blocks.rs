@@ -1,0 +1,236 @@
+//! Lines are made block by block, on all cores: each worker goes over the calls before its blocks as far as
+//! they make or end objects, and reads no more of the others than which functions they are of.
+
+use super::Arguments;
+use crate::annotations::Annotations;
+use crate::line;
+use crate::reading::Reading;
+use crate::works;
+use crate::writes;
+use anyhow::Result;
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use trace::decode::decode;
+use trace::objects::Objects;
+use trace::timed::ByCall;
+use trace::value::Value;
+use trace::{Call, Trace};
+
+/// Calls of a block: few enough that the first lines are there at once.
+const CALLS: u64 = 2048;
+/// Blocks that wait for those before them, of each worker.
+const WAITING: usize = 4;
+
+/// What is printed of some calls.
+#[derive(Default)]
+pub struct Block {
+    pub bytes: Vec<u8>,
+    /// Of each call and annotation that `--limit` counts.
+    pub told: Vec<Told>,
+}
+
+pub struct Told {
+    /// Bytes of the block up to here.
+    pub end: usize,
+    /// Pieces of data that the trace should hold and does not.
+    pub missing: u64,
+}
+
+/// Gives the blocks to `take` in their order, as long as it wants more.
+pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) -> Result<bool>) -> Result<()> {
+    let reading = &arguments.reading;
+    let _wrong_ones_are_told_at_once = reading.selection(trace)?;
+    let (start, end) = (reading.start(), reading.end().min(trace.len() as u64));
+    // Behind the last call annotations may stand.
+    let count = end.saturating_sub(start).div_ceil(CALLS).max(1);
+    let block = |index: u64| start + index * CALLS..(start + (index + 1) * CALLS).min(end);
+    let workers = thread::available_parallelism().map_or(1, NonZero::get).min(count as usize);
+    let works = ByCall::of(trace);
+    thread::scope(|scope| {
+        let started = (0..workers).map(|first| {
+            let (sender, receiver) = sync_channel(WAITING);
+            let blocks = (first as u64..count).step_by(workers).map(move |index| (block(index), index + 1 == count));
+            let works = &works;
+            scope.spawn(move || work(trace, arguments, works, blocks, &sender));
+            receiver
+        });
+        let mut ready: Vec<Receiver<Result<Block>>> = started.collect();
+        for index in 0..count {
+            let block = ready[index as usize % workers].recv().expect("a worker makes all of its blocks");
+            let wants_more = block.and_then(&mut take);
+            if !matches!(wants_more, Ok(true)) {
+                ready.clear();
+                return wants_more.map(|_| ());
+            }
+        }
+        Ok(())
+    })
+}
+
+fn work(
+    trace: &Trace,
+    arguments: &Arguments,
+    works: &ByCall,
+    blocks: impl Iterator<Item = (Range<u64>, bool)>,
+    sender: &SyncSender<Result<Block>>,
+) {
+    let mut lines = match Lines::of(trace, arguments, works) {
+        Ok(lines) => lines,
+        Err(error) => return drop(sender.send(Err(error))),
+    };
+    for (calls, is_last) in blocks {
+        // Nobody wants it any more.
+        if sender.send(lines.block(calls, is_last)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Moved along the calls.
+struct Lines<'a> {
+    trace: &'a Trace,
+    reading: &'a Reading,
+    arguments: &'a Arguments,
+    works: &'a ByCall<'a>,
+    wanted: Box<dyn Fn(&Call) -> bool>,
+    /// By the function's id: whether calls of it make or end objects.
+    concerned: Vec<bool>,
+    objects: Objects,
+    annotations: Annotations<'a>,
+    colored: bool,
+    /// The call that it was not moved past yet.
+    next: u64,
+    line: String,
+}
+
+impl<'a> Lines<'a> {
+    fn of(trace: &'a Trace, arguments: &'a Arguments, works: &'a ByCall<'a>) -> Result<Lines<'a>> {
+        let reading = &arguments.reading;
+        let functions = 0..trace.preamble.functions.len() as u16;
+        Ok(Lines {
+            trace,
+            reading,
+            arguments,
+            works,
+            wanted: Box::new(reading.selection(trace)?),
+            concerned: functions.map(|id| trace.function(id).is_some_and(Objects::concerns)).collect(),
+            objects: Objects::default(),
+            annotations: Annotations::of(trace, reading, reading.json)?,
+            colored: reading.colored(),
+            next: 0,
+            line: String::new(),
+        })
+    }
+
+    fn skip_to(&mut self, number: u64) {
+        let is_concerned = |id: u16| self.concerned.get(usize::from(id)).is_some_and(|concerned| *concerned);
+        for number in self.next..number {
+            if self.trace.function_id(number).is_some_and(is_concerned)
+                && let Some(call) = self.trace.call(number)
+            {
+                self.objects.follow(&call);
+            }
+        }
+        if let Some(before) = number.checked_sub(1).and_then(|before| self.trace.call(before)) {
+            self.annotations.skip(before.begin);
+        }
+        self.next = number;
+    }
+
+    /// `is_last`: nothing is printed behind it.
+    fn block(&mut self, calls: Range<u64>, is_last: bool) -> Result<Block> {
+        let mut block = Block::default();
+        self.skip_to(calls.start);
+        for call in calls.filter_map(|number| self.trace.call(number)) {
+            self.annotate(&mut block, call.begin)?;
+            self.call(&mut block, &call)?;
+            self.next = call.number + 1;
+        }
+        if is_last && self.reading.end() >= self.trace.len() as u64 {
+            self.annotate(&mut block, u64::MAX)?;
+        }
+        Ok(block)
+    }
+
+    fn annotate(&mut self, Block { bytes, told }: &mut Block, time: u64) -> Result<()> {
+        self.annotations.print(bytes, time, &self.objects, |bytes| told.push(Told { end: bytes.len(), missing: 0 }))
+    }
+
+    fn matches(&self, line: &str) -> bool {
+        self.reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(line))
+    }
+
+    fn call(&mut self, block: &mut Block, call: &Call<'a>) -> Result<()> {
+        let Lines { trace, reading, arguments, .. } = *self;
+        let selected = (self.wanted)(call);
+        if !selected && !self.objects.concerned(call) {
+            self.objects.until(call);
+            return Ok(());
+        }
+        let decoded = decode(call);
+        self.objects.advance(call, decoded.as_ref());
+        if !selected {
+            return Ok(());
+        }
+        let out = &mut block.bytes;
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        if !reading.json {
+            before = writes::before(trace, call, &self.objects, arguments.writes);
+            behind = writes::behind(trace, call, &self.objects, arguments.writes);
+            before.retain(|line| self.matches(line));
+            behind.retain(|line| self.matches(line));
+        }
+        before.iter().for_each(|line| put(out, line));
+        let is_asked = reading.grep.is_some() && behind.is_empty();
+        let mut line = std::mem::take(&mut self.line);
+        line.clear();
+        if is_asked || !reading.json {
+            line::text(&mut line, trace, call, decoded.as_ref(), &self.objects, self.colored && !is_asked)?;
+        }
+        let passes = !is_asked || self.matches(&line);
+        if passes && reading.json {
+            serde_json::to_writer(&mut *out, &line::object(trace, call, decoded.as_ref(), &self.objects))?;
+            out.push(b'\n');
+        } else if passes {
+            if is_asked && self.colored {
+                line.clear();
+                line::text(&mut line, trace, call, decoded.as_ref(), &self.objects, true)?;
+            }
+            put(out, &line);
+            behind.iter().for_each(|line| put(out, line));
+        }
+        self.line = line;
+        if !passes {
+            return Ok(());
+        }
+        for work in self.works.call(call.number) {
+            match reading.json {
+                true => serde_json::to_writer(&mut *out, &works::object(&work))?,
+                false => out.extend(works::text(&work, trace.nanoseconds(call.begin)).as_bytes()),
+            }
+            out.push(b'\n');
+        }
+        let values = decoded.iter().flat_map(|d| d.arguments.iter().chain(&d.outputs));
+        let missing = values.map(|(_, value)| missing_in(value)).sum();
+        block.told.push(Told { end: block.bytes.len(), missing });
+        Ok(())
+    }
+}
+
+fn put(out: &mut Vec<u8>, line: &str) {
+    out.extend(line.as_bytes());
+    out.push(b'\n');
+}
+
+/// Pieces of data that the trace should hold and does not.
+fn missing_in(value: &Value) -> u64 {
+    match value {
+        Value::Payload { missing, .. } => (*missing).into(),
+        Value::Struct(fields) => fields.iter().map(|(_, value)| missing_in(value)).sum(),
+        Value::List(all) => all.iter().map(missing_in).sum(),
+        Value::Options(pairs) => pairs.iter().map(|(_, value)| missing_in(value)).sum(),
+        _ => 0,
+    }
+}
