@@ -1,11 +1,13 @@
 //! `cutrace export`: a trace in the formats of other tools.
 
 mod device;
+mod directories;
 mod event;
 mod field;
 mod jsonl;
 mod nsys;
 mod nvtx;
+mod parquet;
 mod perfetto;
 mod placed;
 mod proto;
@@ -16,13 +18,15 @@ mod walk;
 
 use crate::exit;
 use crate::figures::{counted, size};
-use crate::latest::File;
+use crate::latest::Files;
 use crate::output::Output;
 use crate::reading::Reading;
 use crate::results::Results;
 use anyhow::{Context, Result};
+use directories::Directories;
 use jsonl::Jsonl;
 use nsys::Nsys;
+use parquet::Parquet;
 use perfetto::Perfetto;
 use serde_json::json;
 use sink::Sink;
@@ -40,7 +44,9 @@ use walk::{Needs, walk};
 /// stream, and flows from calls to what the device did for them. jsonl is one JSON object a line for each
 /// call, as cutrace dump --json prints them. sqlite is a database with the tables, columns and labels of
 /// Nsight Systems' exports (schema 3.16), for scripts and tools that read those; what is not known is NULL,
-/// and a trace without device times has no tables of kernels, copies and fills. docs/exports.md tells more.
+/// and a trace without device times has no tables of kernels, copies and fills. parquet is the same tables,
+/// one file each, in OUT/host=HOST/rank=RANK/pid=PID: of one trace or many, which DuckDB, Polars and others
+/// read as one table. docs/exports.md tells more.
 ///
 /// What is held in memory grows slowly with the trace. The file is written under a temporary name and gets its own when it
 /// is whole; like a trace it holds the application's data, and only its owner may read it. --grep is matched
@@ -53,6 +59,7 @@ Examples:
   cutrace export app.bin --to perfetto --no-args -o app.pftrace
                                                         without arguments: smaller, faster
   cutrace export timed.bin --to sqlite -o timed.sqlite  for scripts that read Nsight Systems' exports
+  cutrace export run/*.bin --to parquet -o tables/      for DuckDB, Polars and others, all processes as one
   cutrace export --to jsonl -o calls.jsonl --force      replaces calls.jsonl
   cutrace export --to jsonl --grep Memcpy -o - | jq -r .function | sort | uniq -c
 
@@ -61,7 +68,7 @@ pub struct Arguments {
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Format,
-    /// The file to write; - for stdout
+    /// The file to write; - for stdout. The directory, for parquet
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace the file if it exists
@@ -71,7 +78,7 @@ pub struct Arguments {
     #[arg(long)]
     no_args: bool,
     #[command(flatten)]
-    file: File,
+    files: Files,
     #[command(flatten)]
     pub reading: Reading,
 }
@@ -84,6 +91,8 @@ enum Format {
     Jsonl,
     /// A database with the tables of Nsight Systems' exports
     Sqlite,
+    /// The same tables as files of Apache Parquet, in a directory for each process
+    Parquet,
 }
 
 impl Format {
@@ -92,6 +101,7 @@ impl Format {
             Format::Perfetto => "perfetto",
             Format::Jsonl => "jsonl",
             Format::Sqlite => "sqlite",
+            Format::Parquet => "parquet",
         }
     }
 }
@@ -120,10 +130,16 @@ impl Write for Counted {
 pub fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { to, output, reading, .. } = &arguments;
     arguments.check()?;
-    let path = arguments.file.path()?;
-    let (trace, Written { calls, bytes }) = match to {
-        Format::Sqlite => as_sqlite(&arguments, &path)?,
-        Format::Perfetto | Format::Jsonl => as_stream(&arguments, &path)?,
+    let paths = arguments.files.paths()?;
+    let (path, more) = paths.split_first().expect("one at least");
+    if !more.is_empty() && *to != Format::Parquet {
+        let why = format_args!("{} traces: --to {} takes one at a time, --to parquet more", paths.len(), to.name());
+        return Err(exit::failure(exit::USAGE, why));
+    }
+    let Written { calls, bytes, status } = match to {
+        Format::Sqlite => as_sqlite(&arguments, path)?,
+        Format::Parquet => as_parquet(&arguments, &paths)?,
+        Format::Perfetto | Format::Jsonl => as_stream(&arguments, path)?,
     };
     if reading.json {
         let path = output.display().to_string();
@@ -133,13 +149,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(calls, "call"), size(bytes));
         writeln!(Results::begin(), "{}", trace::text::plain(&said))?;
     }
-    Ok(exit::damage(&trace, 0))
+    Ok(status)
 }
 
-/// What was written.
+/// What was written, and how the command ends by the damage of the traces.
+#[derive(Default)]
 struct Written {
     calls: u64,
     bytes: u64,
+    status: u8,
 }
 
 impl Arguments {
@@ -155,6 +173,8 @@ impl Arguments {
             "--json tells on stdout what was written: give -o a file"
         } else if self.is_stdout() && self.to == Format::Sqlite {
             "-o -: a database is not written from front to back; give a file"
+        } else if self.is_stdout() && self.to == Format::Parquet {
+            "-o -: there are several files; give a directory"
         } else {
             return Ok(());
         };
@@ -163,7 +183,7 @@ impl Arguments {
 }
 
 /// Formats that are written from front to back.
-fn as_stream(arguments: &Arguments, path: &Path) -> Result<(Trace, Written)> {
+fn as_stream(arguments: &Arguments, path: &Path) -> Result<Written> {
     let Arguments { to, output, reading, .. } = arguments;
     let sink = Sink::create(output, arguments.force, *to == Format::Perfetto, path)?;
     let trace = Trace::open(path)?;
@@ -191,10 +211,10 @@ fn as_stream(arguments: &Arguments, path: &Path) -> Result<(Trace, Written)> {
     };
     let Counted { sink, bytes } = out;
     sink.finish()?;
-    Ok((trace, Written { calls, bytes }))
+    Ok(Written { calls, bytes, status: exit::damage(&trace, 0) })
 }
 
-fn as_sqlite(arguments: &Arguments, path: &Path) -> Result<(Trace, Written)> {
+fn as_sqlite(arguments: &Arguments, path: &Path) -> Result<Written> {
     let output = Output::create("-o", &arguments.output, arguments.force, path)?;
     sink::remove_when_interrupted(output.partial());
     let trace = Trace::open(path)?;
@@ -206,5 +226,24 @@ fn as_sqlite(arguments: &Arguments, path: &Path) -> Result<(Trace, Written)> {
     tables.finish(&arguments.reading)?.finish().with_context(shown)?;
     let bytes = output.file().metadata().with_context(shown)?.len();
     output.finish()?;
-    Ok((trace, Written { calls: walked.made, bytes }))
+    Ok(Written { calls: walked.made, bytes, status: exit::damage(&trace, 0) })
+}
+
+/// Each trace in a directory of its own; none has its name before all are whole.
+fn as_parquet(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
+    let shown = || arguments.output.display().to_string();
+    let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    let mut set = Directories::create(&arguments.output, arguments.force)?;
+    let mut all = Written::default();
+    for trace in &traces {
+        let store = Parquet::new(set.add(parquet::partition(&trace.preamble))?.as_path());
+        let mut tables = Nsys::new(trace, store)?;
+        let needs = Needs { arguments: false, model: true };
+        let walked = walk(trace, &arguments.reading, needs, |event| tables.call(event))?;
+        all.bytes += tables.finish(&arguments.reading)?.finish().with_context(shown)?;
+        all.calls = all.calls.saturating_add(walked.made);
+        all.status = all.status.max(exit::damage(trace, 0));
+    }
+    set.finish()?;
+    Ok(all)
 }

@@ -19,7 +19,10 @@ const BUFFER: usize = 1 << 18;
 pub fn remove_when_interrupted(partial: &Path) {
     let partial = partial.to_path_buf();
     signals::on_interruption(move |signal| {
-        let _gone_already = std::fs::remove_file(&partial);
+        let _gone_already = match partial.is_dir() {
+            true => std::fs::remove_dir_all(&partial),
+            false => std::fs::remove_file(&partial),
+        };
         say(format_args!("interrupted by {signal}; nothing was written"));
     });
 }

@@ -25,6 +25,7 @@ impl Sqlite {
     fn make(&mut self, table: Table) -> Result<()> {
         let columns: Vec<String> = table
             .columns()
+            .filter(|column| !column.is_added)
             .map(|column| {
                 let kind = match column.kind {
                     Kind::Integer => "INTEGER",
@@ -53,6 +54,8 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
+    const ADDED: bool = false;
+
     fn put(&mut self, batch: &Batch) -> Result<()> {
         if !std::mem::replace(&mut self.made[batch.table as usize], true) {
             self.make(batch.table)?;

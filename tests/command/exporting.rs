@@ -287,12 +287,14 @@ fn nothing_is_overwritten_or_left_behind() {
     assert!(ran.stderr.contains("the directory /proc/self cannot be written to: "), "{}", ran.stderr);
     assert!(!ran.stderr.contains(".partial"), "{}", ran.stderr);
     for (wrong, why) in [
-        (&["--to", "xml", "-o", "x"][..], "[possible values: perfetto, jsonl, sqlite]"),
+        (&["--to", "xml", "-o", "x"][..], "[possible values: perfetto, jsonl, sqlite, parquet]"),
         (&["--to", "jsonl"], "--output <FILE>"),
         (&["-o", "x"], "--to <FORMAT>"),
         (&["--to", "jsonl", "--no-args", "-o", "x"], "--no-args is for --to perfetto"),
         (&["--to", "jsonl", "--json", "-o", "-"], "give -o a file"),
         (&["--to", "sqlite", "-o", "-"], "a database is not written from front to back"),
+        (&["--to", "parquet", "-o", "-"], "give a directory"),
+        (&["trace.bin", "trace.bin", "--to", "jsonl", "-o", "x"], "2 traces: --to jsonl takes one at a time"),
     ] {
         let ran = export(&place, wrong).expect(2);
         assert!(ran.stderr.contains(why), "{}", ran.stderr);

@@ -1,4 +1,4 @@
-//! `cutrace export --to sqlite`: the tables of Nsight Systems, and who reads them.
+//! `cutrace export --to sqlite` and `--to parquet`: the tables of Nsight Systems, and who reads them.
 
 use crate::reporting::recorded;
 use serde_json::{Value, json};
@@ -130,4 +130,109 @@ fn nsys_ai_reads_it() {
     assert!(info.contains(&kernels.to_string()), "{info}");
     let summary = ask("summary");
     assert!(summary.contains("add_two") && summary.contains("twice"), "{summary}");
+}
+
+/// What Python prints as JSON; none where it lacks a module that `scripts/readers` fetches.
+fn told(module: &str, place: &Place, script: &str) -> Option<Value> {
+    let python = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/readers/bin/python");
+    let has = |module: &str| {
+        let import = format!("import {module}");
+        python.exists() && run(Command::new(&python).args(["-c", &import])).status.success()
+    };
+    if !has(module) {
+        eprintln!("SKIPPED: {module} is not here; scripts/readers fetches it");
+        return None;
+    }
+    let ran = run(place.command(&python).args(["-c", &format!("import json, {module}\n{script}")])).expect(0);
+    Some(serde_json::from_str(&ran.stdout).expect("JSON"))
+}
+
+#[test]
+fn processes_are_one_table() {
+    let place = timed("graphs.c");
+    for app in ["wasteful.c", "two_contexts.c"] {
+        run(&mut place.recorded(client(app))).expect(0);
+    }
+    let files = ["timed.bin", "trace.1.bin", "trace.2.bin"];
+    let ran = export(&place, &[&files[..], &["--to", "parquet", "-o", "tables"]].concat()).expect(0);
+    let traces = files.map(|name| sound(place.join(name)));
+    let calls: u64 = traces.iter().map(|trace| trace.len() as u64).sum();
+    assert!(ran.stdout.starts_with(&format!("tables: parquet, {calls} calls, ")), "{}", ran.stdout);
+    let mut expected: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for (trace, call) in traces.iter().flat_map(|trace| trace.calls().map(move |call| (trace, call))) {
+        let took = trace.nanoseconds(call.end.expect("it returned")) - trace.nanoseconds(call.begin);
+        let entry = expected.entry(call.name().to_owned()).or_default();
+        *entry = (entry.0 + 1, entry.1 + took as u64);
+    }
+    let answer = told(
+        "duckdb",
+        &place,
+        r#"
+all = lambda table: f"read_parquet('tables/**/{table}.parquet', hive_partitioning = true)"
+rows = lambda sql: duckdb.sql(sql).fetchall()
+calls = all("CUPTI_ACTIVITY_KIND_RUNTIME")
+joined = f"""select s.value, count(*) from {calls} r join {all("StringIds")} s
+    on r.nameId = s.id and r.pid = s.pid and r.host = s.host group by 1"""
+print(json.dumps({
+    "by_name": rows(f'select name, count(*), sum("end" - start)::bigint from {calls} group by 1'),
+    "joined": dict(rows(joined)),
+    "processes": rows(f"select distinct pid::bigint, host, rank from {calls} order by 1"),
+    "kernels": dict(rows(f"select name, count(*) from {all('CUPTI_ACTIVITY_KIND_KERNEL')} group by 1")),
+    "grids": rows(f"select distinct gridX, graphNodeId is null from {all('CUPTI_ACTIVITY_KIND_KERNEL')}"),
+}))"#,
+    );
+    if let Some(answer) = answer {
+        let rows = |key: &str| serde_json::from_value::<Vec<Vec<Value>>>(answer[key].clone()).expect("rows");
+        assert_eq!(sums(rows("by_name")), expected);
+        let joined: BTreeMap<String, u64> = serde_json::from_value(answer["joined"].clone()).expect("counts");
+        assert!(joined.iter().all(|(name, count)| expected[name].0 == *count), "{joined:?}");
+        let mut pids: Vec<u32> = traces.iter().map(|trace| trace.preamble.pid).collect();
+        pids.sort_unstable();
+        let processes = rows("processes");
+        assert_eq!(
+            processes.iter().map(|row| row[0].as_u64()).collect::<Vec<_>>(),
+            pids.iter().map(|pid| Some((*pid).into())).collect::<Vec<_>>()
+        );
+        assert!(
+            processes.iter().all(|row| row[1] == json!(traces[0].preamble.host) && row[2].is_null()),
+            "{processes:?}"
+        );
+        assert_eq!(answer["kernels"], json!({ "add_two": 5, "twice": 3 }));
+    }
+    let answer = told(
+        "polars",
+        &place,
+        r#"
+calls = polars.scan_parquet("tables/**/CUPTI_ACTIVITY_KIND_RUNTIME.parquet", hive_partitioning=True)
+took = (polars.col("end") - polars.col("start")).sum()
+print(json.dumps(calls.group_by("name").agg(polars.len(), took.alias("ns")).collect().rows()))"#,
+    );
+    if let Some(answer) = answer {
+        assert_eq!(sums(serde_json::from_value(answer).expect("rows")), expected);
+    }
+}
+
+#[test]
+fn directories_are_whole_or_not_there() {
+    let place = recorded("vector_add.c");
+    let host = place.trace().preamble.host.clone();
+    export(&place, &["--to", "parquet", "-o", "tables"]).expect(0);
+    let entries = |place: &Path| {
+        let entries = std::fs::read_dir(place).expect("a directory");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(entries(&place.join("tables")), [format!("host={host}")]);
+    let ran = export(&place, &["--to", "parquet", "-o", "tables"]).expect(1);
+    assert!(ran.stderr.contains("exists already; --force replaces it"), "{}", ran.stderr);
+    export(&place, &["--to", "parquet", "-o", "tables", "--force"]).expect(0);
+    assert_eq!(entries(&place.join("tables")), [format!("host={host}")]);
+    // A trace that cannot be read, the same process twice, and a disk that is full.
+    std::fs::write(place.join("cut"), b"nothing").expect("written");
+    export(&place, &["trace.bin", "cut", "--to", "parquet", "-o", "other"]).expect(3);
+    let ran = export(&place, &["trace.bin", "trace.bin", "--to", "parquet", "-o", "other"]).expect(1);
+    assert!(ran.stderr.contains("two of the traces are of the same process"), "{}", ran.stderr);
+    let script = "ulimit -f 1; exec \"$0\" export --to parquet -o other";
+    let ran = run(place.command("bash").args(["-c", script]).arg(artifact("cutrace"))).expect(1);
+    assert!(ran.stderr.contains("File too large"), "{}", ran.stderr);
+    assert!(!place.join("other").exists());
 }

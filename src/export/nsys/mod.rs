@@ -17,6 +17,7 @@ use anyhow::Result;
 use rows::{Cell, Rows, Store};
 use schema::Table;
 use std::collections::HashMap;
+use std::rc::Rc;
 use trace::Trace;
 use trace::api::effect::Memory;
 use trace::model::memory::Allocation;
@@ -30,8 +31,8 @@ pub struct Nsys<'t, S> {
     /// Strings that have a row, by what they are: their numbers.
     strings: HashMap<String, i64>,
     functions: Vec<Option<i64>>,
-    /// Kernels by their names in the trace: demangled, short, mangled.
-    kernels: HashMap<&'t str, [i64; 3]>,
+    /// Kernels by their names in the trace.
+    kernels: HashMap<&'t str, Rc<works::Kernel>>,
     /// The last time that a row names.
     last: i64,
     /// Calls that have no row.
@@ -138,6 +139,7 @@ impl<'t, S: Store> Nsys<'t, S> {
                         name.into(),
                         result.into(),
                         Cell::None,
+                        call.name().into(),
                     ],
                 )?;
                 self.last = self.last.max(end);

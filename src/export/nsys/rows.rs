@@ -72,10 +72,12 @@ pub struct Batch {
     pub table: Table,
     pub columns: Vec<Filled>,
     pub rows: usize,
+    /// Cells of a row that is given, also of columns that are not written.
+    width: usize,
 }
 
 impl Batch {
-    fn new(table: Table) -> Batch {
+    fn new<S: Store>(table: Table) -> Batch {
         let filled = |column: Column| {
             let values = match column.kind {
                 Kind::Integer => Values::Integer(Vec::new()),
@@ -84,11 +86,13 @@ impl Batch {
             };
             Filled { column, present: Vec::new(), values }
         };
-        Batch { table, columns: table.columns().map(filled).collect(), rows: 0 }
+        // Added columns are the last ones.
+        let columns = table.columns().filter(|column| S::ADDED || !column.is_added);
+        Batch { table, columns: columns.map(filled).collect(), rows: 0, width: table.columns().count() }
     }
 
     fn add(&mut self, cells: &[Cell]) {
-        assert_eq!(cells.len(), self.columns.len(), "{}", self.table.name());
+        assert_eq!(cells.len(), self.width, "{}", self.table.name());
         self.rows += 1;
         for (filled, cell) in self.columns.iter_mut().zip(cells) {
             filled.present.push(*cell != Cell::None);
@@ -107,6 +111,9 @@ impl Batch {
 
 /// Where batches go.
 pub trait Store {
+    /// Whether added columns are written, too.
+    const ADDED: bool;
+
     /// Of each table one after the other; a table of which none comes is not there.
     fn put(&mut self, batch: &Batch) -> Result<()>;
 }
@@ -121,7 +128,7 @@ pub struct Rows<S> {
 
 impl<S: Store> Rows<S> {
     pub fn new(store: S) -> Rows<S> {
-        Rows { store, held: Table::all().map(Batch::new).collect() }
+        Rows { store, held: Table::all().map(Batch::new::<S>).collect() }
     }
 
     pub fn add<const COLUMNS: usize>(&mut self, table: Table, cells: [Cell; COLUMNS]) -> Result<()> {
@@ -131,7 +138,7 @@ impl<S: Store> Rows<S> {
     }
 
     fn write(&mut self, table: Table) -> Result<()> {
-        let batch = std::mem::replace(&mut self.held[table as usize], Batch::new(table));
+        let batch = std::mem::replace(&mut self.held[table as usize], Batch::new::<S>(table));
         if batch.rows > 0 { self.store.put(&batch) } else { Ok(()) }
     }
 

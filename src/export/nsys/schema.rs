@@ -19,6 +19,8 @@ pub struct Column {
     pub kind: Kind,
     /// It always has a value.
     pub is_required: bool,
+    /// Beside those of Nsight Systems: what its number stands for, for files that are read without a join.
+    pub is_added: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,8 @@ pub enum Table {
     EventClasses,
 }
 
-/// By [`Table`]: the name, and the columns: ! has a value in every row, $ is text, ~ is a real number.
+/// By [`Table`]: the name, and the columns: ! has a value in every row, $ is text, ~ is a real number, + is
+/// added.
 const TABLES: [(Table, &str, &str); 20] = [
     (Table::ExportMetaData, "META_DATA_EXPORT", "name!$ value$"),
     (Table::Strings, "StringIds", "id! value!$"),
@@ -66,7 +69,7 @@ const TABLES: [(Table, &str, &str); 20] = [
     (
         Table::Runtime,
         "CUPTI_ACTIVITY_KIND_RUNTIME",
-        "start! end! eventClass! globalTid! correlationId! nameId! returnValue! callchainId",
+        "start! end! eventClass! globalTid! correlationId! nameId! returnValue! callchainId name!+$",
     ),
     (
         Table::Kernel,
@@ -74,7 +77,7 @@ const TABLES: [(Table, &str, &str); 20] = [
         "start! end! deviceId contextId greenContextId streamId correlationId globalPid! demangledName! shortName! \
          mangledName! launchType cacheConfig registersPerThread gridX gridY gridZ blockX blockY blockZ \
          staticSharedMemory dynamicSharedMemory localMemoryPerThread localMemoryTotal gridId sharedMemoryExecuted \
-         graphNodeId sharedMemoryLimitConfig",
+         graphNodeId sharedMemoryLimitConfig name!+$",
     ),
     (
         Table::Copy,
@@ -134,8 +137,9 @@ impl Table {
                 Some(rest) => (rest, Kind::Real),
                 None => (written, Kind::Integer),
             };
+            let (rest, is_added) = rest.strip_suffix('+').map_or((rest, false), |rest| (rest, true));
             let name = rest.strip_suffix('!');
-            Column { name: name.unwrap_or(rest), kind, is_required: name.is_some() }
+            Column { name: name.unwrap_or(rest), kind, is_required: name.is_some(), is_added }
         })
     }
 }

@@ -5,8 +5,16 @@ use super::schema::Table;
 use super::{Nsys, labels};
 use crate::export::placed::Slice;
 use anyhow::Result;
+use std::rc::Rc;
 use trace::record::timed;
 use trace::timed::known;
+
+/// A kernel's names.
+pub struct Kernel {
+    /// Demangled, short, mangled: as strings have rows.
+    ids: [i64; 3],
+    full: String,
+}
 
 impl<'t, S: Store> Nsys<'t, S> {
     pub(super) fn work(&mut self, slice: &Slice<'t>) -> Result<()> {
@@ -40,7 +48,8 @@ impl<'t, S: Store> Nsys<'t, S> {
 
     fn kernel(&mut self, slice: &Slice<'t>) -> Result<()> {
         let about = &slice.work.about;
-        let [demangled, short, mangled] = self.kernel_names(slice.work.name.unwrap_or("[CUDA kernel]"))?;
+        let names = self.kernel_names(slice.work.name.unwrap_or("[CUDA kernel]"))?;
+        let [demangled, short, mangled] = names.ids;
         let shape = |[x, y, z]: [u32; 3]| [x, y, z].map(|number| Cell::from(known(x).map(|_| number)));
         let ([gx, gy, gz], [bx, by, bz]) = (shape(about.grid), shape(about.block));
         let rest = [
@@ -64,19 +73,21 @@ impl<'t, S: Store> Nsys<'t, S> {
             Cell::None,
             (about.node != 0).then_some(about.node).into(),
             Cell::None,
+            names.full.as_str().into(),
         ];
-        let row: [Cell; 28] = with(self.place(slice), rest);
+        let row: [Cell; 29] = with(self.place(slice), rest);
         self.rows.add(Table::Kernel, row)
     }
 
-    fn kernel_names(&mut self, name: &'t str) -> Result<[i64; 3]> {
+    fn kernel_names(&mut self, name: &'t str) -> Result<Rc<Kernel>> {
         if let Some(known) = self.kernels.get(name) {
-            return Ok(*known);
+            return Ok(known.clone());
         }
         let [full, short] = [0, 1].map(|style: usize| self.names[style].of(name));
         let ids = [self.string(&full)?, self.string(&short)?, self.string(name)?];
-        self.kernels.insert(name, ids);
-        Ok(ids)
+        let kernel = Rc::new(Kernel { ids, full });
+        self.kernels.insert(name, kernel.clone());
+        Ok(kernel)
     }
 
     fn copy(&mut self, slice: &Slice<'t>) -> Result<()> {
