@@ -175,7 +175,7 @@ fn in_text(payload: Payload) -> String {
 }
 
 /// What JSON has no number for is a string.
-fn in_json(payload: Payload) -> Value {
+pub fn in_json(payload: Payload) -> Value {
     match payload {
         Payload::Unsigned(n) => n.into(),
         Payload::Signed(n) => n.into(),

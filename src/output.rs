@@ -13,13 +13,21 @@ pub struct Output {
     force: bool,
 }
 
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok()
+}
+
+/// Whether both names are of one file.
+pub fn are_same(one: &Path, other: &Path) -> bool {
+    identity(one).is_some_and(|found| Some(found) == identity(other))
+}
+
 impl Output {
     /// `flag`: that names it. `source`: what is being read, and must not be replaced.
     pub fn create(flag: &str, path: &Path, force: bool, source: &Path) -> Result<Output> {
         let shown = path.display();
-        let file = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
-        match file(path) {
-            Some(found) if Some(found) == file(source) => {
+        match identity(path) {
+            Some(_) if are_same(path, source) => {
                 return Err(failure(USAGE, format_args!("{flag} {shown}: that is the trace itself")));
             }
             // A link to nothing is one thing that is there.

@@ -74,7 +74,7 @@ impl<'t> Devices<'t> {
 
 /// The facts of a slice, by their names.
 pub fn facts(work: &Work, mut add: impl FnMut(&'static str, &dyn Fn(&mut Message))) {
-    use super::field::{DOUBLE, STRING, UNSIGNED};
+    use super::field::{ANNOTATION_TEXT, DICTIONARY, DOUBLE, STRING, UNSIGNED};
     let about = &work.about;
     let mut number = |name: &'static str, number: Option<u64>| {
         if let Some(number) = number {
@@ -95,12 +95,23 @@ pub fn facts(work: &Work, mut add: impl FnMut(&'static str, &dyn Fn(&mut Message
             add(name, &|value: &mut Message| value.text(STRING, &text));
         }
     };
-    let shape = |[x, y, z]: [u32; 3]| known(x).map(|x| format!("{x} x {y} x {z}"));
-    text("grid", shape(about.grid));
-    text("block", shape(about.block));
     let memory = |kind: u8| Some(memory_kind(kind).to_owned()).filter(|kind| moves && !kind.is_empty());
     text("from", memory(about.from));
     text("to", memory(about.to));
+    // As CUDA calls their fields.
+    for (name, shape) in [("grid", about.grid), ("block", about.block)] {
+        let fields = move |value: &mut Message| {
+            for (field, number) in ["x", "y", "z"].into_iter().zip(shape) {
+                value.message(DICTIONARY, |entry| {
+                    entry.text(ANNOTATION_TEXT, field);
+                    entry.number(UNSIGNED, number.into());
+                });
+            }
+        };
+        if known(shape[0]).is_some() {
+            add(name, &fields);
+        }
+    }
     if let Some(percent) = about.occupancy() {
         add("occupancy %", &|value: &mut Message| value.double(DOUBLE, percent));
     }

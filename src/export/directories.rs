@@ -29,7 +29,7 @@ impl Directories {
         let partial = tempfile::Builder::new().prefix(".cutrace.").suffix(".partial").tempdir_in(into);
         let partial = partial.map_err(|error| std::io::Error::from(error.kind()));
         let partial = partial.with_context(|| format!("-o {shown}: the directory cannot be written to"))?;
-        remove_when_interrupted(partial.path());
+        remove_when_interrupted(partial.path(), is_new.then_some(into));
         Ok(Directories { into: into.to_path_buf(), force, is_new, partial: Some(partial), names: Vec::new() })
     }
 

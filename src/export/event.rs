@@ -11,6 +11,10 @@ pub struct Event<'s, 't> {
     /// None if this build does not know the function, or if nothing of it is written.
     pub decoded: Option<Decoded<'t>>,
     pub objects: &'s Objects,
+    /// Asked for. Of formats that say what changes with all calls, the others come, too.
+    pub is_selected: bool,
     /// What came of the call; nothing for formats that do not ask.
     pub followed: Followed,
+    /// Submissions that it tells to have finished.
+    pub finished: u64,
 }

@@ -1,5 +1,7 @@
 //! `cutrace export`: a trace in the formats of other tools.
 
+mod chrome;
+mod counters;
 mod device;
 mod directories;
 mod event;
@@ -10,6 +12,7 @@ mod nvtx;
 mod parquet;
 mod perfetto;
 mod placed;
+mod process;
 mod proto;
 mod sink;
 mod sqlite;
@@ -19,47 +22,52 @@ mod walk;
 use crate::exit;
 use crate::figures::{counted, size};
 use crate::latest::Files;
-use crate::output::Output;
+use crate::output::{Output, are_same};
 use crate::reading::Reading;
 use crate::results::Results;
 use anyhow::{Context, Result};
+use chrome::Chrome;
 use directories::Directories;
 use jsonl::Jsonl;
 use nsys::Nsys;
 use parquet::Parquet;
 use perfetto::Perfetto;
+use process::Process;
 use serde_json::json;
 use sink::Sink;
 use sqlite::Sqlite;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use trace::Trace;
-use viewer::kernel_name::{Names, Style};
 use walk::{Needs, walk};
 
 /// Write a trace in a format of other tools
 ///
 /// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with
-/// its arguments; of a trace with device times (replay --profile, record --gpu-times) a track for each
-/// stream, and flows from calls to what the device did for them. jsonl is one JSON object a line for each
-/// call, as cutrace dump --json prints them. sqlite is a database with the tables, columns and labels of
-/// Nsight Systems' exports (schema 3.16), for scripts and tools that read those; what is not known is NULL,
-/// and a trace without device times has no tables of kernels, copies and fills. parquet is the same tables,
-/// one file each, in OUT/host=HOST/rank=RANK/pid=PID: of one trace or many, which DuckDB, Polars and others
-/// read as one table. docs/exports.md tells more.
+/// its arguments, counters; of a trace with device times (replay --profile, record --gpu-times) a track for
+/// each stream, and flows from calls to what the device did for them. chrome is the same as JSON events, as
+/// PyTorch's profiler writes them. jsonl is one JSON object a line for each call, as cutrace dump --json prints
+/// them. sqlite is a database with the tables, columns and labels of Nsight Systems' exports (schema 3.16), for
+/// scripts and tools that read those; what is not known is NULL, and a trace without device times has no tables
+/// of kernels, copies and fills. parquet is the same tables, one file each, in OUT/host=HOST/rank=RANK/pid=PID,
+/// which DuckDB, Polars and others read as one table. docs/exports.md tells more.
 ///
-/// What is held in memory grows slowly with the trace. The file is written under a temporary name and gets its own when it
-/// is whole; like a trace it holds the application's data, and only its owner may read it. --grep is matched
-/// against function names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or as
-/// shown.
+/// Of several traces, or a directory of them, the processes are on one time axis. A file is written under a
+/// temporary name and gets its own when it is whole; like a trace it holds the application's data, and only its
+/// owner may read it. What is held in memory grows slowly with the trace. --grep is matched against function
+/// names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or as shown; --limit is for
+/// each process.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   cutrace export --to perfetto -o app.pftrace           trace.bin, for ui.perfetto.dev
-  cutrace export app.bin --to perfetto --no-args -o app.pftrace
-                                                        without arguments: smaller, faster
+  cutrace export app.bin --to perfetto --no-args -o app.pftrace.gz
+                                                        without arguments, compressed: smaller, faster
+  cutrace export run/ --to perfetto -o run.pftrace      all processes of a directory
+  cutrace export run/ --rank 0 --to chrome -o rank0.json
+                                                        for HTA and TensorBoard
   cutrace export timed.bin --to sqlite -o timed.sqlite  for scripts that read Nsight Systems' exports
-  cutrace export run/*.bin --to parquet -o tables/      for DuckDB, Polars and others, all processes as one
+  cutrace export run/ --to parquet -o tables/           for DuckDB, Polars and others, all processes as one
   cutrace export --to jsonl -o calls.jsonl --force      replaces calls.jsonl
   cutrace export --to jsonl --grep Memcpy -o - | jq -r .function | sort | uniq -c
 
@@ -68,13 +76,13 @@ pub struct Arguments {
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Format,
-    /// The file to write; - for stdout. The directory, for parquet
+    /// The file to write, compressed if it ends in .gz; - for stdout. The directory, for parquet
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
-    /// Leave out the arguments of the calls (perfetto)
+    /// Leave out the arguments of the calls (perfetto, chrome)
     #[arg(long)]
     no_args: bool,
     #[command(flatten)]
@@ -87,6 +95,8 @@ pub struct Arguments {
 enum Format {
     /// For ui.perfetto.dev and trace_processor
     Perfetto,
+    /// JSON events as PyTorch's profiler writes them, for HTA, TensorBoard and chrome://tracing
+    Chrome,
     /// One JSON object a line
     Jsonl,
     /// A database with the tables of Nsight Systems' exports
@@ -99,6 +109,7 @@ impl Format {
     fn name(self) -> &'static str {
         match self {
             Format::Perfetto => "perfetto",
+            Format::Chrome => "chrome",
             Format::Jsonl => "jsonl",
             Format::Sqlite => "sqlite",
             Format::Parquet => "parquet",
@@ -109,37 +120,14 @@ impl Format {
 /// Version of the JSON form of what is said at the end. Fields may be added within a version.
 const SCHEMA: u32 = 1;
 
-/// Counts what goes through.
-struct Counted {
-    sink: Sink,
-    bytes: u64,
-}
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.sink.write(bytes)?;
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.sink.flush()
-    }
-}
-
 pub fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { to, output, reading, .. } = &arguments;
     arguments.check()?;
     let paths = arguments.files.paths()?;
-    let (path, more) = paths.split_first().expect("one at least");
-    if !more.is_empty() && *to != Format::Parquet {
-        let why = format_args!("{} traces: --to {} takes one at a time, --to parquet more", paths.len(), to.name());
-        return Err(exit::failure(exit::USAGE, why));
-    }
     let Written { calls, bytes, status } = match to {
-        Format::Sqlite => as_sqlite(&arguments, path)?,
+        Format::Sqlite => as_sqlite(&arguments, &paths)?,
         Format::Parquet => as_parquet(&arguments, &paths)?,
-        Format::Perfetto | Format::Jsonl => as_stream(&arguments, path)?,
+        Format::Perfetto | Format::Chrome | Format::Jsonl => as_stream(&arguments, &paths)?,
     };
     if reading.json {
         let path = output.display().to_string();
@@ -161,16 +149,23 @@ struct Written {
 }
 
 impl Arguments {
+    /// Of formats that have slices and counters.
+    fn needs(&self) -> Needs {
+        Needs { arguments: !self.no_args, model: true, all: true }
+    }
+
     fn is_stdout(&self) -> bool {
         self.output.as_os_str() == "-"
     }
 
     /// Flags that contradict each other.
     fn check(&self) -> Result<()> {
-        let wrong = if self.no_args && self.to != Format::Perfetto {
-            "--no-args is for --to perfetto; the other formats have arguments always, or never"
+        let wrong = if self.no_args && !matches!(self.to, Format::Perfetto | Format::Chrome) {
+            "--no-args is for --to perfetto and chrome; the other formats have arguments always, or never"
         } else if self.is_stdout() && self.reading.json {
             "--json tells on stdout what was written: give -o a file"
+        } else if sink::is_packed(&self.output) && matches!(self.to, Format::Sqlite | Format::Parquet) {
+            "-o NAME.gz is for --to perfetto, chrome and jsonl: nobody reads the other formats compressed"
         } else if self.is_stdout() && self.to == Format::Sqlite {
             "-o -: a database is not written from front to back; give a file"
         } else if self.is_stdout() && self.to == Format::Parquet {
@@ -182,68 +177,114 @@ impl Arguments {
     }
 }
 
-/// Formats that are written from front to back.
-fn as_stream(arguments: &Arguments, path: &Path) -> Result<Written> {
-    let Arguments { to, output, reading, .. } = arguments;
-    let sink = Sink::create(output, arguments.force, *to == Format::Perfetto, path)?;
-    let trace = Trace::open(path)?;
-    let mut out = Counted { sink, bytes: 0 };
-    // What follows the last call was asked for, too.
-    let is_whole = |calls| reading.end() >= trace.len() as u64 && reading.limit.is_none_or(|limit| calls < limit);
-    let calls = match to {
-        Format::Jsonl => {
-            let mut jsonl = Jsonl::new(&trace, reading)?;
-            let needs = Needs { arguments: true, model: false };
-            let walked = walk(&trace, reading, needs, |event| jsonl.call(&mut out, event))?;
-            if is_whole(walked.calls) {
-                jsonl.finish(&mut out, &walked.objects)?;
-            }
-            walked.made
-        }
-        _ => {
-            let needs = Needs { arguments: !arguments.no_args, model: false };
-            let mut perfetto = Perfetto::new(&trace, reading, needs.arguments, Names::new(Style::Full))?;
-            perfetto.begin(&mut out)?;
-            let walked = walk(&trace, reading, needs, |event| perfetto.call(&mut out, event))?;
-            perfetto.finish(&mut out, reading.limit == Some(walked.calls))?;
-            walked.made
-        }
-    };
-    let Counted { sink, bytes } = out;
-    sink.finish()?;
-    Ok(Written { calls, bytes, status: exit::damage(&trace, 0) })
+impl Written {
+    fn add(&mut self, calls: u64, trace: &Trace) {
+        self.calls = self.calls.saturating_add(calls);
+        self.status = self.status.max(exit::damage(trace, 0));
+    }
 }
 
-fn as_sqlite(arguments: &Arguments, path: &Path) -> Result<Written> {
-    let output = Output::create("-o", &arguments.output, arguments.force, path)?;
-    sink::remove_when_interrupted(output.partial());
-    let trace = Trace::open(path)?;
+fn open(paths: &[PathBuf]) -> Result<Vec<Trace>> {
+    Ok(paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?)
+}
+
+/// That of the traces which the output would replace, if it is one.
+fn source<'x>(arguments: &Arguments, paths: &'x [PathBuf]) -> &'x Path {
+    paths.iter().find(|path| are_same(path, &arguments.output)).unwrap_or(&paths[0])
+}
+
+/// Formats that are written from front to back.
+fn as_stream(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
+    let Arguments { to, output, reading, .. } = arguments;
+    let mut out = Sink::create(output, arguments.force, *to == Format::Perfetto, source(arguments, paths))?;
+    let traces = open(paths)?;
+    let processes = Process::all(&traces);
+    let mut written = Written::default();
+    let mut chrome = Chrome::new(!arguments.no_args);
+    if *to == Format::Chrome {
+        chrome.begin(&mut out, &processes)?;
+    }
+    for process in &processes {
+        let trace = process.trace;
+        let calls = match to {
+            Format::Jsonl => as_jsonl(&mut out, trace, reading)?,
+            Format::Chrome => {
+                let mut of = chrome.process(&mut out, process)?;
+                let walked = walk(trace, reading, arguments.needs(), |event| chrome.call(&mut out, &mut of, event))?;
+                chrome.finish(&mut out, of, reading)?;
+                walked.made
+            }
+            _ => {
+                let mut perfetto = Perfetto::new(process, reading, !arguments.no_args)?;
+                perfetto.begin(&mut out)?;
+                let walked = walk(trace, reading, arguments.needs(), |event| perfetto.call(&mut out, event))?;
+                perfetto.finish(&mut out, reading.limit == Some(walked.calls))?;
+                walked.made
+            }
+        };
+        written.add(calls, trace);
+    }
+    if *to == Format::Chrome {
+        chrome.end(&mut out)?;
+    }
+    out.finish()?;
+    if !arguments.is_stdout() {
+        written.bytes = std::fs::metadata(output).with_context(|| output.display().to_string())?.len();
+    }
+    Ok(written)
+}
+
+fn as_jsonl(out: &mut Sink, trace: &Trace, reading: &Reading) -> Result<u64> {
+    let mut jsonl = Jsonl::new(trace, reading)?;
+    let needs = Needs { arguments: true, model: false, all: false };
+    let walked = walk(trace, reading, needs, |event| jsonl.call(out, event))?;
+    // What follows the last call was asked for, too.
+    if reading.end() >= trace.len() as u64 && reading.limit.is_none_or(|limit| walked.calls < limit) {
+        jsonl.finish(out, &walked.objects)?;
+    }
+    Ok(walked.made)
+}
+
+const ROWS: Needs = Needs { arguments: false, model: true, all: false };
+
+fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
+    let output = Output::create("-o", &arguments.output, arguments.force, source(arguments, paths))?;
+    sink::remove_when_interrupted(output.partial(), None);
+    let traces = open(paths)?;
+    let processes = Process::all(&traces);
     let shown = || arguments.output.display().to_string();
     let store = Sqlite::create(output.partial()).with_context(shown)?;
-    let mut tables = Nsys::new(&trace, store)?;
-    let needs = Needs { arguments: false, model: true };
-    let walked = walk(&trace, &arguments.reading, needs, |event| tables.call(event))?;
-    tables.finish(&arguments.reading)?.finish().with_context(shown)?;
+    let mut tables = Nsys::new(&processes[0], store)?;
+    let mut written = Written::default();
+    for process in &processes {
+        if process.index > 0 {
+            tables.turn_to(process)?;
+        }
+        let walked = walk(process.trace, &arguments.reading, ROWS, |event| tables.call(event))?;
+        tables.end(&arguments.reading)?;
+        written.add(walked.made, process.trace);
+    }
+    tables.finish()?.finish().with_context(shown)?;
     let bytes = output.file().metadata().with_context(shown)?.len();
     output.finish()?;
-    Ok(Written { calls: walked.made, bytes, status: exit::damage(&trace, 0) })
+    Ok(Written { bytes, ..written })
 }
 
 /// Each trace in a directory of its own; none has its name before all are whole.
 fn as_parquet(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let shown = || arguments.output.display().to_string();
-    let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    let traces = open(paths)?;
+    let processes = Process::all(&traces);
     let mut set = Directories::create(&arguments.output, arguments.force)?;
-    let mut all = Written::default();
-    for trace in &traces {
-        let store = Parquet::new(set.add(parquet::partition(&trace.preamble))?.as_path());
-        let mut tables = Nsys::new(trace, store)?;
-        let needs = Needs { arguments: false, model: true };
-        let walked = walk(trace, &arguments.reading, needs, |event| tables.call(event))?;
-        all.bytes += tables.finish(&arguments.reading)?.finish().with_context(shown)?;
-        all.calls = all.calls.saturating_add(walked.made);
-        all.status = all.status.max(exit::damage(trace, 0));
+    let mut written = Written::default();
+    for process in &processes {
+        let store = Parquet::new(set.add(parquet::partition(&process.trace.preamble))?.as_path());
+        let mut tables = Nsys::new(process, store)?;
+        let walked = walk(process.trace, &arguments.reading, ROWS, |event| tables.call(event))?;
+        tables.end(&arguments.reading)?;
+        written.bytes += tables.finish()?.finish().with_context(shown)?;
+        written.add(walked.made, process.trace);
     }
     set.finish()?;
-    Ok(all)
+    Ok(written)
 }

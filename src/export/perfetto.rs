@@ -1,14 +1,17 @@
 //! Perfetto's own format: a track for each thread, a slice for each call, its arguments as annotations.
 //!
 //! Names stand once, in the interned data of the packet that first needs them. A call that gives the device
-//! work begins a flow for each piece of it, which that piece's slice ends; in a trace without device times
-//! one, by the call's number plus one. What the program said by NVTX stands on tracks below the threads'.
+//! work begins a flow for each piece of it, which that piece's slice ends. What the program said by NVTX
+//! stands on tracks below the threads'. Each process is a sequence of packets of its own, and has tracks of
+//! its own.
 
+use super::counters::{Counter, Counters, Point};
 use super::device::{Devices, facts};
 use super::event::Event;
 use super::field;
 use super::nvtx::{Annotated, Step};
 use super::placed::Slice;
+use super::process::Process;
 use super::proto::Message;
 use super::track::{PROCESS_TRACK, THREAD_TRACKS, Track};
 use crate::grep::kernel_name;
@@ -22,14 +25,22 @@ use trace::objects::Objects;
 use trace::text::{Text, symbol};
 use trace::value::Value;
 use trace::{Call, Trace};
-use viewer::kernel_name::Names;
+use viewer::kernel_name::{Names, Style};
 
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const INSTANT: u64 = 3;
+const COUNT: u64 = 4;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
-const SEQUENCE: u64 = 1;
+const UNIT_COUNT: u64 = 2;
+const UNIT_BYTES: u64 = 3;
+
+/// Tracks of counters, beyond those of annotations.
+const COUNTERS: u64 = 1 << 34;
+
+/// A process's tracks and flows have its index above these bits.
+const OWN: u32 = 40;
 
 #[derive(Default)]
 struct Interned<'t> {
@@ -48,7 +59,9 @@ impl<'t> Interned<'t> {
     }
 }
 
-pub struct Perfetto<'t> {
+/// One process.
+pub struct Perfetto<'x, 't> {
+    process: &'x Process<'t>,
     trace: &'t Trace,
     /// With the arguments of the calls.
     arguments: bool,
@@ -56,8 +69,8 @@ pub struct Perfetto<'t> {
     devices: Devices<'t>,
     annotated: Annotated<'t>,
     nvtx_categories: HashMap<(u32, u32), String>,
-    /// What is zero there: what was annotated before the first call is at negative times here.
-    origin: i64,
+    counters: Counters,
+    counted: Vec<Counter>,
     /// Flows so far.
     flows: u64,
     categories: Interned<'t>,
@@ -71,16 +84,19 @@ pub struct Perfetto<'t> {
     body: Message,
 }
 
-impl<'t> Perfetto<'t> {
-    pub fn new(trace: &'t Trace, reading: &Reading, arguments: bool, names: Names) -> Result<Perfetto<'t>> {
+impl<'x, 't> Perfetto<'x, 't> {
+    pub fn new(process: &'x Process<'t>, reading: &Reading, arguments: bool) -> Result<Perfetto<'x, 't>> {
+        let trace = process.trace;
         Ok(Perfetto {
+            process,
             trace,
             arguments,
-            names,
+            names: Names::new(Style::Full),
             devices: Devices::of(trace),
             annotated: Annotated::of(trace, reading)?,
             nvtx_categories: trace.categories(),
-            origin: trace.annotations().next().map_or(0, |first| trace.nanoseconds(first.about.time).min(0)),
+            counters: Counters::default(),
+            counted: Vec::new(),
             flows: 0,
             categories: Interned::default(),
             events: Interned::default(),
@@ -94,27 +110,28 @@ impl<'t> Perfetto<'t> {
 
     /// The tracks.
     pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
-        let (trace, about) = (self.trace, &self.trace.preamble);
+        let (process, trace, about) = (self.process, self.trace, &self.trace.preamble);
+        let pid = process.number(about.pid);
         self.put(out, |packet| {
             packet.number(field::FLAGS, STATE_CLEARED);
             packet.message(field::DESCRIPTOR, |track| {
-                track.number(field::UUID, PROCESS_TRACK);
-                track.message(field::PROCESS, |process| {
-                    process.number(field::PID, about.pid.into());
-                    about.command_line.iter().for_each(|word| process.text(field::COMMAND_LINE, word));
-                    process.text(field::PROCESS_NAME, about.program.rsplit('/').next().unwrap_or(&about.program));
+                track.number(field::UUID, own(process, PROCESS_TRACK));
+                track.message(field::PROCESS, |described| {
+                    described.number(field::PID, pid.into());
+                    about.command_line.iter().for_each(|word| described.text(field::COMMAND_LINE, word));
+                    described.text(field::PROCESS_NAME, &process.title());
                 });
             });
         })?;
         for (index, thread) in trace.threads.iter().enumerate() {
             self.put(out, |packet| {
                 packet.message(field::DESCRIPTOR, |track| {
-                    track.number(field::UUID, THREAD_TRACKS + index as u64);
-                    track.number(field::PARENT, PROCESS_TRACK);
+                    track.number(field::UUID, own(process, THREAD_TRACKS + index as u64));
+                    track.number(field::PARENT, own(process, PROCESS_TRACK));
                     track.text(field::NAME, "CUDA driver");
                     track.message(field::THREAD, |about_thread| {
-                        about_thread.number(field::THREAD_PID, about.pid.into());
-                        about_thread.number(field::TID, thread.os_id.into());
+                        about_thread.number(field::THREAD_PID, pid.into());
+                        about_thread.number(field::TID, process.number(thread.os_id).into());
                         about_thread.text(field::THREAD_NAME, &thread.name);
                     });
                 });
@@ -125,7 +142,12 @@ impl<'t> Perfetto<'t> {
 
     pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
-        let begin = self.trace.nanoseconds(call.begin);
+        let begin = self.process.at(call.begin);
+        let points = self.counters.call(self.process, event);
+        self.count(out, &points)?;
+        if !event.is_selected {
+            return Ok(());
+        }
         self.annotations(out, call.begin, false)?;
         self.close(out, call, begin)?;
         self.new.clear();
@@ -135,15 +157,12 @@ impl<'t> Perfetto<'t> {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         body.number(field::TYPE, BEGIN);
-        body.number(field::TRACK, track(call));
+        body.number(field::TRACK, self.own(track(call)));
         body.number(field::NAME_IID, name);
         body.number(field::CATEGORY_IID, category);
         let slices = self.slices(out, call.number, begin)?;
         for flow in 0..slices.len() as u64 {
-            body.fixed(field::FLOW, self.flows + flow + 1);
-        }
-        if !self.trace.has_device_times() && gives_work(call) {
-            body.fixed(field::FLOW, call.number + 1);
+            body.fixed(field::FLOW, self.own(self.flows + flow + 1));
         }
         self.annotate(&mut body, "call", |value| value.number(field::UNSIGNED, call.number));
         match call.result {
@@ -154,7 +173,7 @@ impl<'t> Perfetto<'t> {
             None => self.annotate(&mut body, "did not return", |value| value.number(field::BOOL, 1)),
         }
         if call.repeats.is_some() {
-            let first = call.end.map_or(0, |end| self.trace.nanoseconds(end).saturating_sub(begin).max(0));
+            let first = call.end.map_or(0, |end| self.process.at(end).saturating_sub(begin).max(0));
             let inside = first.saturating_add(call.repeats_took());
             self.annotate(&mut body, "calls", |value| value.number(field::UNSIGNED, call.count()));
             self.annotate(&mut body, "inside_ns", |value| value.number(field::SIGNED, inside as u64));
@@ -174,7 +193,7 @@ impl<'t> Perfetto<'t> {
         self.event(out, begin, &new, &body)?;
         (self.new, self.body) = (new, body);
         // A run of polls is one slice.
-        self.open.entry(call.thread).or_default().push(call.last_end().map(|end| self.trace.nanoseconds(end)));
+        self.open.entry(call.thread).or_default().push(call.last_end().map(|end| self.process.at(end)));
         slices.iter().try_for_each(|(track, slice)| self.slice(out, *track, slice))
     }
 
@@ -187,10 +206,11 @@ impl<'t> Perfetto<'t> {
     }
 
     fn track(&mut self, out: &mut impl Write, track: &Track) -> Result<()> {
+        let process = self.process;
         self.put(out, |packet| {
             packet.message(field::DESCRIPTOR, |descriptor| {
-                descriptor.number(field::UUID, track.number);
-                track.parent.into_iter().for_each(|parent| descriptor.number(field::PARENT, parent));
+                descriptor.number(field::UUID, own(process, track.number));
+                descriptor.number(field::PARENT, own(process, track.parent.unwrap_or(PROCESS_TRACK)));
                 descriptor.text(field::NAME, &track.name);
             });
         })
@@ -203,7 +223,7 @@ impl<'t> Perfetto<'t> {
                 Step::Track(track) => self.track(out, &track)?,
                 Step::Begin { track, about } => self.annotation(out, BEGIN, track, &about)?,
                 Step::Mark { track, about } => self.annotation(out, INSTANT, track, &about)?,
-                Step::End { track, time } => self.end(out, track, self.trace.nanoseconds(time))?,
+                Step::End { track, time } => self.end(out, track, self.process.at(time))?,
             }
         }
         Ok(())
@@ -215,7 +235,7 @@ impl<'t> Perfetto<'t> {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         body.number(field::TYPE, kind);
-        body.number(field::TRACK, track);
+        body.number(field::TRACK, self.own(track));
         body.text(field::EVENT_NAME, about.message.as_deref().unwrap_or("(no message)"));
         body.number(field::CATEGORY_IID, category);
         if let Some(category) = self.nvtx_categories.get(&(about.about.domain, about.about.category)).cloned() {
@@ -232,7 +252,7 @@ impl<'t> Perfetto<'t> {
             self.annotate(&mut body, "color", |value| value.text(field::STRING, &format!("#{color:08x}")));
         }
         let new = std::mem::take(&mut self.new);
-        self.event(out, self.trace.nanoseconds(about.about.time), &new, &body)?;
+        self.event(out, self.process.at(about.about.time), &new, &body)?;
         (self.new, self.body) = (new, body);
         Ok(())
     }
@@ -247,16 +267,16 @@ impl<'t> Perfetto<'t> {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         body.number(field::TYPE, BEGIN);
-        body.number(field::TRACK, track);
+        body.number(field::TRACK, self.own(track));
         body.text(field::EVENT_NAME, &name);
         body.number(field::CATEGORY_IID, category);
-        body.fixed(field::LAST_OF_FLOW, self.flows);
+        body.fixed(field::LAST_OF_FLOW, self.own(self.flows));
         facts(work, |name, fill| self.annotate(&mut body, name, fill));
         let new = std::mem::take(&mut self.new);
         self.event(out, slice.start, &new, &body)?;
         body.clear();
         body.number(field::TYPE, END);
-        body.number(field::TRACK, track);
+        body.number(field::TRACK, self.own(track));
         self.event(out, slice.end, &[], &body)?;
         (self.new, self.body) = (new, body);
         Ok(())
@@ -280,6 +300,8 @@ impl<'t> Perfetto<'t> {
     /// `is_cut`: the calls that were asked for went on.
     pub fn finish(&mut self, out: &mut impl Write, is_cut: bool) -> Result<()> {
         self.annotations(out, u64::MAX, is_cut)?;
+        let points = self.counters.finish();
+        self.count(out, &points)?;
         let mut open: Vec<(u32, Vec<Option<i64>>)> = self.open.drain().collect();
         open.sort_by_key(|(thread, _)| *thread);
         for (thread, mut slices) in open {
@@ -295,14 +317,14 @@ impl<'t> Perfetto<'t> {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         body.number(field::TYPE, END);
-        body.number(field::TRACK, track);
+        body.number(field::TRACK, self.own(track));
         self.event(out, at, &[], &body)?;
         self.body = body;
         Ok(())
     }
 
     fn event(&mut self, out: &mut impl Write, at: i64, new: &[(u64, u64, &str)], body: &Message) -> Result<()> {
-        let origin = self.origin;
+        let origin = self.process.origin;
         self.put(out, |packet| {
             packet.number(field::FLAGS, NEEDS_STATE);
             packet.number(field::TIMESTAMP, at.saturating_sub(origin).max(0) as u64);
@@ -321,9 +343,10 @@ impl<'t> Perfetto<'t> {
     }
 
     fn put(&mut self, out: &mut impl Write, fill: impl FnOnce(&mut Message)) -> Result<()> {
+        let sequence = self.process.index as u64 + 1;
         self.packet.clear();
         self.packet.message(field::PACKET, |packet| {
-            packet.number(field::SEQUENCE, SEQUENCE);
+            packet.number(field::SEQUENCE, sequence);
             fill(packet);
         });
         Ok(out.write_all(self.packet.as_bytes())?)
@@ -338,27 +361,82 @@ impl<'t> Perfetto<'t> {
     }
 
     fn value(&mut self, body: &mut Message, name: &'static str, value: &Value, objects: &Objects) {
-        match value {
-            // What stands there afterwards is among the outputs.
-            Value::Result(_) => {}
-            Value::Unsigned(n) => self.annotate(body, name, |to| to.number(field::UNSIGNED, *n)),
-            Value::Signed(n) => self.annotate(body, name, |to| to.number(field::SIGNED, *n as u64)),
-            Value::Float(x) => self.annotate(body, name, |to| to.double(field::DOUBLE, *x)),
-            Value::Pointer(at) => self.annotate(body, name, |to| to.number(field::POINTER, *at)),
-            value => {
-                let text = Text(value, objects).to_string();
-                self.annotate(body, name, |to| to.text(field::STRING, &text));
-            }
+        // What stands there afterwards is among the outputs.
+        if !matches!(value, Value::Result(_)) {
+            self.annotate(body, name, |to| fill(to, value, objects));
         }
     }
+
+    fn count(&mut self, out: &mut impl Write, points: &[Point]) -> Result<()> {
+        for (counter, at, value) in points {
+            let known = self.counted.iter().position(|known| known == counter);
+            let track = COUNTERS + known.unwrap_or(self.counted.len()) as u64;
+            if known.is_none() {
+                self.counted.push(*counter);
+                self.counter(out, *counter, track)?;
+            }
+            let mut body = std::mem::take(&mut self.body);
+            body.clear();
+            body.number(field::TYPE, COUNT);
+            body.number(field::TRACK, self.own(track));
+            body.number(field::COUNTER_VALUE, *value as u64);
+            self.event(out, *at, &[], &body)?;
+            self.body = body;
+        }
+        Ok(())
+    }
+
+    fn counter(&mut self, out: &mut impl Write, counter: Counter, track: u64) -> Result<()> {
+        let process = self.process;
+        self.put(out, |packet| {
+            packet.message(field::DESCRIPTOR, |descriptor| {
+                descriptor.number(field::UUID, own(process, track));
+                descriptor.number(field::PARENT, own(process, PROCESS_TRACK));
+                descriptor.text(field::NAME, &counter.title());
+                let unit = match counter {
+                    Counter::Memory(_) => UNIT_BYTES,
+                    Counter::Outstanding => UNIT_COUNT,
+                };
+                descriptor.message(field::COUNTER, |about| about.number(field::UNIT, unit));
+            });
+        })
+    }
+
+    fn own(&self, number: u64) -> u64 {
+        own(self.process, number)
+    }
+}
+
+/// A number of tracks or flows as no other process has it.
+fn own(process: &Process, number: u64) -> u64 {
+    (process.index as u64) << OWN | number
+}
+
+/// The value of an annotation: fields of structs by their names, and elements, so that queries reach them.
+fn fill(to: &mut Message, value: &Value, objects: &Objects) {
+    match value {
+        Value::Unsigned(n) => to.number(field::UNSIGNED, *n),
+        Value::Signed(n) => to.number(field::SIGNED, *n as u64),
+        Value::Float(x) => to.double(field::DOUBLE, *x),
+        Value::Pointer(at) => to.number(field::POINTER, *at),
+        Value::Struct(fields) => fields.iter().for_each(|(name, value)| entry(to, name, value, objects)),
+        Value::Options(pairs) => pairs.iter().for_each(|(code, value)| {
+            entry(to, &Text(code, objects).to_string(), value, objects);
+        }),
+        Value::List(all) => {
+            all.iter().for_each(|value| to.message(field::ARRAY, |element| fill(element, value, objects)));
+        }
+        value => to.text(field::STRING, &Text(value, objects).to_string()),
+    }
+}
+
+fn entry(to: &mut Message, name: &str, value: &Value, objects: &Objects) {
+    to.message(field::DICTIONARY, |entry| {
+        entry.text(field::ANNOTATION_TEXT, name);
+        fill(entry, value, objects);
+    });
 }
 
 fn track(call: &Call) -> u64 {
     THREAD_TRACKS + u64::from(call.thread)
-}
-
-/// Whether the device has a slice of its own for what this call submits.
-fn gives_work(call: &Call) -> bool {
-    let Some(function) = call.function().filter(|_| call.succeeded()) else { return false };
-    function.is_timed()
 }

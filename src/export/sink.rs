@@ -1,28 +1,38 @@
-//! Where an export goes: to stdout, or under a name of its own until it is whole.
+//! Where an export goes: to stdout, or under a name of its own until it is whole; compressed if its name ends in .gz.
 
 use crate::exit::{USAGE, failure, say};
 use crate::output::Output;
 use crate::results::Results;
 use crate::signals;
 use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 pub enum Sink {
     Stdout(BufWriter<Results>),
     File(BufWriter<Output>),
+    Packed(BufWriter<GzEncoder<Output>>),
 }
 
 const BUFFER: usize = 1 << 18;
 
-/// What was begun, when a signal ends this process.
-pub fn remove_when_interrupted(partial: &Path) {
-    let partial = partial.to_path_buf();
+/// Whether what is written there is to be compressed.
+pub fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "gz")
+}
+
+/// What was begun, when a signal ends this process; and the directory that was made for it, if nothing else is
+/// in there.
+pub fn remove_when_interrupted(partial: &Path, directory: Option<&Path>) {
+    let (partial, directory) = (partial.to_path_buf(), directory.map(Path::to_path_buf));
     signals::on_interruption(move |signal| {
         let _gone_already = match partial.is_dir() {
             true => std::fs::remove_dir_all(&partial),
             false => std::fs::remove_file(&partial),
         };
+        let _others_in_it = directory.as_ref().map(std::fs::remove_dir);
         say(format_args!("interrupted by {signal}; nothing was written"));
     });
 }
@@ -37,8 +47,12 @@ impl Sink {
             return Ok(Sink::Stdout(BufWriter::with_capacity(BUFFER, Results::begin())));
         }
         let output = Output::create("-o", path, force, source)?;
-        remove_when_interrupted(output.partial());
-        Ok(Sink::File(BufWriter::with_capacity(BUFFER, output)))
+        remove_when_interrupted(output.partial(), None);
+        Ok(match is_packed(path) {
+            // Of the levels the fastest: an export is as long as the trace.
+            true => Sink::Packed(BufWriter::with_capacity(BUFFER, GzEncoder::new(output, Compression::fast()))),
+            false => Sink::File(BufWriter::with_capacity(BUFFER, output)),
+        })
     }
 
     /// Puts the file into its place.
@@ -49,6 +63,11 @@ impl Sink {
                 let shown = out.get_ref().path().display().to_string();
                 out.into_inner().map_err(io::IntoInnerError::into_error).context(shown)?.finish()
             }
+            Sink::Packed(out) => {
+                let shown = out.get_ref().get_ref().path().display().to_string();
+                let packed = out.into_inner().map_err(io::IntoInnerError::into_error).context(shown.clone())?;
+                packed.finish().context(shown)?.finish()
+            }
         }
     }
 }
@@ -58,6 +77,7 @@ impl Write for Sink {
         match self {
             Sink::Stdout(out) => out.write(bytes),
             Sink::File(out) => out.write(bytes),
+            Sink::Packed(out) => out.write(bytes),
         }
     }
 
@@ -65,6 +85,7 @@ impl Write for Sink {
         match self {
             Sink::Stdout(out) => out.flush(),
             Sink::File(out) => out.flush(),
+            Sink::Packed(out) => out.flush(),
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct Needs {
     pub arguments: bool,
     /// Memory, streams and what is outstanding on them.
     pub model: bool,
+    /// Also calls that are not asked for.
+    pub all: bool,
 }
 
 /// What was handed over.
@@ -51,13 +53,16 @@ pub fn walk<'t>(
         let function = call.function().filter(|_| needs.model && !call.inner);
         let step = function.map(|function| {
             let change = call.took_effect().then(|| resolve(&call, function)).flatten();
-            outstanding.step(&call, function, change, &objects)
+            let (_, followed) = outstanding.step(&call, function, change, &objects);
+            (followed, outstanding.take_done().len() as u64)
         });
-        let (_, followed) = step.unwrap_or_default();
+        let (followed, finished) = step.unwrap_or_default();
         if selected {
             calls += 1;
             made = made.saturating_add(call.count());
-            let event = Event { call, decoded, objects: &objects, followed };
+        }
+        if selected || needs.all {
+            let event = Event { call, decoded, objects: &objects, is_selected: selected, followed, finished };
             see(&event).context("writing the export")?;
         }
     }

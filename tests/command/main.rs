@@ -1,6 +1,7 @@
 //! The command: what it takes, what it says, how it ends.
 
 mod arguments;
+mod chrome;
 mod dependencies;
 mod documents;
 mod exporting;
@@ -15,6 +16,7 @@ mod jobs;
 mod keeping;
 mod layers;
 mod leaking;
+mod merged;
 mod naming;
 mod packages;
 mod packing;

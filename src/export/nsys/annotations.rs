@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use trace::annotation::Annotation;
 use trace::record::annotated;
 
-impl<S: Store> Nsys<'_, S> {
+impl<S: Store> Nsys<'_, '_, S> {
     pub(super) fn annotations(&mut self, reading: &Reading) -> Result<()> {
         let trace = self.trace;
         let is_wanted = reading.between(trace)?;
@@ -34,7 +34,7 @@ impl<S: Store> Nsys<'_, S> {
                 annotated::PUSH => labels::PUSHED,
                 _ => labels::STARTED,
             };
-            let end = range.end.map(|end| trace.nanoseconds(end));
+            let end = range.end.map(|end| self.process.at(end));
             self.annotation(&range.opened, kind, end, range.opened.message.as_deref())?;
         }
         Ok(())
@@ -52,7 +52,7 @@ impl<S: Store> Nsys<'_, S> {
         self.rows.add(
             Table::Nvtx,
             [
-                self.trace.nanoseconds(about.time).into(),
+                self.process.at(about.time).into(),
                 end.into(),
                 kind.into(),
                 (kind == labels::STARTED).then_some(about.subject).into(),

@@ -12,18 +12,22 @@ mod works;
 
 use super::event::Event;
 use super::placed::Placed;
+use super::process::Process;
 use crate::reading::Reading;
 use anyhow::Result;
 use rows::{Cell, Rows, Store};
 use schema::Table;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use trace::Trace;
 use trace::api::effect::Memory;
 use trace::model::memory::Allocation;
+use trace::preamble::{LOCAL_RANK, RANK, RANKS};
 use viewer::kernel_name::{Names, Style};
 
-pub struct Nsys<'t, S> {
+pub struct Nsys<'x, 't, S> {
+    /// Whose rows are written now.
+    process: &'x Process<'t>,
     trace: &'t Trace,
     rows: Rows<S>,
     placed: Placed<'t>,
@@ -33,6 +37,10 @@ pub struct Nsys<'t, S> {
     functions: Vec<Option<i64>>,
     /// Kernels by their names in the trace.
     kernels: HashMap<&'t str, Rc<works::Kernel>>,
+    /// Devices that have a row, by what tells them apart: their numbers there.
+    devices: HashMap<String, i64>,
+    /// Where device times are from, by what META_DATA_EXPORT says.
+    times: BTreeSet<String>,
     /// The last time that a row names.
     last: i64,
     /// Calls that have no row.
@@ -41,9 +49,11 @@ pub struct Nsys<'t, S> {
     repeated: u64,
 }
 
-impl<'t, S: Store> Nsys<'t, S> {
-    pub fn new(trace: &'t Trace, store: S) -> Result<Nsys<'t, S>> {
+impl<'x, 't, S: Store> Nsys<'x, 't, S> {
+    pub fn new(process: &'x Process<'t>, store: S) -> Result<Nsys<'x, 't, S>> {
+        let trace = process.trace;
         let mut all = Nsys {
+            process,
             trace,
             rows: Rows::new(store),
             placed: Placed::of(trace),
@@ -51,22 +61,60 @@ impl<'t, S: Store> Nsys<'t, S> {
             strings: HashMap::new(),
             functions: Vec::new(),
             kernels: HashMap::new(),
+            devices: HashMap::new(),
+            times: BTreeSet::new(),
             last: 0,
             unreturned: 0,
             repeated: 0,
         };
-        all.process()?;
-        all.devices()?;
         labels::write(&mut all.rows)?;
+        all.begin()?;
         Ok(all)
     }
 
-    fn process(&mut self) -> Result<()> {
+    /// What comes now is of this process.
+    pub fn turn_to(&mut self, process: &'x Process<'t>) -> Result<()> {
+        (self.process, self.trace) = (process, process.trace);
+        self.placed = Placed::of(process.trace);
+        self.functions.clear();
+        self.begin()
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.times.insert(match &self.trace.profile {
+            Some(profile) => {
+                let source = crate::works::source(profile.source, profile.version);
+                format!("of {}, by {source}", crate::works::run(profile.source))
+            }
+            None => "none".into(),
+        });
+        self.about_process()?;
+        self.about_devices()
+    }
+
+    fn about_process(&mut self) -> Result<()> {
         let about = &self.trace.preamble;
         let name = about.program.rsplit('/').next().unwrap_or(&about.program);
-        let process = [self.process_id().into(), about.pid.into(), name.into()];
-        self.rows.add(Table::Processes, process)?;
-        self.rows.add(Table::SessionStart, [about.created.into(), Cell::None, Cell::None])?;
+        let id = self.process_id();
+        self.rows.add(Table::Processes, [id.into(), about.pid.into(), name.into()])?;
+        // Where each process has files of its own, their directories say it.
+        if !S::ADDED {
+            let number = |name: &str| Cell::from(about.number(name));
+            let (command, trace) = (about.command_line.join(" "), self.trace.path.display().to_string());
+            let row = [
+                id.into(),
+                about.pid.into(),
+                number(RANK),
+                number(RANKS),
+                number(LOCAL_RANK),
+                about.host.as_str().into(),
+                about.program.as_str().into(),
+                command.as_str().into(),
+                trace.as_str().into(),
+                self.process.at(self.trace.clocks[0].tsc).into(),
+            ];
+            self.rows.add(Table::Ranks, row)?;
+        }
         for (at, thread) in self.trace.threads.iter().enumerate() {
             let (name, id) = (self.string(&thread.name)?, self.thread_id(at as u32));
             self.rows.add(Table::ThreadNames, [name.into(), Cell::None, id.into()])?;
@@ -75,7 +123,7 @@ impl<'t, S: Store> Nsys<'t, S> {
     }
 
     /// Those that the program used, and those that were timed.
-    fn devices(&mut self) -> Result<()> {
+    fn about_devices(&mut self) -> Result<()> {
         let timed = self.trace.profile.iter().flat_map(|profile| &profile.devices);
         let mut ordinals: Vec<i64> = self.trace.devices.iter().map(|device| device.ordinal.into()).collect();
         ordinals.extend(timed.clone().map(|(ordinal, _)| i64::from(*ordinal)));
@@ -86,8 +134,20 @@ impl<'t, S: Store> Nsys<'t, S> {
             let timed = timed.clone().find(|(of, _)| i64::from(*of) == ordinal).map(|(_, name)| name.as_str());
             let name = timed.or(recorded.map(|device| device.name.as_str()));
             let uuid = recorded.map(|device| uuid(&device.uuid));
+            let key = uuid.clone().unwrap_or_else(|| format!("{} {ordinal}", self.process.host));
+            let pid = self.trace.preamble.pid;
+            let known = self.devices.get(&key).copied();
+            // Processes that see different devices count them alike.
+            let taken = |id: &i64| self.devices.values().any(|other| other == id);
+            let free = || if taken(&ordinal) { (0..).find(|id| !taken(id)).unwrap_or(ordinal) } else { ordinal };
+            let id = known.unwrap_or_else(free);
+            let device = [id.into(), ordinal.into(), pid.into(), uuid.as_deref().into(), Cell::None];
+            self.rows.add(Table::CudaDevice, device)?;
+            if self.devices.insert(key, id).is_some() {
+                continue;
+            }
             let mut row = [Cell::None; 41];
-            (row[0], row[1], row[2]) = (0i64.into(), ordinal.into(), name.into());
+            (row[0], row[1], row[2]) = ((self.process.host as i64).into(), id.into(), name.into());
             row[6] = recorded.map(|device| device.memory).into();
             row[11] = uuid.as_deref().into();
             row[14] = ordinal.into();
@@ -95,16 +155,14 @@ impl<'t, S: Store> Nsys<'t, S> {
                 (i64::from(of.compute.0).into(), i64::from(of.compute.1).into())
             });
             self.rows.add(Table::Gpu, row)?;
-            let pid = self.trace.preamble.pid;
-            let device = [ordinal.into(), ordinal.into(), pid.into(), uuid.as_deref().into(), Cell::None];
-            self.rows.add(Table::CudaDevice, device)?;
         }
         Ok(())
     }
 
-    /// As Nsight Systems makes one number of a process and a thread; its number of a machine is 0 here.
+    /// As Nsight Systems makes one number of a machine, a process and a thread.
     fn process_id(&self) -> i64 {
-        i64::from(self.trace.preamble.pid) << 24
+        let host = self.process.host as i64;
+        (host & 0x7f) << 56 | (host >> 7 & 0xff) << 48 | i64::from(self.trace.preamble.pid & 0xff_ffff) << 24
     }
 
     fn thread_id(&self, index: u32) -> i64 {
@@ -124,10 +182,10 @@ impl<'t, S: Store> Nsys<'t, S> {
 
     pub fn call(&mut self, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
-        let begin = self.trace.nanoseconds(call.begin);
+        let begin = self.process.at(call.begin);
         match (call.end, call.result) {
             (Some(end), Some(result)) => {
-                let (end, name) = (self.trace.nanoseconds(end), self.function(call.function_id(), call.name())?);
+                let (end, name) = (self.process.at(end), self.function(call.function_id(), call.name())?);
                 self.rows.add(
                     Table::Runtime,
                     [
@@ -154,7 +212,7 @@ impl<'t, S: Store> Nsys<'t, S> {
             self.memory(call.number, begin, one, labels::FREED)?;
         }
         if let Some(one) = &event.followed.made {
-            self.memory(call.number, self.trace.nanoseconds(one.since), one, labels::ALLOCATED)?;
+            self.memory(call.number, self.process.at(one.since), one, labels::ALLOCATED)?;
         }
         Ok(())
     }
@@ -183,10 +241,15 @@ impl<'t, S: Store> Nsys<'t, S> {
         self.rows.add(Table::MemoryUsage, row)
     }
 
-    /// What is not of a call, and what the whole file says of itself. The store has it all then.
-    pub fn finish(mut self, reading: &Reading) -> Result<S> {
-        self.annotations(reading)?;
+    /// What is not of a call.
+    pub fn end(&mut self, reading: &Reading) -> Result<()> {
+        self.annotations(reading)
+    }
+
+    /// What the whole says of itself. The store has it all then.
+    pub fn finish(mut self) -> Result<S> {
         let last = self.last;
+        self.rows.add(Table::SessionStart, [self.process.epoch.into(), Cell::None, Cell::None])?;
         self.rows.add(Table::Analysis, [0i64.into(), last.into(), 0i64.into(), last.into()])?;
         for (name, value) in self.about() {
             self.rows.add(Table::ExportMetaData, [name.into(), value.as_str().into()])?;
@@ -197,13 +260,7 @@ impl<'t, S: Store> Nsys<'t, S> {
     /// What META_DATA_EXPORT says.
     fn about(&self) -> Vec<(&'static str, String)> {
         let [major, minor, micro] = schema::VERSION;
-        let times = match &self.trace.profile {
-            Some(profile) => {
-                let source = crate::works::source(profile.source, profile.version);
-                format!("of {}, by {source}", crate::works::run(profile.source))
-            }
-            None => "none".into(),
-        };
+        let times = self.times.iter().cloned().collect::<Vec<_>>().join("; ");
         vec![
             ("EXPORT_PRODUCT_NAME", "cutrace".into()),
             ("EXPORT_PRODUCT_VERSION", env!("CARGO_PKG_VERSION").into()),

@@ -45,11 +45,12 @@ pub enum Table {
     MemoryOperations,
     EventTypes,
     EventClasses,
+    Ranks,
 }
 
 /// By [`Table`]: the name, and the columns: ! has a value in every row, $ is text, ~ is a real number, + is
 /// added.
-const TABLES: [(Table, &str, &str); 20] = [
+const TABLES: [(Table, &str, &str); 21] = [
     (Table::ExportMetaData, "META_DATA_EXPORT", "name!$ value$"),
     (Table::Strings, "StringIds", "id! value!$"),
     (Table::Processes, "PROCESSES", "globalPid! pid! name!$"),
@@ -115,6 +116,12 @@ const TABLES: [(Table, &str, &str); 20] = [
     (Table::MemoryOperations, "ENUM_CUDA_DEV_MEM_EVENT_OPER", LABELS),
     (Table::EventTypes, "ENUM_NSYS_EVENT_TYPE", LABELS),
     (Table::EventClasses, "ENUM_NSYS_EVENT_CLASS", LABELS),
+    // Not one of Nsight Systems': who the processes are in their job.
+    (
+        Table::Ranks,
+        "CUTRACE_PROCESSES",
+        "globalPid! pid! rank ranks localRank hostName!$ program!$ command!$ trace!$ start!",
+    ),
 ];
 
 const LABELS: &str = "id! name!$ label!$";

@@ -16,7 +16,7 @@ pub struct Kernel {
     full: String,
 }
 
-impl<'t, S: Store> Nsys<'t, S> {
+impl<'t, S: Store> Nsys<'_, 't, S> {
     pub(super) fn work(&mut self, slice: &Slice<'t>) -> Result<()> {
         self.last = self.last.max(slice.end);
         match slice.work.about.what {

@@ -1,0 +1,98 @@
+//! The processes that an export is of, on one time axis.
+//!
+//! Times of a trace count from its own start. Those of one host are read from one clock, as long as the host
+//! was not started again between them; between hosts, and there, the time of day counts.
+
+use trace::Trace;
+use trace::preamble::RANK;
+
+pub struct Process<'t> {
+    pub trace: &'t Trace,
+    /// Among those of the export.
+    pub index: usize,
+    /// Its host, among those of the export.
+    pub host: usize,
+    /// Among how many processes.
+    pub of: usize,
+    /// When its trace starts, in nanoseconds since the first one did.
+    start: i64,
+    /// The earliest moment of all traces; annotations may stand before the start.
+    pub origin: i64,
+    /// When the first trace starts, in nanoseconds since 1970.
+    pub epoch: u64,
+}
+
+/// How far the time of day may move against a host's clock, in nanoseconds, before it was started again.
+const ONE_RUN: u64 = 60_000_000_000;
+
+impl<'t> Process<'t> {
+    pub fn all(traces: &'t [Trace]) -> Vec<Process<'t>> {
+        let mut hosts: Vec<&str> = Vec::new();
+        let mut all: Vec<Process> = Vec::new();
+        for (index, trace) in traces.iter().enumerate() {
+            let known = hosts.iter().position(|host| *host == trace.preamble.host);
+            let host = known.unwrap_or_else(|| {
+                hosts.push(&trace.preamble.host);
+                hosts.len() - 1
+            });
+            let beside = all.iter().find(|other| other.host == host && are_of_one_run(other.trace, trace));
+            let start = match (beside, all.first()) {
+                (Some(beside), _) => beside.start.saturating_add(between(started(beside.trace), started(trace))),
+                (None, Some(first)) => between(first.trace.preamble.created, trace.preamble.created),
+                (None, None) => 0,
+            };
+            all.push(Process { trace, index, host, of: traces.len(), start, origin: 0, epoch: 0 });
+        }
+        let first = all.iter().map(|process| process.start).min().unwrap_or(0);
+        all.iter_mut().for_each(|process| process.start = process.start.saturating_sub(first));
+        let origin = all.iter().map(Process::earliest).min().unwrap_or(0).min(0);
+        let epoch = all.iter().filter(|process| process.start == 0).map(|process| process.trace.preamble.created).min();
+        all.iter_mut().for_each(|process| (process.origin, process.epoch) = (origin, epoch.unwrap_or(0)));
+        all
+    }
+
+    fn earliest(&self) -> i64 {
+        self.trace.annotations().next().map_or(0, |first| self.at(first.about.time))
+    }
+
+    /// Nanoseconds since the first of the traces starts.
+    pub fn at(&self, ticks: u64) -> i64 {
+        self.trace.nanoseconds(ticks).saturating_add(self.start)
+    }
+
+    pub fn rank(&self) -> Option<u64> {
+        self.trace.preamble.number(RANK)
+    }
+
+    /// The program, and what tells the process from the others.
+    pub fn title(&self) -> String {
+        let about = &self.trace.preamble;
+        let program = about.program.rsplit('/').next().unwrap_or(&about.program);
+        match (self.of, self.rank()) {
+            (1, _) => program.into(),
+            (_, Some(rank)) => format!("rank {rank} {program} ({}, {})", about.host, about.pid),
+            (_, None) => format!("{program} ({}, {})", about.host, about.pid),
+        }
+    }
+
+    /// A number of the process, or of one of its threads, that no other host's has: they have 22 bits at most.
+    pub fn number(&self, id: u32) -> u32 {
+        const BITS: u32 = 22;
+        id.wrapping_add((self.host as u32) << BITS) & (u32::MAX >> 1)
+    }
+}
+
+fn started(trace: &Trace) -> u64 {
+    trace.clocks[0].ns
+}
+
+fn between(from: u64, to: u64) -> i64 {
+    to.wrapping_sub(from) as i64
+}
+
+/// Of one host: whether it was not started again between them.
+fn are_of_one_run(one: &Trace, other: &Trace) -> bool {
+    let by_clock = between(started(one), started(other));
+    let by_day = between(one.preamble.created, other.preamble.created);
+    by_clock.abs_diff(by_day) < ONE_RUN
+}
