@@ -8,17 +8,22 @@ use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::context::{self, Context};
 use crate::graph::capture::Part;
+use crate::memory::ipc::IpcHandle;
 use crate::registry::Registry;
+use crate::signal::Signal;
 use crate::stream::{Point, Stream};
 use crate::work::{Stamp, Work};
 
 const DISABLE_TIMING: u32 = 2;
+const INTERPROCESS: u32 = 4;
 const FLAGS: u32 = 7;
 
 pub struct Event {
     flags: u32,
     context: Weak<Context>,
     state: Mutex<State>,
+    /// Where other processes see it, too, what stands there and not its state counts.
+    shared: Option<Arc<Signal>>,
 }
 
 #[derive(Clone, Default)]
@@ -37,8 +42,24 @@ pub fn create(flags: u32) -> Result<Handle> {
         return Err(Code::INVALID_VALUE);
     }
     let context = context::usable()?;
-    let event = Event { flags, context: Arc::downgrade(&context), state: Mutex::default() };
-    Ok(EVENTS.insert(Arc::new(event)))
+    let shared =
+        if flags & INTERPROCESS != 0 { Some(Arc::new(Signal::new().ok_or(Code::OUT_OF_MEMORY)?)) } else { None };
+    Ok(made(flags, &context, shared))
+}
+
+fn made(flags: u32, context: &Arc<Context>, shared: Option<Arc<Signal>>) -> Handle {
+    let event = Event { flags, context: Arc::downgrade(context), state: Mutex::default(), shared };
+    EVENTS.insert(Arc::new(event))
+}
+
+pub fn export(handle: Handle) -> Result<IpcHandle> {
+    let event = find(handle)?;
+    event.shared.as_ref().ok_or(Code::INVALID_HANDLE)?.handle().ok_or(Code::OPERATING_SYSTEM)
+}
+
+pub fn open(handle: &IpcHandle) -> Result<Handle> {
+    let context = context::usable()?;
+    Ok(made(INTERPROCESS | DISABLE_TIMING, &context, Some(Arc::new(Signal::open(handle)?))))
 }
 
 pub fn find(handle: Handle) -> Result<Arc<Event>> {
@@ -64,6 +85,9 @@ impl Event {
             *self.state.lock() = State::Captured(part);
             return Ok(());
         }
+        if let Some(signal) = &self.shared {
+            return stream.submit(Work::Signal(signal.next()), Vec::new()).map(drop);
+        }
         let stamp = Arc::<Stamp>::default();
         let point = stream.submit(Work::Record(stamp.clone()), Vec::new())?;
         self.recorded(point, stamp);
@@ -73,6 +97,10 @@ impl Event {
     /// After all that the context was given.
     pub fn record_all(&self, context: &Arc<Context>) -> Result {
         context.check()?;
+        if let Some(signal) = &self.shared {
+            let points = context.lanes.points();
+            return context.legacy()?.submit(Work::Signal(signal.next()), points).map(drop);
+        }
         let stamp = Arc::<Stamp>::default();
         let point = context.legacy()?.submit(Work::Record(stamp.clone()), context.lanes.points())?;
         self.recorded(point, stamp);
@@ -90,6 +118,9 @@ impl Event {
     pub fn query(&self) -> Result {
         self.context_check()?;
         match &*self.state.lock() {
+            State::Fresh if self.shared.as_ref().is_some_and(|signal| !signal.last().has_come()) => {
+                Err(Code::NOT_READY)
+            }
             State::Recorded(point, _) if !point.reached() => Err(Code::NOT_READY),
             State::Captured(_) => Err(Code::CAPTURED_EVENT),
             _ => Ok(()),
@@ -103,6 +134,7 @@ impl Event {
         if let Some(point) = self.point() {
             point.wait();
         }
+        self.shared.iter().for_each(|signal| signal.last().wait());
         self.context_check()
     }
 
@@ -136,6 +168,9 @@ impl Event {
                 return Err(Code::STREAM_CAPTURE_ISOLATION);
             }
             _ => drop(part),
+        }
+        if let Some(signal) = &self.shared {
+            return stream.submit(Work::Await(signal.last()), Vec::new()).map(drop);
         }
         match self.point() {
             Some(point) => stream.submit(Work::Nothing, vec![point]).map(drop),

@@ -44,6 +44,7 @@ mod memory;
 mod module;
 mod ptx;
 mod registry;
+mod signal;
 mod state;
 mod stream;
 mod texture;

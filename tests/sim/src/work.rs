@@ -13,6 +13,7 @@ use crate::cupti::{Origin, timed};
 use crate::graph::memory;
 use crate::memory::{allocate, table};
 use crate::ptx::exec::{self, Fault, Grid};
+use crate::signal::Turn;
 use crate::state;
 
 pub type HostFunction = extern "C-unwind" fn(Opaque);
@@ -52,6 +53,9 @@ pub enum Work {
         data: Opaque,
     },
     Record(Arc<Stamp>),
+    /// An event that other processes see is recorded, or waited for.
+    Signal(Turn),
+    Await(Turn),
     WriteValue {
         at: u64,
         value: u64,
@@ -76,8 +80,14 @@ impl Work {
         if let Work::Record(stamp) = self {
             return stamp.0.store(state::nanoseconds(), Ordering::Release);
         }
+        if let Work::Signal(turn) = self {
+            return turn.comes();
+        }
         if context.check().is_err() {
             return;
+        }
+        if let Work::Await(turn) = self {
+            return turn.wait();
         }
         if let Work::Graph(nodes) = self {
             return (1..).zip(nodes.iter()).for_each(|(number, node)| {
@@ -120,6 +130,7 @@ impl Work {
                 Ok(())
             }
             Work::Free(at) => allocate::free(*at).map_err(|_| Code::ILLEGAL_ADDRESS),
+            Work::Signal(_) | Work::Await(_) => Ok(()),
             Work::Nothing | Work::Graph(_) | Work::Callback { .. } | Work::Host { .. } | Work::Record(_) => Ok(()),
         }
     }

@@ -21,6 +21,7 @@ mod green;
 mod hidden;
 mod hint;
 mod host;
+mod ipc;
 mod launch;
 mod library;
 mod link;
@@ -163,6 +164,7 @@ pub fn all() -> Vec<Entry> {
         green::list,
         hint::list,
         host::list,
+        ipc::list,
         launch::list,
         library::list,
         link::list,

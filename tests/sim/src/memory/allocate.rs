@@ -54,6 +54,19 @@ fn arena() -> &'static Mutex<Arena> {
     })
 }
 
+/// Addresses for memory that is there already.
+pub fn addresses(size: u64) -> Option<u64> {
+    arena().lock().take(size.max(arena::WHOLE)).map(|taken| taken.at)
+}
+
+/// The pages that memory lies in, where it and who shares them begin and how many bytes they are.
+pub fn block(range: &Range) -> (u64, u64) {
+    match range.size > arena::SMALL {
+        true => (range.start, range.size.next_multiple_of(pages::GRANULE)),
+        false => (range.start / pages::GRANULE * pages::GRANULE, pages::GRANULE),
+    }
+}
+
 /// Device memory, zeroed. Contents are undefined on a device; zero is as good as any.
 pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u64> {
     if size == 0 {
@@ -106,6 +119,7 @@ pub fn release(range: Range) {
         }
         Kind::Pool(handle) => pool::release(handle, range),
         Kind::Pinned(_) => pinned::release(range),
+        Kind::Imported => _ = arena().lock().give(range.start, range.size),
         Kind::Registered(_) | Kind::Mapped(_) => {}
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ipc;
 use super::pages::{self, GRANULE};
 
 const STEP: u64 = 512;
@@ -123,6 +124,7 @@ impl Arena {
     }
 
     fn unmap(&mut self, at: u64, size: u64) {
+        ipc::forget(at);
         pages::unmap(at, size);
         self.old.insert(at, size);
     }

@@ -3,6 +3,7 @@
 pub mod allocate;
 pub mod arena;
 pub mod attribute;
+pub mod ipc;
 pub mod pages;
 pub mod pinned;
 pub mod pool;

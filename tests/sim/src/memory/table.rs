@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use super::pages;
+use super::{ipc, pages};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::graph;
@@ -27,6 +27,8 @@ pub enum Kind {
     },
     /// Allocated by a graph; accessible from its allocating node to its freeing one.
     Graph,
+    /// Of another process.
+    Imported,
 }
 
 impl Kind {
@@ -94,8 +96,9 @@ impl Range {
     /// Gives the pages of a part of it back to the host, so that they are zeros again. False if it cannot be done so.
     pub fn empty(&self, at: u64, size: u64) -> bool {
         let shared = match self.kind {
-            Kind::Device | Kind::Pool(_) => false,
-            Kind::Mapped(_) => true,
+            Kind::Device => ipc::is_exported(self.start),
+            Kind::Pool(_) => false,
+            Kind::Mapped(_) | Kind::Imported => true,
             _ => return false,
         };
         at + size <= self.end() && pages::empty(at, size, shared)
@@ -184,6 +187,12 @@ pub fn remove_all(test: impl Fn(&Range) -> bool) -> Vec<Range> {
     let mut all = RANGES.write();
     let starts: Vec<_> = all.values().filter(|r| test(r)).map(|r| r.start).collect();
     starts.iter().filter_map(|start| all.remove(start)).collect()
+}
+
+/// Does something while no kernel or copy is inside any range.
+pub fn held_still<T>(work: impl FnOnce() -> T) -> T {
+    let _all = RANGES.write();
+    work()
 }
 
 /// Changes what may be done with the ranges between two addresses.

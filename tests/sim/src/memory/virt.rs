@@ -1,7 +1,10 @@
 //! Physical allocations and their mapping into reservations.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -10,7 +13,7 @@ use super::table::{self, Kind, Range};
 use super::{allocate, reserve, shared_file};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
-use crate::entry::structs::AllocationProperties;
+use crate::entry::structs::{AllocationProperties, Location};
 use crate::registry::{Registry, handle_of};
 
 /// Memory without an address.
@@ -18,6 +21,10 @@ struct Backing {
     at: u64,
     size: u64,
     properties: AllocationProperties,
+    /// Where it may be exported.
+    file: Option<File>,
+    /// It is this process's, and not one that was imported.
+    is_own: bool,
 }
 
 /// What a handle holds. It goes when it has been released as often as retained, and is mapped nowhere.
@@ -30,13 +37,15 @@ pub struct Physical {
 pub const FILE_DESCRIPTOR: u32 = 1;
 
 static PHYSICAL: Registry<Physical> = Registry::new();
-/// By the numbers that stand in the files they were exported as. A file may be open somewhere until the process ends.
-static EXPORTED: Mutex<Vec<Arc<Backing>>> = Mutex::new(Vec::new());
+/// By the numbers of their files: what has been exported or imported, while it lives.
+static SHARED: Mutex<BTreeMap<u64, Weak<Backing>>> = Mutex::new(BTreeMap::new());
 
 impl Drop for Backing {
     fn drop(&mut self) {
         pages::unmap(self.at, self.size);
-        allocate::uncharge(self.properties.location.id, self.size);
+        if self.is_own {
+            allocate::uncharge(self.properties.location.id, self.size);
+        }
     }
 }
 
@@ -50,32 +59,47 @@ pub fn create(size: u64, properties: AllocationProperties) -> Result<Handle> {
     }
     let device = properties.location.id;
     allocate::charge(device, size)?;
-    let Some(at) = pages::aliasable(size) else {
+    let is_shareable = properties.handle_types & FILE_DESCRIPTOR != 0;
+    let marks = [properties.handle_types, properties.location.id as u32];
+    let file = is_shareable.then(|| shared_file::create_marked(size, marks)).flatten();
+    let at = match &file {
+        Some(file) => shared_file::map_anywhere(file, size),
+        None => pages::aliasable(size),
+    };
+    let Some(at) = at else {
         allocate::uncharge(device, size);
         return Err(Code::OUT_OF_MEMORY);
     };
-    Ok(held(Arc::new(Backing { at, size, properties })))
+    Ok(held(Arc::new(Backing { at, size, properties, file, is_own: true })))
 }
 
 /// A file descriptor by which the memory can be had again.
 pub fn export(handle: Handle) -> Result<i32> {
     let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
-    if physical.backing.properties.handle_types & FILE_DESCRIPTOR == 0 {
-        return Err(Code::INVALID_VALUE);
-    }
-    let number = {
-        let mut exported = EXPORTED.lock();
-        exported.push(physical.backing.clone());
-        exported.len() - 1
-    };
-    shared_file::create(number as u64).ok_or(Code::OPERATING_SYSTEM)
+    let file = physical.backing.file.as_ref().ok_or(Code::INVALID_VALUE)?;
+    let again = shared_file::reopen(std::process::id(), file.as_raw_fd()).ok_or(Code::OPERATING_SYSTEM)?;
+    let number = shared_file::number(file).ok_or(Code::OPERATING_SYSTEM)?;
+    SHARED.lock().insert(number, Arc::downgrade(&physical.backing));
+    Ok(again.into_raw_fd())
 }
 
-/// Another handle of what was exported as this file (driver 580, tests/gpu/facts/exported_in_process.c).
-pub fn import(file: i32) -> Result<Handle> {
-    let number = shared_file::read(file).ok_or(Code::INVALID_VALUE)?;
-    let backing = EXPORTED.lock().get(number as usize).cloned();
-    backing.map(held).ok_or(Code::INVALID_VALUE)
+/// Another handle of what was exported as this file, here (driver 580, tests/gpu/facts/exported_in_process.c) or by
+/// another process.
+pub fn import(descriptor: i32) -> Result<Handle> {
+    let file = shared_file::borrowed(descriptor).ok_or(Code::INVALID_VALUE)?;
+    let (size, [handle_types, device]) = shared_file::marked(&file).ok_or(Code::INVALID_VALUE)?;
+    let number = shared_file::number(&file).ok_or(Code::INVALID_VALUE)?;
+    let mut shared = SHARED.lock();
+    if let Some(backing) = shared.get(&number).and_then(Weak::upgrade) {
+        return Ok(held(backing));
+    }
+    let file = file.try_clone().map_err(|_| Code::OPERATING_SYSTEM)?;
+    let at = shared_file::map_anywhere(&file, size).ok_or(Code::OUT_OF_MEMORY)?;
+    let location = Location { kind: 1, id: device as i32 };
+    let properties = AllocationProperties { kind: 1, handle_types, location, windows: 0, flags: [0; 8] };
+    let backing = Arc::new(Backing { at, size, properties, file: Some(file), is_own: false });
+    shared.insert(number, Arc::downgrade(&backing));
+    Ok(held(backing))
 }
 
 pub fn properties(handle: Handle) -> Result<AllocationProperties> {
