@@ -25,7 +25,7 @@ const CRATES: &[Crate] = &[
             "packed mapping writer closed_end shared_memory control ended open_chunks repeats located lookup origin declared reference",
             "reader",
             "call",
-            "calls counted crowded index written annotation timed recorded asked results references",
+            "calls counted crossing crowded index written annotation timed recorded asked results references",
             "value invented",
             "decode",
             "model::change model::contexts model::memory model::physical model::stream model::touched",
@@ -43,7 +43,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "replayer",
         layers: &[
-            "addresses error extent ranges",
+            "addresses company error extent ranges",
             "driver",
             "plan",
             "memory",

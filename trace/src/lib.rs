@@ -16,6 +16,7 @@ mod calls;
 pub mod closed_end;
 pub mod control;
 mod counted;
+pub mod crossing;
 mod crowded;
 pub mod cupti;
 pub mod damage;
