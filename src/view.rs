@@ -8,9 +8,8 @@ use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
-use viewer::app::{Error, Options, name_objects, once, open, run as show};
+use viewer::app::{Error, Options, name_objects, once, open, printed, run as show};
 use viewer::config;
-use viewer::report as printed;
 use viewer::state::arrange::Step;
 use viewer::state::command::Shown;
 use viewer::state::filter::{Filter, time};
@@ -173,7 +172,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let ended = damage(&opened.trace, 0);
         let (text, beyond) = match arguments.once {
             true => once(opened, &options, (arguments.size.0, arguments.size.1), paints),
-            false => (printed::text(&opened), None),
+            false => printed(opened, &options),
         };
         if let Some(beyond) = beyond {
             return Err(failure(USAGE, beyond));

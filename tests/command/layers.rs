@@ -84,7 +84,7 @@ const CRATES: &[Crate] = &[
         layers: &[
             "text kernel_name classic",
             "data",
-            "state::action state::filter state::layout state::overview state::rows state::tab state::window",
+            "state::action state::filter state::layout state::overview state::rows state::scope state::tab state::window",
             "state::ask state::keymap state::mark state::outside state::table::rows",
             "state::fields",
             "state",

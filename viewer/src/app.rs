@@ -10,7 +10,7 @@ use crate::state::tab::Tab;
 use crate::state::{Effect, Input, State};
 use crate::term::Term;
 use crate::view::theme::Theme;
-use crate::{export, view};
+use crate::{export, report, view};
 use crossterm::event;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -32,6 +32,8 @@ const DRAINED: usize = 256;
 /// Calls that make or end objects: the names that so many give are there with the first frame, those of more
 /// follow it.
 const AT_ONCE: usize = 10_000;
+/// The size of a screen that nobody sees.
+const PRINTED: (u16, u16) = (120, 40);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -88,6 +90,14 @@ pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16), pain
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     view::draw(&state, &options.theme, &mut buffer);
     (if paints { export::painted(&buffer) } else { export::frame(&buffer) }, beyond)
+}
+
+/// The tables as plain text, of what the options select; and what was asked for that is not there.
+pub fn printed(opened: Opened, options: &Options) -> (String, Option<String>) {
+    let mut state = begin(Arc::new(opened), options, PRINTED);
+    let beyond = state.set(&options.shown);
+    state.windowed = options.shown.window.is_some();
+    (report::text(&state), beyond)
 }
 
 /// Finds the names of objects, of the second trace too.

@@ -1,15 +1,19 @@
 //! What the viewer would show, for readers that are no terminal: the tables, as plain text.
 
 use crate::data::open::Opened;
+use crate::state::State;
 use crate::state::tab::Tab;
 use crate::state::table::Table;
 use crate::text::{bytes, counted, duration, moment, tame};
 use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
 
 /// Rows of each table.
 const ROWS: usize = 20;
 
-pub fn text(opened: &Opened) -> String {
+/// `state`: its selection and its filter say what the tables are of.
+pub fn text(state: &State) -> String {
+    let opened = &*state.opened;
     opened.check_data();
     opened.find_findings();
     let summary = opened.summary();
@@ -34,7 +38,7 @@ pub fn text(opened: &Opened) -> String {
         line(format!("device {}{of}: at most {} live, at {}", memory.of.device, bytes(most), moment(when, 1_000)));
     }
     for tab in [Tab::Findings, Tab::Api, Tab::Kernels, Tab::Copies, Tab::Modules, Tab::Ranges] {
-        let table = Table::of(tab, opened);
+        let table = state.table_of(tab);
         if !table.rows.is_empty() {
             out.push('\n');
             one(&mut out, tab, &table);
@@ -51,21 +55,26 @@ fn about(opened: &Opened) -> String {
 
 fn one(out: &mut String, tab: Tab, table: &Table) {
     let note = if table.note.is_empty() { String::new() } else { format!(" ({})", table.note) };
-    writeln!(out, "{}{note}", tab.title()).expect("writing to memory");
+    let of = table.basis.as_ref().filter(|basis| !basis.is_everything()).map_or("", |_| &table.of);
+    let of = if of.is_empty() { String::new() } else { format!(" {of}") };
+    writeln!(out, "{}{of}{note}", tab.title()).expect("writing to memory");
+    for busy in &table.busy {
+        writeln!(out, "{busy}").expect("writing to memory");
+    }
     let shown: Vec<Vec<String>> =
         table.rows.iter().take(ROWS).map(|row| row.cells.iter().map(|value| value.text()).collect()).collect();
     let columns = table.columns.len();
-    let width =
-        |n: usize| shown.iter().map(|row| row[n].chars().count()).chain([table.columns[n].len()]).max().unwrap_or(0);
+    let width = |n: usize| shown.iter().map(|row| row[n].width()).chain([table.columns[n].len()]).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut line = |cells: &[String]| {
         for (n, text) in cells.iter().enumerate() {
             let is_last = n + 1 == columns;
             let numeric = table.rows[0].cells[n].is_number();
+            let pad = " ".repeat(widths[n].saturating_sub(text.width()));
             let text = match (is_last, numeric) {
                 (true, _) => text.clone(),
-                (_, true) => format!("{text:>width$}  ", width = widths[n]),
-                (_, false) => format!("{text:<width$}  ", width = widths[n]),
+                (_, true) => format!("{pad}{text}  "),
+                (_, false) => format!("{text}{pad}  "),
             };
             out.push_str(&text);
         }

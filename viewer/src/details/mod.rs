@@ -3,6 +3,7 @@
 mod arguments;
 mod detail;
 mod memory;
+mod named;
 mod selection;
 mod work;
 
@@ -29,6 +30,9 @@ use trace::value::Value;
 
 /// What is known of the current event; empty if there is none.
 pub fn of(state: &State) -> Vec<Detail> {
+    if state.is_group(state.row) {
+        return named::group(state, state.row);
+    }
     if let Some(selected) = selection::panel(state) {
         return selected;
     }
@@ -185,6 +189,9 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
             let text = format!("{} for {}{open}", moment(event.begin, step), duration(event.length()));
             all.push(detail("when", text, Tone::Plain));
             all.extend(work::within(state, *thread, event));
+            if let Some(index) = state.event.map(|(_, index)| index).or_else(|| lane.under(event.begin)) {
+                all.extend(named::of_range(state, (at, index), event.begin, event.end));
+            }
         }
     }
     all

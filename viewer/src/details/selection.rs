@@ -1,8 +1,11 @@
 //! What a selected piece of time holds on the lane: in one line for the status, and in full.
 
 use super::detail::{Detail, Tone, detail};
+use super::named;
 use crate::state::State;
 use crate::state::rows;
+use crate::state::scope::Scope;
+use crate::state::table::busy;
 use crate::text::{counted, duration, moment, percent};
 
 /// In one line.
@@ -39,6 +42,14 @@ pub fn panel(state: &State) -> Option<Vec<Detail>> {
         }
         None if all.count > 0 => lines.push(detail("lengths", "too many events to sort for a frame", Tone::Quiet)),
         None => {}
+    }
+    match state.scope() {
+        Scope::Range(at, from, to) => {
+            let busy = busy::lines(&state.opened, state.scope());
+            lines.extend(busy.into_iter().map(|line| plain("", line)));
+            lines.extend(named::of_range(state, at, from, to));
+        }
+        _ => lines.extend(named::of_lanes(state, &state.lanes_of(state.row), from, to)),
     }
     Some(lines)
 }

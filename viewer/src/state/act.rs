@@ -120,6 +120,8 @@ impl State {
             Action::Mark => self.ask(Ask::Note),
             Action::Export => self.ask(Ask::Export),
             Action::Select => self.toggle_selection(),
+            Action::SelectEvent => self.select_event(),
+            Action::TableScope => self.toggle_window(),
             Action::NextMark => self.step_mark(true),
             Action::PreviousMark => self.step_mark(false),
             _ => return false,

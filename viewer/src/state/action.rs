@@ -57,6 +57,8 @@ actions! {
     Filter "filter" "Filter: words are regular expressions for names; also failed, >10us, <1ms, is:copy, t0, call:10..20, uses:stream#1" ["&"];
     FilterMode "filter-mode" "Dim or hide what the filter leaves out" ["*"];
     Select "select" "Begin or end a selection of time; it snaps to events of the lane" ["v"];
+    SelectEvent "select-event" "Select the time of the event under the cursor; of an NVTX range: what its calls did, and the work that they gave to devices" ["V"];
+    TableScope "table-scope" "Tables of the window, or of the whole trace; of a selection they are anyway" ["t"];
     Lens "lens" "Only what names an object of this call; again: the next object" ["u"];
     Align "align" "Two traces: let this call and its partner begin together" ["c"];
     Mark "mark" "Mark this moment, with a note; in the list of marks, change the note" ["m"];

@@ -61,6 +61,21 @@ fn numbered(model: &Model) -> Vec<Id> {
 }
 
 impl State {
+    /// Whether a row stands for several lanes: it was folded, or those below it are its own.
+    pub fn is_group(&self, row: usize) -> bool {
+        self.rows.get(row).is_some_and(|row| is_group(row.id) || row.id == Id::Second)
+    }
+
+    /// The lanes of a row: its own, or those of the rows that stand below it as a group.
+    pub fn lanes_of(&self, row: usize) -> Vec<usize> {
+        let Some(own) = self.rows.get(row) else { return Vec::new() };
+        if !own.lanes.is_empty() || !self.is_group(row) {
+            return own.lanes.clone();
+        }
+        let below = self.rows[row + 1..].iter().take_while(|below| below.level > own.level);
+        below.flat_map(|below| below.lanes.iter().copied()).collect()
+    }
+
     /// What makes this arrangement of the first one.
     pub fn steps(&self) -> Vec<Step> {
         let (model, now) = (&self.opened.model, &self.arrangement);

@@ -4,6 +4,7 @@ use super::arrange::Step;
 use super::fields::State;
 use super::filter::time;
 use super::layout::Layout;
+use super::scope::Scope;
 use super::tab::Tab;
 use crate::data::event::NO_CALL;
 
@@ -57,11 +58,13 @@ impl State {
         }
         if let Some((from, to)) = shown.select {
             (self.anchor, self.fixed) = (Some(from), Some(to));
+            self.held = self.range_of(from, to);
             beyond.extend(self.ends_before("--select", from, to));
         }
         self.details = !shown.no_details;
         self.layout = Layout::of(self.size.0, self.size.1, self.details);
         if let Some(view) = shown.view {
+            self.windowed = view.is_table() && shown.window.is_some();
             self.show_tab(view);
             if let Some(column) = &shown.sort {
                 self.sort_by(column, &mut beyond);
@@ -133,7 +136,7 @@ impl State {
             if self.table_row > 0 {
                 line += &format!(" --row {}", self.table_row);
             }
-            return line;
+            return line + &self.piece();
         }
         let steps: Vec<String> = self.steps().iter().map(|step| step.to_string()).collect();
         if !steps.is_empty() {
@@ -153,6 +156,15 @@ impl State {
             line += &format!(" --select {from}ns..{to}ns");
         }
         line + &format!(" --window {}ns..{}ns", self.window.from, self.window.to)
+    }
+
+    /// The flag that says what a table is of.
+    fn piece(&self) -> String {
+        match self.scope() {
+            Scope::Whole => String::new(),
+            Scope::Window(from, to) => format!(" --window {from}ns..{to}ns"),
+            Scope::Selection(from, to) | Scope::Range(_, from, to) => format!(" --select {from}ns..{to}ns"),
+        }
     }
 }
 

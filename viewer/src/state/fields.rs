@@ -7,6 +7,7 @@ use super::layout::Layout;
 use super::mark::Mark;
 use super::overview::{self, Sum};
 use super::rows::{Arrangement, Row};
+pub use super::scope::At;
 use super::tab::Tab;
 use super::table::rows::Table;
 use super::window::Window;
@@ -14,9 +15,6 @@ use crate::data::event::Event;
 use crate::data::lane::{Lane, Source};
 use crate::data::open::Opened;
 use std::sync::Arc;
-
-/// Where an event is: lane of the model, and place in it.
-pub type At = (usize, usize);
 
 pub struct State {
     pub opened: Arc<Opened>,
@@ -42,6 +40,10 @@ pub struct State {
     /// Where the selection of time began; `fixed`: where it ended, once it has.
     pub anchor: Option<u64>,
     pub fixed: Option<u64>,
+    /// The event whose time was selected, if one was.
+    pub held: Option<At>,
+    /// Tables are of the window, rather than of the whole trace.
+    pub windowed: bool,
     pub marks: Vec<Mark>,
     pub search: Option<Search>,
     pub filter: Option<Filter>,

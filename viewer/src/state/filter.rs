@@ -95,7 +95,13 @@ impl Filter {
     }
 
     pub fn passes(&self, event: &Event, source: &Source) -> bool {
-        self.terms.iter().all(|term| term.holds(event, source))
+        self.passes_work(event, source, event.name)
+    }
+
+    /// Of work, or of a launch by its kernel's name: the function that submitted it is a name of it as well.
+    /// `source`: the thread's.
+    pub fn passes_work(&self, event: &Event, source: &Source, function: u32) -> bool {
+        self.terms.iter().all(|term| term.holds(event, source, function))
     }
 
     fn passing(&self, lane: &Lane) -> Passing {
@@ -115,9 +121,9 @@ impl Filter {
 }
 
 impl Term {
-    fn holds(&self, event: &Event, source: &Source) -> bool {
+    fn holds(&self, event: &Event, source: &Source, function: u32) -> bool {
         match self {
-            Term::Name(hit) => hit.get(event.name as usize) == Some(&true),
+            Term::Name(hit) => [event.name, function].iter().any(|name| hit.get(*name as usize) == Some(&true)),
             Term::Failed => event.flags.failed(),
             Term::Longer(ns) => event.length() > *ns,
             Term::Shorter(ns) => event.length() < *ns,
@@ -132,7 +138,7 @@ impl Term {
                 let calls = second.as_ref().filter(|_| matches!(source, Source::Second(_))).unwrap_or(first);
                 calls.binary_search(&event.call).is_ok()
             }
-            Term::Not(term) => !term.holds(event, source),
+            Term::Not(term) => !term.holds(event, source, function),
         }
     }
 }

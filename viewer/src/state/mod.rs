@@ -19,6 +19,8 @@ pub mod overview;
 mod pointer;
 mod prompt;
 pub mod rows;
+pub mod scope;
+mod scoped;
 pub mod select;
 pub mod tab;
 pub mod table;
@@ -62,6 +64,8 @@ impl State {
             table_row: 0,
             anchor: None,
             fixed: None,
+            held: None,
+            windowed: false,
             marks: Vec::new(),
             search: None,
             filter: None,
@@ -113,6 +117,12 @@ impl State {
     }
 
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
+        let effects = self.take(input);
+        self.refresh();
+        effects
+    }
+
+    fn take(&mut self, input: Input) -> Vec<Effect> {
         match input {
             Input::Key(key) => {
                 self.message.clear();

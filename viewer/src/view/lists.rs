@@ -6,6 +6,7 @@ use crate::data::event::NO_CALL;
 use crate::state::State;
 use crate::state::layout::Area;
 use crate::state::rows;
+use crate::state::scope::Basis;
 use crate::state::table::placed::BETWEEN;
 use crate::text::{counted, cut, duration, grouped, moment};
 use ratatui::buffer::Buffer;
@@ -63,11 +64,21 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
 
 pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let (area, table) = (state.layout.main, &state.table);
+    let above = state.layout.axis;
+    if above.height > 0 {
+        put(buffer, area.x, above.y, &state.table_title(), area.width, theme.title());
+    }
     if area.height == 0 {
         return;
     }
     if table.rows.is_empty() {
-        put(buffer, area.x, area.y, "nothing of this kind is in the trace", area.width, theme.quiet());
+        let is_whole = table.basis.as_ref().is_none_or(Basis::is_everything);
+        let nothing = if is_whole {
+            "nothing of this kind is in the trace"
+        } else {
+            "nothing of this kind is in this part of it"
+        };
+        put(buffer, area.x, area.y, nothing, area.width, theme.quiet());
         return;
     }
     let top = state.table_top();

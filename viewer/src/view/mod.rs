@@ -132,19 +132,7 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
     };
     let height = usize::from(area.height.saturating_sub(1));
     if details.is_empty() {
-        let hint = match state.tab {
-            Tab::Timeline | Tab::Events => "no event under the cursor: . and , go to the next and previous one",
-            _ if state.table.note.is_empty() => "enter goes to the slowest instance; o sorts by the next column",
-            _ => state.table.note,
-        };
-        put(buffer, area.x, area.y + 1, hint, area.width, theme.quiet());
-        let report = state.tab.report(state.opened.summary().timing.is_some());
-        if let Some(report) = report.filter(|_| height > 1) {
-            let path = state.opened.path.display();
-            let text = tame(&format!("more of it: cutrace report {path} -r {report}"));
-            put(buffer, area.x, area.y + 2, &text, area.width, theme.quiet());
-        }
-        return;
+        return beneath(state, theme, buffer);
     }
     let rows = |columns: u16| {
         let room = usize::from((area.width / columns).saturating_sub(INDENT + 2)).max(8);
@@ -171,6 +159,31 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
         let label = put(buffer, x, y, &line.label, width.saturating_sub(1).min(18), theme.quiet());
         let indent = label.max(INDENT) + 1;
         put(buffer, x + indent, y, &line.text, width.saturating_sub(indent + 1), style);
+    }
+}
+
+/// What there is to say of a table, and of a timeline with nothing under the cursor.
+fn beneath(state: &State, theme: &Theme, buffer: &mut Buffer) {
+    let area = state.layout.details;
+    let hint = match state.tab {
+        Tab::Timeline | Tab::Events => "no event under the cursor: . and , go to the next and previous one",
+        _ if state.table.note.is_empty() => "enter goes to the slowest instance; o sorts by the next column",
+        _ => state.table.note,
+    };
+    let mut all: Vec<(String, Style)> = Vec::new();
+    if state.tab.is_table() {
+        all.extend(state.table.busy.iter().map(|busy| (busy.clone(), Style::new())));
+    }
+    all.push((hint.into(), theme.quiet()));
+    let report = state.tab.report(state.opened.summary().timing.is_some());
+    all.extend(report.map(|report| {
+        let path = state.opened.path.display();
+        (tame(&format!("more of it: cutrace report {path} -r {report}")), theme.quiet())
+    }));
+    let wide = usize::from(area.width);
+    let rows = all.iter().flat_map(|(text, style)| lines(text, wide, 4).into_iter().map(|line| (line, *style)));
+    for (y, (text, style)) in (area.y + 1..area.y + area.height).zip(rows) {
+        put(buffer, area.x, y, text, area.width, style);
     }
 }
 

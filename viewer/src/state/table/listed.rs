@@ -98,7 +98,7 @@ pub fn objects(opened: &Opened, lives: &Lives) -> Table {
         },
         sorted: 2,
         reversed: true,
-        asked: false,
+        ..Table::default()
     }
 }
 

@@ -1,13 +1,16 @@
 //! Tables: which there are of a trace, and what is in each.
 
+pub mod busy;
 mod listed;
+pub mod piece;
 pub mod placed;
 pub(super) mod rows;
-mod sums;
+pub mod sums;
 
 use super::fields::State;
 use super::tab::Tab;
 use crate::data::open::Opened;
+use piece::Piece;
 pub use rows::{Lead, Line, Table, Value};
 
 impl Table {
@@ -16,8 +19,9 @@ impl Table {
         let (model, second) = (&opened.model, opened.second.as_deref());
         let mut table = match (tab, second) {
             (Tab::Api | Tab::Kernels, Some(second)) => sums::compared(tab, model, &second.opened.model),
-            (Tab::Kernels | Tab::Copies, _) if model.summary.timing.is_some() => sums::timed(tab, model),
-            (Tab::Kernels | Tab::Copies | Tab::Api | Tab::Ranges, _) => sums::of_host(tab, model),
+            (Tab::Kernels | Tab::Copies | Tab::Api | Tab::Ranges, _) => {
+                sums::table(tab, model, &sums::whole(tab, model))
+            }
             (Tab::Modules, _) => listed::modules(model),
             (Tab::Findings, _) => listed::findings(opened.findings(), opened.is_live()),
             (Tab::Objects, _) => opened.lives().map_or_else(Table::default, |lives| listed::objects(opened, lives)),
@@ -29,10 +33,31 @@ impl Table {
 }
 
 impl State {
-    pub(super) fn table_of(&self, tab: Tab) -> Table {
-        match tab {
+    /// Of what is selected, in the window or passes the filter, as far as the table can tell.
+    pub fn table_of(&self, tab: Tab) -> Table {
+        let basis = self.basis();
+        let is_sum = matches!(tab, Tab::Kernels | Tab::Copies | Tab::Api | Tab::Ranges);
+        let is_compared = self.opened.second.is_some() && matches!(tab, Tab::Api | Tab::Kernels);
+        let mut table = match tab {
             Tab::Marks => listed::marks(&self.marks),
-            tab => Table::of(tab, &self.opened),
+            _ if !is_sum || is_compared || basis.is_everything() => Table::of(tab, &self.opened),
+            _ => {
+                let piece = Piece::new(&self.opened, self.filter.as_ref(), basis.scope);
+                let mut table = sums::table(tab, &self.opened.model, &piece.sums(tab));
+                table.sort();
+                table
+            }
+        };
+        table.of = match tab {
+            _ if is_compared => "of both traces, as a whole".into(),
+            Tab::Marks => String::new(),
+            _ if is_sum => self.scope_text(basis.scope),
+            _ => "of the whole trace".into(),
+        };
+        if is_sum {
+            table.busy = busy::lines(&self.opened, basis.scope);
+            table.basis = Some(basis);
         }
+        table
     }
 }

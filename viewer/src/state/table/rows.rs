@@ -1,5 +1,6 @@
 //! A table: its cells, how its rows are sorted, and where a row leads.
 
+use crate::state::scope::Basis;
 use crate::text::{bytes, duration, grouped, moment, percent};
 use std::cmp::Ordering;
 
@@ -81,6 +82,11 @@ pub struct Table {
     pub rows: Vec<Line>,
     /// What the figures mean, where that is not plain.
     pub note: &'static str,
+    /// What it is of, for its title; and what it was made of.
+    pub of: String,
+    pub basis: Option<Basis>,
+    /// How busy devices were meanwhile.
+    pub busy: Vec<String>,
     pub sorted: usize,
     pub reversed: bool,
     /// Not as it begins, but as somebody asked for.

@@ -8,64 +8,73 @@ use crate::state::tab::Tab;
 use std::collections::BTreeMap;
 use trace::record::timed;
 
-/// By what the host saw of them.
-pub fn of_host(tab: Tab, model: &Model) -> Table {
-    let summary = &model.summary;
-    let slowest = |row: &Row| Lead::Call(row.slowest);
-    let (rows, name, count, note) = match tab {
-        Tab::Kernels => (
-            &summary.kernels,
-            "Kernel",
-            "Launches",
-            "times are the host's: how long the launching calls took; the trace holds no device times",
-        ),
-        Tab::Copies => (
-            &summary.moves,
-            "Function",
-            "Calls",
-            "times are the host's; bytes of copies by descriptor (2D, 3D, batches) are not counted",
-        ),
-        Tab::Ranges => {
-            let note = "NVTX ranges and marks of all threads and domains, by message; times are the host's";
-            let longest = |row: &Row| Lead::Slowest(row.name, None);
-            return Table { note, ..sums(model, &summary.ranges, ("Range", "Instances"), false, longest) };
-        }
-        _ => (&summary.functions, "Function", "Calls", ""),
-    };
-    Table { note, ..sums(model, rows, (name, count), tab == Tab::Copies, slowest) }
+/// The events of one name, and how long they took as a whole: more than the row's total, if that is what of
+/// it lies in a piece of the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sum {
+    pub row: Row,
+    /// Nanoseconds.
+    pub whole: u64,
 }
 
-/// By the times of a device.
-pub fn timed(tab: Tab, model: &Model) -> Table {
-    let Some(timing) = &model.summary.timing else { return Table::default() };
-    let slowest = |row: &Row| Lead::Slowest(row.name, Some(row.slowest));
-    let table = match tab {
-        Tab::Kernels => sums(model, &timing.kernels, ("Kernel", "Instances"), false, slowest),
-        _ => sums(model, &timing.moves, ("Operation", "Count"), true, slowest),
+/// Of the whole trace.
+pub fn whole(tab: Tab, model: &Model) -> Vec<Sum> {
+    let summary = &model.summary;
+    let rows = match (tab, &summary.timing) {
+        (Tab::Kernels, Some(timing)) => &timing.kernels,
+        (Tab::Copies, Some(timing)) => &timing.moves,
+        (Tab::Kernels, None) => &summary.kernels,
+        (Tab::Copies, None) => &summary.moves,
+        (Tab::Ranges, _) => &summary.ranges,
+        _ => &summary.functions,
     };
-    let note = match timing.source {
-        timed::RECORDED => "times are the device's, as recorded with CUPTI",
-        timed::EVENTS => {
+    rows.iter().map(|row| Sum { row: row.clone(), whole: row.total }).collect()
+}
+
+/// By the times of a device where there are some, or else by what the host saw.
+pub fn table(tab: Tab, model: &Model, all: &[Sum]) -> Table {
+    let timing = model.summary.timing.as_ref().filter(|_| matches!(tab, Tab::Kernels | Tab::Copies));
+    let (name, count) = match (tab, timing.is_some()) {
+        (Tab::Kernels, true) => ("Kernel", "Instances"),
+        (Tab::Copies, true) => ("Operation", "Count"),
+        (Tab::Kernels, false) => ("Kernel", "Launches"),
+        (Tab::Ranges, _) => ("Range", "Instances"),
+        _ => ("Function", "Calls"),
+    };
+    let note = match (tab, timing.map(|timing| timing.source)) {
+        (_, Some(timed::RECORDED)) => "times are the device's, as recorded with CUPTI",
+        (_, Some(timed::EVENTS)) => {
             "times are the device's, as a replay measured them with events: what came before may be in them"
         }
-        _ => "times are the device's, as a replay measured them with CUPTI",
+        (_, Some(_)) => "times are the device's, as a replay measured them with CUPTI",
+        (Tab::Kernels, None) => {
+            "times are the host's: how long the launching calls took; the trace holds no device times"
+        }
+        (Tab::Copies, None) => "times are the host's; bytes of copies by descriptor (2D, 3D, batches) are not counted",
+        (Tab::Ranges, None) => "NVTX ranges and marks of all threads and domains, by message; times are the host's",
+        _ => "",
     };
-    Table { note, ..table }
+    let lead = |row: &Row| match (tab, timing) {
+        (_, Some(_)) => Lead::Slowest(row.name, Some(row.slowest)),
+        (Tab::Ranges, None) => Lead::Slowest(row.name, None),
+        _ => Lead::Call(row.slowest),
+    };
+    Table { note, ..sums(model, all, (name, count), tab == Tab::Copies, lead) }
 }
 
 fn sums(
     model: &Model,
-    all: &[Row],
+    all: &[Sum],
     (name, count): (&'static str, &'static str),
     moved: bool,
     lead: impl Fn(&Row) -> Lead,
 ) -> Table {
-    let total: u64 = all.iter().map(|row| row.total).sum();
+    let total: u64 = all.iter().map(|sum| sum.row.total).sum();
     let last = if moved { "Bytes" } else { "Failed" };
     let columns = vec!["Time", "Total", count, "Avg", "Med", "Min", "Max", "p99", last, name];
-    let rows = all.iter().map(|row| {
+    let rows = all.iter().map(|Sum { row, whole }| {
         let mut cells = vec![Value::Share(row.total, total), Value::Time(row.total), Value::Count(row.count)];
-        let times = [row.total / row.count.max(1), row.median, row.least, row.most, row.p99];
+        let times = [whole / row.count.max(1), row.median, row.least, row.most, row.p99];
         cells.extend(times.map(Value::Time));
         cells.push(if moved { Value::Bytes(row.bytes) } else { Value::Count(row.failed) });
         // The last part of a kernel's name says most, and the rest tells apart those that share it.

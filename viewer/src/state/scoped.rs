@@ -1,0 +1,109 @@
+//! From what the user has selected to what the tables are of.
+
+use super::fields::{At, State};
+use super::scope::{Basis, Scope};
+use super::tab::Tab;
+use crate::data::lane::Source;
+use crate::text::{counted, duration, moment};
+
+impl State {
+    /// What tables are of: the selection if there is one, or else the window or the whole trace.
+    pub fn scope(&self) -> Scope {
+        match (self.selection(), self.windowed) {
+            (Some((from, to)), _) => match self.held_range() {
+                Some(at) => Scope::Range(at, from, to),
+                None => Scope::Selection(from, to),
+            },
+            (None, true) if (self.window.from, self.window.to) != (0, self.window.end) => {
+                Scope::Window(self.window.from, self.window.to)
+            }
+            (None, _) => Scope::Whole,
+        }
+    }
+
+    pub(super) fn basis(&self) -> Basis {
+        Basis { scope: self.scope(), filter: self.filter.as_ref().map(|filter| filter.text.clone()) }
+    }
+
+    /// The range that was selected as one, as long as the selection is what it was then.
+    fn held_range(&self) -> Option<At> {
+        let (at, index) = self.held?;
+        let lane = self.lane_of(at).filter(|lane| index < lane.len())?;
+        let is_range = matches!(lane.source, Source::Range { .. });
+        (is_range && self.selection() == Some((lane.begin[index], lane.end(index)))).then_some((at, index))
+    }
+
+    /// The NVTX range that takes exactly this time, the outermost if there are several.
+    pub(super) fn range_of(&self, from: u64, to: u64) -> Option<At> {
+        let lanes = self.opened.model.lanes.iter().enumerate();
+        let mut ranges = lanes.filter(|(_, lane)| matches!(lane.source, Source::Range { .. }));
+        ranges.find_map(|(at, lane)| {
+            let begun = (lane.first_at(from)..lane.len()).take_while(|index| lane.begin[*index] == from);
+            Some((at, begun.into_iter().find(|index| lane.end(*index) == to)?))
+        })
+    }
+
+    /// Selects the time of the current event: of a range all that it holds.
+    pub(super) fn select_event(&mut self) {
+        let Some((at, event)) = self.current() else { return self.say("no event under the cursor") };
+        if event.begin == event.end {
+            return self.say("it takes no time: there is nothing in it");
+        }
+        let index = self.event.map(|(_, index)| index).or_else(|| self.lane_of(at)?.under(event.begin));
+        (self.anchor, self.fixed) = (Some(event.begin), Some(event.end));
+        self.held = index.map(|index| (at, index));
+        let key = self.keymap.keys(super::action::Action::Show(Tab::Kernels)).first().map(|key| (*key).to_owned());
+        let (what, took) = (self.opened.model.name(event.name), duration(event.length()));
+        let key = key.map_or(String::new(), |key| format!("; {key} lists its kernels"));
+        self.say(format!("{what} is selected, {took}{key}"));
+    }
+
+    /// From tables of the whole trace to tables of the window, and back.
+    pub(super) fn toggle_window(&mut self) {
+        if self.selection().is_some() {
+            return self.say("tables are of what is selected; esc lets go of it");
+        }
+        self.windowed = !self.windowed;
+        self.say(if self.windowed { "tables are of the window" } else { "tables are of the whole trace" });
+    }
+
+    /// What a table is of, for its title.
+    pub(super) fn scope_text(&self, scope: Scope) -> String {
+        let piece = |from: u64, to: u64| {
+            let step = self.window.step().min((to - from).max(1));
+            format!("{} from {}", duration(to - from), moment(from, step))
+        };
+        let of = match scope {
+            Scope::Whole => "of the whole trace".to_owned(),
+            Scope::Window(from, to) => format!("in the window, {}", piece(from, to)),
+            Scope::Selection(from, to) => format!("of the selection, {}", piece(from, to)),
+            Scope::Range((lane, index), from, to) => {
+                let name = self.lane_of(lane).and_then(|lane| lane.name.get(index)).copied();
+                let name = name.map_or("?", |name| self.opened.model.name(name));
+                format!("of range {name}, {}", piece(from, to))
+            }
+        };
+        match &self.filter {
+            Some(filter) => format!("{of}, filter {}", crate::text::tame(&filter.text)),
+            None => of,
+        }
+    }
+
+    /// Makes the table again if what it is of has changed.
+    pub(super) fn refresh(&mut self) {
+        if self.tab.is_table() && self.table.basis.as_ref().is_some_and(|basis| *basis != self.basis()) {
+            self.show_tab(self.tab);
+        }
+    }
+
+    /// The title of the table that is shown.
+    pub fn table_title(&self) -> String {
+        let rows = self.table.rows.len() as u64;
+        let what = match self.tab {
+            Tab::Api => "API functions",
+            tab => tab.title(),
+        };
+        let of = if self.table.of.is_empty() { String::new() } else { format!(" {}", self.table.of) };
+        format!("{what}{of}: {}", counted(rows, "row"))
+    }
+}

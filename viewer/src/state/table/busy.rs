@@ -1,0 +1,83 @@
+//! How busy devices were in a piece of the trace, by their own times.
+
+use super::piece::Piece;
+use crate::data::lane::{Lane, Source};
+use crate::data::open::Opened;
+use crate::state::scope::Scope;
+use crate::text::{duration, percent};
+use std::collections::BTreeMap;
+
+/// Pieces of work that are put in order for one answer.
+const ORDERED: usize = 4_000_000;
+
+/// One line for each device.
+pub fn lines(opened: &Opened, scope: Scope) -> Vec<String> {
+    let (from, to) = scope.time().unwrap_or((0, opened.summary().end));
+    if opened.summary().timing.is_none() {
+        return Vec::new();
+    }
+    let piece = Piece::new(opened, None, scope);
+    let lines = devices(opened).into_iter().map(|(device, lanes)| {
+        let Some((busy, span)) = of(&piece, &lanes) else {
+            return format!("device {device}: too much work to tell how busy it was; a shorter piece can be told");
+        };
+        let whole = to.saturating_sub(from);
+        let share = |busy: u64, of: &str| {
+            format!("device {device}: busy {} of {of}{} ({})", duration(busy), duration(whole), percent(busy, whole))
+        };
+        let Scope::Range(..) = scope else { return share(busy, "") };
+        // What a range gave to the device may run when the range is over.
+        let during = of(&Piece::new(opened, None, Scope::Selection(from, to)), &lanes);
+        let during = share(during.map_or(0, |(busy, _)| busy), "the range's ");
+        let Some((first, last)) = span else { return format!("{during}; the range gave it no work") };
+        let (took, own, of) = (duration(last - first), duration(busy), percent(busy, last - first));
+        format!("{during}; the range's own work: {took} from first to last, {own} of it busy ({of})")
+    });
+    lines.collect()
+}
+
+/// The lanes of each device that hold its own times.
+fn devices(opened: &Opened) -> BTreeMap<i32, Vec<&Lane>> {
+    let mut devices: BTreeMap<i32, Vec<&Lane>> = BTreeMap::new();
+    for lane in &opened.model.lanes {
+        if let Source::Device { queue, .. } = &lane.source {
+            devices.entry(queue.device).or_default().push(lane);
+        }
+    }
+    devices
+}
+
+/// Nanoseconds in which at least one of the lanes had something to do, and from when to when; none if it is
+/// too much to tell.
+fn of(piece: &Piece, lanes: &[&Lane]) -> Option<(u64, Option<(u64, u64)>)> {
+    let mut times = Vec::new();
+    for lane in lanes {
+        piece.device_times(lane, &mut times);
+        if times.len() > ORDERED {
+            return None;
+        }
+    }
+    Some(union(&mut times))
+}
+
+/// What pieces of time cover together, and from when to when.
+fn union(times: &mut [(u64, u64)]) -> (u64, Option<(u64, u64)>) {
+    times.sort_unstable();
+    let (mut busy, mut until) = (0, 0);
+    for (from, to) in times.iter().copied() {
+        busy += to.saturating_sub(from.max(until));
+        until = until.max(to);
+    }
+    (busy, times.first().map(|(first, _)| (*first, until)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::union;
+
+    #[test]
+    fn what_overlaps_counts_once() {
+        assert_eq!(union(&mut []), (0, None));
+        assert_eq!(union(&mut [(5, 9), (1, 3), (2, 4), (6, 7)]), (7, Some((1, 9))));
+    }
+}
