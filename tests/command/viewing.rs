@@ -118,11 +118,56 @@ fn two_traces_are_shown_beside_each_other() {
     assert!(missing.contains("none.bin"), "{missing}");
 }
 
-/// What the status line says prints the same screen.
+/// Presses only what the screen says: which kernels ran in an NVTX range, how long, and how busy the device was.
+#[test]
+fn the_screen_says_how_to_find_the_kernels_of_a_range() {
+    let place = Place::new();
+    let include = nvtx_include();
+    run(&mut place.recorded(client_with("ranges.c", &["-I", include.to_str().expect("a path"), "-ldl"]))).expect(0);
+    run(&mut place.cutrace(["replay", "--driver", "sim", "--profile", "-o", "timed.bin"])).expect(0);
+    let screen = Screen::new(&place);
+    for (width, ranges) in [("120", "8 Ranges"), ("80", "8 NVTX")] {
+        screen.tmux(&["resize-window", "-x", width, "-y", "24"]);
+        screen.run(&format!("clear; {} timed.bin; echo status=$?", view()));
+        let press = |shown: &str, key: &str| {
+            screen.wait(shown);
+            screen.keys(&[key]);
+        };
+        press(ranges, "8");
+        let rows = screen.wait("Ranges of the whole trace");
+        let names: Vec<&str> = rows.lines().skip_while(|line| !line.contains("Total")).skip(1).collect();
+        let step = names.iter().position(|line| line.ends_with(" step")).expect("the range's row");
+        (0..step).for_each(|_| press("up down row", "Down"));
+        press("enter the slowest", "Enter");
+        screen.wait("NVTX           step");
+        press("V select it", "V");
+        press("3 its kernels", "3");
+        let text = screen.wait("Kernels of range step");
+        let kernel = text.lines().find(|line| line.contains("vector_add")).expect("the kernel");
+        assert_eq!(kernel.split_whitespace().nth(3), Some("1"), "launched once in each: {text}");
+        // As the report has it.
+        let trace = trace::Trace::open(place.join("timed.bin")).expect("a trace");
+        let times: Vec<String> = trace
+            .timed()
+            .filter(|work| work.is_kernel())
+            .map(|work| viewer::text::duration(work.duration() as u64))
+            .collect();
+        assert!(times.iter().any(|took| kernel.contains(took.as_str())), "{times:?}: {text}");
+        let busy = text.lines().find(|line| line.starts_with("device 0: busy ")).expect("how busy the device was");
+        assert!(busy.contains(" of the range's ") && busy.contains("%)"), "{text}");
+        press("? help", "q");
+        screen.wait("status=0");
+    }
+}
+
+/// What `Y` copies prints the same screen.
 #[test]
 fn every_screen_has_its_command() {
     let place = recorded("streams_events.c");
     let size = ["--size", "200x50"];
+    let screen = Screen::new(&place);
+    screen.tmux(&["set-option", "-s", "set-clipboard", "on"]);
+    screen.tmux(&["resize-window", "-x", "200", "-y", "50"]);
     for options in [
         &["--view", "kernels"][..],
         &["--view", "api", "--row", "3"],
@@ -134,11 +179,18 @@ fn every_screen_has_its_command() {
         &["--filter", "Launch", "--at", "30", "--window", "0ns..9ms"],
         &["--arrange", "fold:0,up:2,pin:3,hide:4"],
         &["--filter", "uses:stream#1"],
+        &["--view", "api", "--window", "0ns..9ms"],
+        &["--view", "kernels", "--select", "0ns..9ms"],
     ] {
         let frame = run(place.cutrace(["view", "--once"]).args([options, &size].concat())).expect(0).stdout;
-        let line = frame.lines().last().expect("a status line");
-        let command = &line[line.find("cutrace view").unwrap_or_else(|| panic!("{frame}"))..];
-        let command = command.strip_suffix("  ? help").expect("the help's key stands behind it");
+        let quoted: Vec<String> = options.iter().map(|option| format!("'{option}'")).collect();
+        screen.run(&format!("clear; {} {}; echo status=$?", view(), quoted.join(" ")));
+        screen.wait("? help");
+        screen.keys(&["Y"]);
+        screen.wait("copied: cutrace view");
+        let command = screen.tmux(&["show-buffer"]);
+        screen.keys(&["q"]);
+        screen.wait("status=0");
         let command = command.replacen("cutrace", &artifact("cutrace").display().to_string(), 1);
         let mut shell = place.bare("sh");
         let again = run(shell.args(["-c", &command])).expect(0).stdout;

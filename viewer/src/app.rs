@@ -260,6 +260,14 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<N
                 let _closed = sender.send(News::Say(export::perfetto(&trace, &path, calls)));
             });
         }
+        Effect::ExportTable(path) => {
+            let path = PathBuf::from(path);
+            let said = match export::table(state, &path) {
+                Ok(count) => format!("{}: {}", path.display(), crate::text::counted(count, "row")),
+                Err(error) => format!("{}: {error}", path.display()),
+            };
+            state.say(said);
+        }
         Effect::Export { path, from, to } => {
             let path = PathBuf::from(path);
             let said = match export::events(state, &path, from, to) {

@@ -6,6 +6,7 @@ use crate::data::kept::{keep, places};
 use crate::data::lane::Source;
 use crate::state::rows;
 use crate::state::{Mark, State};
+use crate::text::csv_quoted;
 use crossterm::style::ContentStyle;
 use ratatui::backend::IntoCrossterm;
 use ratatui::buffer::Buffer;
@@ -47,8 +48,7 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
                     });
                     write!(out, "{}\n{object}", if first { "" } else { "," })?;
                 } else {
-                    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-                    let (title, name) = (quoted(&title), quoted(name));
+                    let (title, name) = (csv_quoted(&title), csv_quoted(name));
                     let (begin, end) = (event.begin, event.end);
                     let call = call.map_or(String::new(), |call| call.to_string());
                     writeln!(out, "{call},{title},{name},{category},{begin},{end},{failed},{is_known}")?;
@@ -62,6 +62,13 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
     }
     out.flush()?;
     Ok(count)
+}
+
+/// Writes the table that is shown as CSV; how many rows. An existing file is left alone.
+pub fn table(state: &State, path: &Path) -> io::Result<u64> {
+    let mut out = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    out.write_all(state.table.csv().as_bytes())?;
+    Ok(state.table.rows.len() as u64)
 }
 
 /// Writes calls, from the first up to the one past the last, for Perfetto: with the command that does so;

@@ -23,6 +23,10 @@ impl State {
             Action::DetailsUp => self.detail = scrolled.saturating_sub(DETAILS),
             Action::Unmark if self.unmark() => return vec![Effect::SaveMarks],
             Action::Unmark => self.say("there is no mark"),
+            Action::Copy if self.tab.is_table() => {
+                self.say(format!("copied as CSV: {}", crate::text::counted(self.table.rows.len() as u64, "row")));
+                return vec![Effect::Copy(self.table.csv())];
+            }
             Action::Copy => match self.current() {
                 Some((lane, event)) => {
                     self.say("copied");
@@ -122,6 +126,8 @@ impl State {
             Action::Select => self.toggle_selection(),
             Action::SelectEvent => self.select_event(),
             Action::TableScope => self.toggle_window(),
+            Action::NextMark if self.tab.is_table() => self.scroll_names(true),
+            Action::PreviousMark if self.tab.is_table() => self.scroll_names(false),
             Action::NextMark => self.step_mark(true),
             Action::PreviousMark => self.step_mark(false),
             _ => return false,

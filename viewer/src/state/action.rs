@@ -62,8 +62,8 @@ actions! {
     Lens "lens" "Only what names an object of this call; again: the next object" ["u"];
     Align "align" "Two traces: let this call and its partner begin together" ["c"];
     Mark "mark" "Mark this moment, with a note; in the list of marks, change the note" ["m"];
-    NextMark "next-mark" "Next mark" [">"];
-    PreviousMark "previous-mark" "Previous mark" ["<"];
+    NextMark "next-mark" "Next mark; in a table, more of long names" [">"];
+    PreviousMark "previous-mark" "Previous mark; in a table, back to the start of names" ["<"];
     Unmark "unmark" "Remove the mark nearest to the cursor; in the list, the selected one" ["M" "delete"];
     GoTo "go-to" "Go to a call (1234), a time (1.5s, 20ms) or a share (50%)" ["ctrl-g" "@"];
     Open "open" "Open or close the details; from a table, to its slowest instance" ["enter"];
@@ -80,9 +80,9 @@ actions! {
     PreviousView "previous-view" "The one before" ["{"];
     Sort "sort" "Sort the table by the next column" ["o"];
     Reverse "reverse" "Turn the order of the table" ["O"];
-    Copy "copy" "Copy the call as text to the terminal's clipboard (OSC 52)" ["y"];
+    Copy "copy" "Copy the call as text to the terminal's clipboard (OSC 52); of a table, all of it as CSV" ["y"];
     CopyCommand "copy-command" "Copy the command line that prints this screen" ["Y"];
-    Export "export" "Write the selection, or what is in the window, to a file (.json, .csv or .pftrace for Perfetto)" ["x"];
+    Export "export" "Write the selection, or what is in the window, to a file (.json, .csv or .pftrace for Perfetto); of a table, its rows (.csv)" ["x"];
     Mouse "mouse" "Mouse on or off (off: the terminal selects text)" ["ctrl-t"];
     Palette "palette" "All actions, by name" [":" "ctrl-p"];
     Help "help" "This help" ["?" "f1"];

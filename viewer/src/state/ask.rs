@@ -18,7 +18,7 @@ impl Ask {
             Ask::Filter => "filter: ",
             Ask::GoTo => "go to (1234, 1.5s, 50%): ",
             Ask::Note => "note of the mark: ",
-            Ask::Export => "write to (.json, .csv, .pftrace): ",
+            Ask::Export => "write to (.json, .csv, .pftrace; a table .csv): ",
             Ask::Palette => ":",
         }
     }

@@ -77,6 +77,13 @@ impl Keymap {
         Ok(())
     }
 
+    /// The first key that an action has by itself and still has, or else any that it was given.
+    pub fn first(&self, action: Action) -> Option<&str> {
+        let own = actions().find(|line| line.action == action).map_or(&[][..], |line| line.keys);
+        let kept = own.iter().copied().find(|key| self.action(&Key((*key).into())) == Some(action));
+        kept.or_else(|| self.keys(action).first().copied())
+    }
+
     /// The keys of an action, in a fixed order, the shortest first.
     pub fn keys(&self, action: Action) -> Vec<&str> {
         let mut keys: Vec<&str> =

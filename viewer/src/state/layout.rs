@@ -16,7 +16,7 @@ impl Area {
     }
 }
 
-/// From top to bottom: title, overview of the whole trace, time axis, main part, details, status.
+/// From top to bottom: title, overview of the whole trace, time axis, main part, details, status, keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Layout {
     pub title: Area,
@@ -29,6 +29,8 @@ pub struct Layout {
     pub main: Area,
     pub details: Area,
     pub status: Area,
+    /// The keys that fit.
+    pub keys: Area,
 }
 
 impl Layout {
@@ -44,6 +46,7 @@ impl Layout {
         let status = take(1, 0);
         let title = take(1, 1);
         let axis = take(1, 2);
+        let keys = take(1, 6);
         let overview = take(2, 6);
         let details = if details { take((height / 3).clamp(4, 14), 4) } else { 0 };
         let main = left;
@@ -59,6 +62,7 @@ impl Layout {
             main: row(top, main),
             details: row(top + main, details),
             status: row(top + main + details, status),
+            keys: row(top + main + details + status, keys),
         }
     }
 }
@@ -77,7 +81,8 @@ mod tests {
                     + l.axis.height
                     + l.main.height
                     + l.details.height
-                    + l.status.height;
+                    + l.status.height
+                    + l.keys.height;
                 assert_eq!(rows, height);
                 assert_eq!(l.names.width + l.lanes.width, width);
             }

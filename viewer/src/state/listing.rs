@@ -8,23 +8,33 @@ use super::table::rows::{Lead, Value};
 use unicode_width::UnicodeWidthStr;
 
 impl State {
-    /// Those that fit into the title, one after the other, each with its key.
+    /// Those that fit into the title, one after the other, each with its key: with their names as long as
+    /// there is room for them.
     pub fn tabs(&self) -> Vec<(Tab, String)> {
         let width = usize::from(self.layout.title.width);
-        // With room for what stands on the right.
-        let whole: usize = 22 + Tab::ALL.iter().map(|tab| tab.title().len() + 4).sum::<usize>();
+        let labelled = |name: &dyn Fn(Tab) -> &'static str| -> Vec<(Tab, String)> {
+            let label = |tab: &Tab| {
+                let key = self.keymap.keys(Action::Show(*tab)).first().copied().unwrap_or("");
+                let label = format!(" {key} {}", name(*tab));
+                (*tab, format!("{} ", label.trim_end()))
+            };
+            Tab::ALL.iter().map(label).collect()
+        };
+        let ways = [
+            labelled(&Tab::title),
+            labelled(&|tab| if tab == self.tab { tab.title() } else { tab.short() }),
+            labelled(&Tab::short),
+            labelled(&|tab| if tab == self.tab { tab.short() } else { "" }),
+        ];
+        let total = |tabs: &[(Tab, String)]| tabs.iter().map(|(_, label)| label.width()).sum::<usize>();
+        let [.., least] = &ways;
         let mut taken = 0;
-        let labelled = Tab::ALL.iter().map(|tab| {
-            let key = self.keymap.keys(Action::Show(*tab)).first().copied().unwrap_or("");
-            // Where not all names fit, the others are keys alone.
-            let named = whole <= width || *tab == self.tab;
-            (*tab, if named { format!(" {key} {} ", tab.title()) } else { format!(" {key} ") })
-        });
         let mut fits = |label: &str| {
             taken += label.width();
             taken <= width
         };
-        labelled.take_while(|(_, label)| fits(label)).collect()
+        let tabs = ways.iter().find(|tabs| total(tabs) <= width).unwrap_or(least).clone();
+        tabs.into_iter().take_while(|(_, label)| fits(label)).collect()
     }
 
     /// The one whose label stands in this column.

@@ -9,6 +9,7 @@ pub mod command;
 mod fields;
 pub mod filter;
 pub mod help;
+pub mod hints;
 pub mod keymap;
 pub mod layout;
 mod lens;
@@ -136,7 +137,10 @@ impl State {
             }
             Input::Resize(width, height) => self.resize(width, height),
             Input::Paste(text) => text.chars().filter(|c| !c.is_control()).for_each(|c| self.type_char(c)),
-            Input::Press(x, y) => self.press(x, y),
+            Input::Press(x, y) => match self.hint_at(x, y) {
+                Some(action) => return self.act(action),
+                None => self.press(x, y),
+            },
             Input::Drag(x, y) => self.drag(x, y),
             Input::Release => {
                 if self.anchor.is_some() && self.fixed.is_none() {

@@ -38,5 +38,7 @@ pub enum Effect {
         from: u64,
         to: u64,
     },
+    /// The table that is shown, to this file.
+    ExportTable(String),
     Mouse(bool),
 }

@@ -104,6 +104,12 @@ impl State {
                 self.mark(&text);
                 return vec![Effect::SaveMarks];
             }
+            Ask::Export if !text.is_empty() && self.tab.is_table() => {
+                if text.ends_with(".csv") {
+                    return vec![Effect::ExportTable(text)];
+                }
+                self.say(format!("{text}: a table is written as CSV: expected a name that ends in .csv"));
+            }
             Ask::Export if text.is_empty() => self.say("nothing was written"),
             Ask::Export if [".json", ".csv", ".pftrace"].iter().any(|ending| text.ends_with(ending)) => {
                 let (from, to) = self.selection().unwrap_or((self.window.from, self.window.to));

@@ -3,7 +3,7 @@
 use super::action::{Action, Line};
 
 macro_rules! views {
-    ($($view:ident $name:literal $title:literal $about:literal [$key:literal];)*) => {
+    ($($view:ident $name:literal $title:literal $short:literal $about:literal [$key:literal];)*) => {
         /// What the main part shows.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Tab {
@@ -21,6 +21,11 @@ macro_rules! views {
                 match self { $(Tab::$view => $title),* }
             }
 
+            /// The title where there is little room.
+            pub fn short(self) -> &'static str {
+                match self { $(Tab::$view => $short),* }
+            }
+
             /// As the command line has it.
             pub fn name(self) -> &'static str {
                 match self { $(Tab::$view => $name),* }
@@ -30,16 +35,16 @@ macro_rules! views {
 }
 
 views! {
-    Timeline "timeline" "Timeline" "Timeline" ["1"];
-    Events "events" "Events" "Events of the lane" ["2"];
-    Kernels "kernels" "Kernels" "Kernels" ["3"];
-    Api "api" "API" "API functions" ["4"];
-    Copies "copies" "Copies" "Copies and fills" ["5"];
-    Modules "modules" "Modules" "Modules loaded" ["6"];
-    Findings "findings" "Findings" "Findings" ["7"];
-    Ranges "ranges" "Ranges" "NVTX ranges" ["8"];
-    Objects "objects" "Objects" "Objects: who made and ended them; enter shows who used one" ["9"];
-    Marks "marks" "Marks" "Marks and their notes: enter goes to one, m changes its note, M removes it" ["'"];
+    Timeline "timeline" "Timeline" "Time" "Timeline" ["1"];
+    Events "events" "Events" "Event" "Events of the lane" ["2"];
+    Kernels "kernels" "Kernels" "Kern" "Kernels" ["3"];
+    Api "api" "API" "API" "API functions" ["4"];
+    Copies "copies" "Copies" "Copy" "Copies and fills" ["5"];
+    Modules "modules" "Modules" "Mod" "Modules loaded" ["6"];
+    Findings "findings" "Findings" "Find" "Findings" ["7"];
+    Ranges "ranges" "Ranges" "NVTX" "NVTX ranges" ["8"];
+    Objects "objects" "Objects" "Obj" "Objects: who made and ended them; enter shows who used one" ["9"];
+    Marks "marks" "Marks" "Mark" "Marks and their notes: enter goes to one, m changes its note, M removes it" ["'"];
 }
 
 impl Tab {

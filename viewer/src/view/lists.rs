@@ -8,7 +8,7 @@ use crate::state::layout::Area;
 use crate::state::rows;
 use crate::state::scope::Basis;
 use crate::state::table::placed::BETWEEN;
-use crate::text::{counted, cut, duration, grouped, moment};
+use crate::text::{counted, cut, duration, grouped, moment, tame};
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
@@ -22,9 +22,11 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let title = row.map_or(String::new(), |row| rows::title(row, &state.opened));
     let head = format!("{:>10} {:>16} {:>9}  {}", "call", "begin", "took", "what");
     put(buffer, area.x, area.y, &head, area.width, theme.title());
-    let about = format!("{title}: {}", counted(state.listed() as u64, "event"));
-    let width = (about.width() as u16).min(area.width.saturating_sub(head.len() as u16 + 2));
-    put(buffer, area.width - width, area.y, &about, width, theme.quiet());
+    let filter = state.filter.as_ref().map_or(String::new(), |filter| format!(", filter {}", tame(&filter.text)));
+    let about = format!("{title}: {}{filter}", counted(state.listed() as u64, "event"));
+    if state.layout.axis.height > 0 {
+        titled(buffer, state.layout.axis, &about, &position(state.list_row(), state.listed()), theme);
+    }
     let Some(at) = state.lane() else {
         put(
             buffer,
@@ -37,6 +39,8 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     };
     let (chosen, top) = (state.list_row(), state.list_row() - state.list_offset());
+    scrollbar(theme, buffer, area, top, state.listed());
+    let area = Area { width: area.width.saturating_sub(1), ..area };
     let lane = &state.opened.model.lanes[at];
     for line in 0..usize::from(area.height - 1) {
         let Some(index) = state.listed_at(top + line) else { break };
@@ -62,11 +66,41 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
     }
 }
 
+/// `18/62`
+fn position(row: usize, rows: usize) -> String {
+    if rows == 0 { String::new() } else { format!("{}/{}", grouped(row as u64 + 1), grouped(rows as u64)) }
+}
+
+/// What is listed, and which row of it is chosen.
+fn titled(buffer: &mut Buffer, area: Area, title: &str, at: &str, theme: &Theme) {
+    let room = usize::from(area.x + area.width).saturating_sub(at.width() + 2);
+    put(buffer, 0, area.y, title, room as u16, theme.title());
+    let width = at.width() as u16;
+    put(buffer, (area.x + area.width).saturating_sub(width + 1), area.y, at, width, theme.quiet());
+}
+
+/// Below the heading, where the rows that are shown stand among all of them; none if all are shown.
+fn scrollbar(theme: &Theme, buffer: &mut Buffer, area: Area, top: usize, rows: usize) {
+    let height = usize::from(area.height.saturating_sub(1));
+    if rows <= height || height < 3 || area.width == 0 {
+        return;
+    }
+    let size = (height * height / rows).max(1);
+    let first = (top * (height - size)).div_ceil((rows - height).max(1));
+    for line in 0..height {
+        let is_thumb = (first..first + size).contains(&line);
+        let symbol = if is_thumb { theme.glyph("\u{2588}", "#") } else { theme.glyph("\u{2502}", "|") };
+        let style = if is_thumb { Style::new() } else { theme.quiet() };
+        put(buffer, area.x + area.width - 1, area.y + 1 + line as u16, symbol, 1, style);
+    }
+}
+
 pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let (area, table) = (state.layout.main, &state.table);
     let above = state.layout.axis;
     if above.height > 0 {
-        put(buffer, area.x, above.y, &state.table_title(), area.width, theme.title());
+        let at = position(state.table_row, table.rows.len());
+        titled(buffer, above, &state.table_title(), &at, theme);
     }
     if area.height == 0 {
         return;
@@ -101,11 +135,13 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
         (format!("{}{sorted}", table.columns[n]), numeric(n))
     };
     line(buffer, area.y, &head, theme.title());
+    scrollbar(theme, buffer, area, top, table.rows.len());
     for (index, row) in shown.iter().enumerate() {
         let y = area.y + 1 + index as u16;
         line(buffer, y, &|n| (row.get(n).cloned().unwrap_or_default(), numeric(n)), Style::new());
         if top + index == state.table_row {
-            tint(buffer, Area { y, height: 1, ..area }, theme.chosen());
+            let width = area.width.saturating_sub(1);
+            tint(buffer, Area { y, height: 1, width, ..area }, theme.chosen());
         }
     }
 }

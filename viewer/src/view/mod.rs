@@ -35,6 +35,7 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
         panel(state, theme, buffer);
     }
     status(state, theme, buffer);
+    keys(state, theme, buffer);
     overlay::draw(state, theme, buffer);
 }
 
@@ -52,8 +53,10 @@ fn title(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let name = state.opened.path.file_name().map_or(String::new(), |name| tame(&name.to_string_lossy()));
     let calls = format!("{}, {} ", counted(state.opened.calls_made(), "call"), duration(summary.end));
     let room = usize::from(area.width.saturating_sub(x));
-    // As much as fits.
-    let abouts = [format!(" {name}: {calls}"), format!(" {calls}"), format!(" {} ", duration(summary.end))];
+    // As much as fits; of a long name its end.
+    let short =
+        format!(" ..{}: {calls}", name.chars().skip(name.chars().count().saturating_sub(8)).collect::<String>());
+    let abouts = [format!(" {name}: {calls}"), short, format!(" {calls}"), format!(" {} ", duration(summary.end))];
     if let Some(about) = abouts.iter().find(|about| about.width() <= room) {
         let width = about.width() as u16;
         put(buffer, area.width - width, area.y, about, width, theme.quiet());
@@ -103,20 +106,27 @@ fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {
     };
     let used = put(buffer, 0, area.y, &left, area.width, Style::new());
     let room = area.width.saturating_sub(used + 2);
-    let ways = [format!("{}  ? help", tame(&state.command())), "Y: as a command  ? help".into(), "? help".into()];
-    let [.., last] = &ways;
-    let fits = |way: &&String, room: u16| way.width() <= room.into();
-    // What is wrong with the trace comes first, and leaves room for the key of the help.
-    let label = state.opened.label().map(|label| tame(&label));
-    let taken =
-        label.as_ref().map_or(0, |label| label.width() as u16 + 2).min(room.saturating_sub(last.width() as u16 + 2));
-    let way = ways.iter().find(|way| fits(way, room - taken)).unwrap_or(last);
-    let width = (way.width() as u16).min(room);
-    put(buffer, area.width - width, area.y, way, width, theme.quiet());
-    if let Some(label) = label {
+    // Where the keys have no row of their own, the one of the help stands here.
+    let help = if state.layout.keys.height == 0 { "? help" } else { "" };
+    let width = (help.width() as u16).min(room);
+    put(buffer, area.width - width, area.y, help, width, theme.quiet());
+    if let Some(label) = state.opened.label().map(|label| tame(&label)) {
         let style = if state.opened.trace.damage.is_empty() { theme.quiet() } else { theme.alarm() };
-        let room = (room.saturating_sub(width + 2)).min(label.width() as u16);
-        put(buffer, (area.width - width).saturating_sub(room + 2), area.y, &label, room, style);
+        let gap = if width > 0 { width + 2 } else { 0 };
+        let room = room.saturating_sub(gap).min(label.width() as u16);
+        put(buffer, (area.width - gap).saturating_sub(room), area.y, &label, room, style);
+    }
+}
+
+/// The keys that fit what the user is at.
+fn keys(state: &State, theme: &Theme, buffer: &mut Buffer) {
+    let area = state.layout.keys;
+    if area.height == 0 {
+        return;
+    }
+    for (x, hint) in state.footer() {
+        let used = put(buffer, x, area.y, &hint.keys, area.width.saturating_sub(x), theme.title());
+        put(buffer, x + used + 1, area.y, hint.about, area.width.saturating_sub(x + used + 1), theme.quiet());
     }
 }
 

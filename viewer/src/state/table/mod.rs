@@ -1,6 +1,7 @@
 //! Tables: which there are of a trace, and what is in each.
 
 pub mod busy;
+mod csv;
 mod listed;
 pub mod piece;
 pub mod placed;

@@ -1,7 +1,14 @@
 //! Where the columns of a table stand: for drawing, and for what the mouse points at.
 
+use super::rows::Line;
 use crate::state::fields::State;
+use crate::text::cut;
 use unicode_width::UnicodeWidthStr;
+
+/// What stands behind so many cells.
+fn behind(text: String, cells: usize) -> String {
+    if cells == 0 { text } else { text[cut(&text, cells).len()..].to_owned() }
+}
 
 /// Cells between two columns.
 pub const BETWEEN: usize = 2;
@@ -11,12 +18,18 @@ impl State {
     pub fn table_cells(&self) -> Vec<Vec<String>> {
         let height = usize::from(self.layout.main.height.saturating_sub(1));
         let rows = self.table.rows.iter().skip(self.table_top()).take(height);
-        rows.map(|row| row.cells.iter().map(|value| value.text()).collect()).collect()
+        let skipped = |column: usize| if column == self.table.wide { self.table.skipped } else { 0 };
+        let cells = |row: &Line| {
+            let texts = row.cells.iter().enumerate();
+            texts.map(|(n, value)| behind(value.text(), skipped(n))).collect()
+        };
+        rows.map(cells).collect()
     }
 
     /// The columns that fit, from left to right, each with its width.
     pub fn table_columns(&self, cells: &[Vec<String>]) -> Vec<(usize, usize)> {
-        let (table, room) = (&self.table, usize::from(self.layout.main.width));
+        // The last column is the scroll bar's.
+        let (table, room) = (&self.table, usize::from(self.layout.main.width.saturating_sub(1)));
         // As wide as what is shown; the wide column takes the rest.
         let width = |column: usize| {
             let cells = cells.iter().map(|row| row.get(column).map_or(0, |text| text.width()));
@@ -38,6 +51,22 @@ impl State {
         let left = (room + BETWEEN).saturating_sub(total(&columns));
         columns.iter_mut().filter(|(n, _)| *n == table.wide).for_each(|(_, width)| *width += left);
         columns
+    }
+
+    /// Scrolls the names, which may be longer than their column.
+    pub(in crate::state) fn scroll_names(&mut self, forward: bool) {
+        let cells = self.table_cells();
+        let shown = self.table_columns(&cells).into_iter().find(|(column, _)| *column == self.table.wide);
+        let room = shown.map_or(0, |(_, width)| width);
+        let longest = self.table.rows.iter().filter_map(|row| row.cells.get(self.table.wide));
+        let longest = longest.map(|value| value.text().width()).max().unwrap_or(0);
+        let by = (room / 2).max(1);
+        let skipped = self.table.skipped;
+        self.table.skipped =
+            if forward { (skipped + by).min(longest.saturating_sub(room)) } else { skipped.saturating_sub(by) };
+        if self.table.skipped == skipped {
+            self.say(if forward { "no name is longer" } else { "names are shown from their start" });
+        }
     }
 
     /// Sorts by the column whose head stands there; once more, the other way round.

@@ -87,6 +87,8 @@ pub struct Table {
     pub basis: Option<Basis>,
     /// How busy devices were meanwhile.
     pub busy: Vec<String>,
+    /// Cells of the wide column that were scrolled past.
+    pub skipped: usize,
     pub sorted: usize,
     pub reversed: bool,
     /// Not as it begins, but as somebody asked for.
