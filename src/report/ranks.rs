@@ -106,8 +106,12 @@ fn slowest(rows: &[Vec<Cell>]) -> Option<String> {
         (_, Cell::Number(pid)) => format!("process {pid}"),
         _ => "a process".into(),
     };
-    let most = rows.iter().max_by_key(|row| outside(row))?;
-    let least = rows.iter().min_by_key(|row| outside(row)).filter(|least| outside(least) < outside(most))?;
+    // A launcher has no rank, and waits for none of them on a device.
+    let has_rank = |row: &&Vec<Cell>| matches!(row[RANK_AT], Cell::Number(_));
+    let has_ranks = rows.iter().any(|row| has_rank(&row));
+    let compared = || rows.iter().filter(|row| !has_ranks || has_rank(row));
+    let most = compared().max_by_key(|row| outside(row))?;
+    let least = compared().min_by_key(|row| outside(row)).filter(|least| outside(least) < outside(most))?;
     let (longest, shortest) = (duration(outside(most)), duration(outside(least)));
     let (slowest, fastest) = (name(most), name(least));
     Some(format!(
