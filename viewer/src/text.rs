@@ -21,7 +21,7 @@ pub fn counted(number: u64, what: &str) -> String {
     match (number, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{} {stem}ies", grouped(number)),
-        (_, None) if what.ends_with("ch") => format!("{} {what}es", grouped(number)),
+        (_, None) if what.ends_with("ch") || what.ends_with('s') => format!("{} {what}es", grouped(number)),
         _ => format!("{} {what}s", grouped(number)),
     }
 }
