@@ -114,8 +114,10 @@ impl Chunk {
         Ok(())
     }
 
-    /// Says that nothing in it counts.
+    /// Says that nothing in it counts. First of all its length does, in one store: a process may be killed before
+    /// the header is whole, and readers then see that no records were in it.
     pub fn free(&self) {
+        self.length().store(0, Release);
         let header = Header::new(Kind::Free, self.size as u64).encode();
         // SAFETY: the mapping is at least a page long, and nobody else writes to it.
         unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), self.base, HEADER) };

@@ -4,7 +4,7 @@
 use crate::damage::Damage;
 use crate::hash::checksum;
 use crate::mapping::Mapping;
-use crate::segment::{HEADER, Header, Kind};
+use crate::segment::{HEADER, Header, Kind, LENGTH_AT};
 use crate::shared_memory::{Attached, PRIVATE, Place};
 use std::collections::HashMap;
 use std::sync::atomic::{Ordering::Acquire, fence};
@@ -72,9 +72,10 @@ fn in_memory(
     damage: &mut Vec<Damage>,
 ) -> Vec<u8> {
     let is_new = !all.contains_key(&place.memory);
-    let memory = all.entry(place.memory).or_insert_with(|| Attached::to(place));
-    let found = memory.as_ref().and_then(|memory| {
-        let read = |at, bytes: &mut [u8]| memory.read(place.offset().checked_add(at)?, bytes);
+    let memory = all.entry(place.memory).or_insert_with(|| Attached::to(place)).as_ref();
+    let reading =
+        memory.map(|memory| move |at: u64, bytes: &mut [u8]| memory.read(place.offset().checked_add(at)?, bytes));
+    let found = memory.zip(reading).and_then(|(memory, read)| {
         let header_now = || {
             let mut bytes = [0; HEADER];
             read(0, &mut bytes).and_then(|()| Header::decode(&bytes))
@@ -83,19 +84,20 @@ fn in_memory(
         let content = settled(read, memory.len().saturating_sub(place.offset()), &mut found)?;
         (found.size == header.size).then_some((found, content))
     });
-    match found.or_else(|| copy_at_home(map, offset, header)) {
-        Some((found, content)) if found.kind == Kind::Chunk => {
+    match (found.or_else(|| copy_at_home(map, offset, header)), reading) {
+        (Some((found, content)), _) if found.kind == Kind::Chunk => {
             *header = found;
             content
         }
-        Some(_) => Vec::new(),
-        None if memory.is_some() => {
+        (Some(_), _) => Vec::new(),
+        (None, Some(read)) if is_between_uses(read) => Vec::new(),
+        (None, Some(_)) => {
             let what =
                 format!("expected a chunk of {} bytes in shared memory {}, found none", header.size, place.memory);
             damage.push(Damage::new(offset, what));
             Vec::new()
         }
-        None => {
+        (None, None) => {
             let whose = match place.memory {
                 PRIVATE => "memory of its process alone".into(),
                 id => format!(
@@ -107,6 +109,14 @@ fn in_memory(
             Vec::new()
         }
     }
+}
+
+/// Whether a chunk whose header is not whole was between two uses when its process was killed: there are no
+/// records in it then. Its length is 0 before the header of one that is freed changes, and until that of the
+/// next use is whole.
+fn is_between_uses(read: impl Fn(u64, &mut [u8]) -> Option<()>) -> bool {
+    let mut length = [0; 8];
+    read(LENGTH_AT as u64, &mut length).is_some() && length == [0; 8]
 }
 
 /// What its process has put at the chunk's place when it ended.
@@ -187,6 +197,23 @@ mod tests {
         file.write_all_at(&Header::new(Kind::Free, 4096).encode(), 4096).unwrap();
         let copies = Copies::of(&map, &mut segments, &mut Vec::new());
         assert_eq!((copies.held(4160, 8192), segments[0].1.kind), (None, Kind::Free));
+    }
+
+    #[test]
+    fn a_header_that_was_being_written_has_no_records() {
+        let chunk = Header { thread: 3, length: 64, ..Header::new(Kind::Chunk, 4096) }.encode();
+        let free = Header::new(Kind::Free, 4096).encode();
+        let half = |length: u64| {
+            let mut bytes = [&free[..HEADER / 2], &chunk[HEADER / 2..]].concat();
+            bytes[LENGTH_AT..LENGTH_AT + 8].copy_from_slice(&length.to_le_bytes());
+            assert!(Header::decode(&bytes).is_none());
+            is_between_uses(|at, to| {
+                to.copy_from_slice(bytes.get(at as usize..)?.get(..to.len())?);
+                Some(())
+            })
+        };
+        assert!(half(0));
+        assert!(!half(64));
     }
 
     #[test]
