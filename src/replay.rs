@@ -335,6 +335,7 @@ fn prepare(
         place: !arguments.no_placement,
         // In the sandbox it cannot start anew.
         translate: layout::is_last() || arguments.untrusted,
+        company: None,
         tools,
     };
     Ok(Prepared { found, options, timed, dumped, is_cut: missing.is_some() })

@@ -1,5 +1,6 @@
 //! How to replay, and who is told how far it has come.
 
+use crate::company::Company;
 use crate::extent::Tolerance;
 use crate::profile::Measure;
 use std::collections::{BTreeSet, HashMap};
@@ -24,6 +25,8 @@ pub struct Options {
     /// Where recorded addresses are taken, by mappings of this process or by the driver, translate, rather
     /// than stop with [`Error::Collision`](crate::Error::Collision): in another process they may be free.
     pub translate: bool,
+    /// The other processes of a job, if they are replayed beside this one.
+    pub company: Option<Arc<dyn Company>>,
     pub tools: Tools,
 }
 

@@ -48,7 +48,8 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     has_devices(&driver, &options.devices)?;
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
-    let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
+    let (fill, is_shared) = (options.tools.fill, options.company.is_some());
+    let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, fill, is_shared)?;
     if let Some(what) = placement.refused().filter(|_| options.place) {
         if !options.translate {
             placement.release();
@@ -72,6 +73,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         shared: Mutex::default(),
         graph_memory,
         refused: Mutex::default(),
+        company: options.company.clone(),
         verify: options.verify,
         tolerance: options.tools.tolerance,
     };

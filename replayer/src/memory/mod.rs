@@ -6,6 +6,7 @@ pub mod captures;
 pub mod devices;
 pub mod graph_host_memory;
 pub mod handover;
+mod imported;
 pub mod objects;
 pub mod pieces;
 pub mod pinned;

@@ -57,6 +57,11 @@ impl Pieces {
         self.by_start.insert(piece.start, Piece { end: piece.end, device, users: 0 });
     }
 
+    /// The pieces that overlap a range.
+    pub fn around(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        self.overlapping(range).map(|(start, piece)| start..piece.end).collect()
+    }
+
     /// An allocation lives; its pieces are mapped.
     pub fn allocated(&mut self, range: Range<u64>) {
         self.freed(range.start);

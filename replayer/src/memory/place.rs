@@ -80,7 +80,11 @@ pub struct Placement<'a> {
     pub(crate) marks: Mutex<HashMap<u64, (u64, u32)>>,
     /// Pinned memory by its recorded start: its recorded end.
     pub(crate) pinned: Mutex<BTreeMap<u64, u64>>,
+    /// Memory of other processes, by its recorded start: how often it was opened.
+    pub(crate) imported: Mutex<HashMap<u64, u32>>,
     pub captures: Captures,
+    /// Other processes may map the pieces.
+    is_shared: bool,
     /// Freed memory is unmapped at once.
     unmaps: bool,
     /// Memory elsewhere has no room behind it: what the recorded program met there is to be met again.
@@ -102,6 +106,7 @@ impl<'a> Placement<'a> {
         plan: &Plan,
         place: bool,
         fill: Option<u8>,
+        is_shared: bool,
     ) -> Result<Self, Error> {
         let counts = Counts::default();
         let blocks = plan.blocks.iter().filter(|_| place);
@@ -132,6 +137,8 @@ impl<'a> Placement<'a> {
             elsewhere: Mutex::default(),
             marks: Mutex::default(),
             pinned: Mutex::default(),
+            imported: Mutex::default(),
+            is_shared,
             captures: Captures::default(),
             counts,
         })
@@ -340,10 +347,25 @@ impl<'a> Placement<'a> {
 
     fn map(&self, device: i32, piece: Range<u64>) -> Result<(), Failure> {
         let len = piece.end - piece.start;
-        self.driver.map_new(device, piece.start, len)?;
-        let allow = |devices: &[i32]| self.driver.set_access(piece.start, len, devices);
-        // Devices that can reach each other do so as after cuCtxEnablePeerAccess; others keep to their own.
+        self.driver.map_new(device, piece.start, len, self.is_shared)?;
+        self.allow(device, piece)
+    }
+
+    /// Devices that can reach each other do so as after cuCtxEnablePeerAccess; others keep to their own.
+    pub(crate) fn allow(&self, device: i32, piece: Range<u64>) -> Result<(), Failure> {
+        let allow = |devices: &[i32]| self.driver.set_access(piece.start, piece.end - piece.start, devices);
         if self.devices.len() > 1 && allow(&self.devices).is_ok() { Ok(()) } else { allow(&[device]) }
+    }
+
+    pub(crate) fn reserved(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.reserved.iter()
+    }
+
+    /// The recorded allocation around an address, if it is where it was.
+    pub fn home(&self, address: u64) -> Option<Range<u64>> {
+        let homes = self.homes.lock();
+        let (start, end) = homes.range(..=address).next_back()?;
+        (address < *end).then_some(*start..*end)
     }
 
     /// Puts the fill on a stream.

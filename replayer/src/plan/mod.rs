@@ -5,6 +5,7 @@ pub mod borders;
 pub mod called_back;
 pub mod captures;
 pub mod copied;
+pub mod crossings;
 pub mod environment;
 pub mod fault;
 pub mod graphs;
@@ -28,6 +29,7 @@ pub mod verdict;
 pub mod waits;
 pub mod worked;
 
+use crate::company::Imports;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
 use crate::plan::handover::Handovers;
@@ -149,7 +151,12 @@ pub struct Missing {
 }
 
 pub fn plan(trace: &Trace) -> Plan {
-    surveyed(trace, Survey::of(trace))
+    surveyed(trace, Survey::of(trace, None))
+}
+
+/// Of a process that is replayed beside others of its job, with what it imports.
+pub fn plan_in_company(trace: &Trace, imports: &Imports) -> Plan {
+    surveyed(trace, Survey::of(trace, Some(imports.clone())))
 }
 
 /// What [`plan()`] says of a trace, by a walk that keeps nothing for each call.

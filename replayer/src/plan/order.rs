@@ -48,6 +48,8 @@ pub struct Order {
     /// Call to the overlapping destroys that it waits for.
     pub edges: HashMap<u64, Vec<Edge>>,
     pub calls: u64,
+    /// When the calls returned, in that order; empty if nobody asks.
+    pub ends: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,12 @@ impl Order {
         }
         order.take(edges, moments, &ranks);
         order
+    }
+
+    pub fn ends(moments: &[Moment]) -> Vec<u64> {
+        let mut ends: Vec<u64> = one_after_the_other(moments).iter().map(|moment| moment.end).collect();
+        ends.sort_unstable();
+        ends
     }
 
     /// Takes the edges that lead to a lesser key.

@@ -1,6 +1,7 @@
 //! The walk over a trace that makes its plan.
 
 use crate::addresses::{BLOCK, PAGE};
+use crate::company::Imports;
 use crate::driver::result;
 use crate::plan::action::{Action, action};
 use crate::plan::captures;
@@ -34,8 +35,9 @@ use trace::objects::Objects;
 use trace::preamble::Data;
 use trace::record::{BEYOND_LIMIT, no_replay_needs};
 use trace::written::Written;
-use trace::{Call, Function, Trace};
+use trace::{Call, Function, Trace, crossing as across};
 
+mod crossing;
 mod inputs;
 mod memory;
 
@@ -75,6 +77,8 @@ pub struct Survey {
     for_callbacks: HashMap<u64, Vec<u64>>,
     signals: Signals,
     executable: u64,
+    /// What it has of other processes, if they are replayed beside it.
+    imports: Option<Imports>,
     /// Memory of others was opened, by a call that is refused.
     foreign: bool,
 }
@@ -89,8 +93,8 @@ const PINNED: &str =
 const UNKNOWN: &str = "the range left calls out before it: what device memory held when it was made is not known";
 
 impl Survey {
-    pub fn of(trace: &Trace) -> Survey {
-        let mut survey = Survey::default();
+    pub fn of(trace: &Trace, imports: Option<Imports>) -> Survey {
+        let mut survey = Survey { imports, ..Survey::default() };
         for (launch, image) in trace.results_of_callbacks() {
             survey.plan.results.insert(image.address);
             survey.looked_at.push(image.memory());
@@ -142,7 +146,11 @@ impl Survey {
         if let Some(Change::PrimaryRetained { context, device }) = change {
             self.plan.primaries.insert(context, device);
         }
+        let crossing = self.imports.as_ref().and_then(|_| across::of(function));
         match action(function) {
+            _ if crossing.is_some() => {
+                crossing.into_iter().for_each(|crossing| self.crosses(call, function, crossing, change))
+            }
             Action::Refuse(why) => {
                 self.reasons.about_call(format!("{}: {why}", function.name), call.number);
                 self.foreign |= hands_out_an_address(function);
@@ -292,6 +300,9 @@ impl Survey {
         let looked_at = Ranges::union(self.looked_at, 1);
         plan.shares_unseen = self.given.iter().any(|given| !looked_at.overlaps(given));
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
+        if self.imports.is_some() {
+            plan.order.ends = Order::ends(&self.moments);
+        }
         plan.known = self.known.copies;
         plan.handovers = self.handovers.handovers();
         plan.ended_waits = self.signals.into_ended();

@@ -9,6 +9,7 @@ use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
 use trace::api::enums::CUgraphNodeType;
 use trace::call::When;
+use trace::crossing::{self, Crossing};
 use trace::{Call, Function};
 
 /// `Skip`, `Refuse`: with the reason.
@@ -23,11 +24,16 @@ pub(super) enum Decision {
     Execute { made: &'static Function, arguments: &'static [usize] },
     /// Replayed by other means.
     Emulate(Memory),
+    /// What it exports or imports is shared with the replays of other processes.
+    Cross(Crossing),
 }
 
 pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Decision {
     if let Some(why) = why_nothing(run, call, function) {
         return Decision::Nothing(why);
+    }
+    if let Some(crossing) = crossing::of(function).filter(|_| run.company.is_some() && call.succeeded()) {
+        return Decision::Cross(crossing);
     }
     let itself = Decision::Execute { made: function, arguments: &[0] };
     match action(function) {

@@ -2,6 +2,7 @@
 
 mod arrivals;
 pub mod callbacks;
+mod crossing;
 mod decision;
 pub mod dump;
 mod execute;

@@ -4,6 +4,7 @@ use crate::driver::{Failure, result, result_name};
 use crate::options::Progress;
 use crate::plan::order::{Gate, Lane};
 use crate::run::callbacks::runs;
+use crate::run::crossing::is_ordered;
 use crate::run::decision::{Decision, decide};
 use crate::run::host_writes::apply;
 use crate::run::state::Run;
@@ -42,6 +43,9 @@ impl<'t> Worker<'_, 't> {
                 return;
             }
             if let Some(call) = self.run.trace.call(step.call) {
+                if !self.is_in_turn(&call) {
+                    return gate.abort();
+                }
                 watchdog.within(index, call.number, || self.perform(call));
             }
             if let (Some(watch), Some(first)) = (&self.run.watch, &self.tally.first) {
@@ -51,6 +55,9 @@ impl<'t> Worker<'_, 't> {
                 return gate.abort();
             }
             gate.finish(step.rank);
+            if let Some(company) = &self.run.company {
+                company.advance(self.run.plan.order.ends.get(gate.reached() as usize).copied().unwrap_or(u64::MAX));
+            }
             if let Some(repeats) = &self.run.repeats {
                 repeats.returned(step.call);
             }
@@ -61,6 +68,12 @@ impl<'t> Worker<'_, 't> {
             }
         }
         progress.advance(done);
+    }
+
+    /// Waits for what other processes had done when the recorded call began; false if they do not come to it.
+    fn is_in_turn(&self, call: &Call) -> bool {
+        let company = self.run.company.as_ref().filter(|_| call.function().is_some_and(is_ordered));
+        company.is_none_or(|company| company.wait(call.begin))
     }
 
     fn perform(&mut self, call: Call<'t>) {
@@ -77,6 +90,7 @@ impl<'t> Worker<'_, 't> {
             Decision::Nothing(why) | Decision::Skip(why) => self.leave_out(&call, function, why, false),
             Decision::Refuse(why) => self.leave_out(&call, function, why, true),
             Decision::Execute { made, arguments } => self.execute(call, function, made, arguments),
+            Decision::Cross(crossing) => self.crosses(call, function, crossing),
             Decision::Emulate(memory) => self.emulate(&call, function, memory),
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod device_memory;
 
+use crate::company::Company;
 use crate::driver::Driver;
 use crate::driver::parameters::Parameters;
 use crate::extent::Tolerance;
@@ -36,6 +37,8 @@ pub struct Session<'a> {
     /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when
     /// recorded is open here until the number comes again.
     pub shared: Mutex<HashMap<u64, OwnedFd>>,
+    /// If other processes of the job are replayed beside this one.
+    pub company: Option<Arc<dyn Company>>,
     /// Calls that took effect when recorded and were refused: what they would have written is not known.
     pub refused: Mutex<BTreeSet<u64>>,
     pub verify: bool,

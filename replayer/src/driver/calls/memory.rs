@@ -2,8 +2,10 @@
 
 use super::stream::twin;
 use crate::driver::{Driver, Failure};
+use std::os::fd::{FromRawFd, OwnedFd};
 use trace::api::enums::{
-    CUmemAccess_flags, CUmemAllocationType, CUmemLocationType, CUmemorytype, CUpointer_attribute as Question,
+    CUmemAccess_flags, CUmemAllocationHandleType, CUmemAllocationType, CUmemLocationType, CUmemorytype,
+    CUpointer_attribute as Question,
 };
 use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
 use trace::model::stream::StreamHandle;
@@ -11,6 +13,8 @@ use trace::model::stream::StreamHandle;
 /// CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP: what pinned memory is anyway under unified
 /// addressing.
 const PORTABLE_MAPPED: u64 = 3;
+
+const DESCRIPTOR: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 /// What the driver says of an address.
 #[derive(Debug, Default, Clone, Copy)]
@@ -67,19 +71,50 @@ impl Driver {
     }
 
     /// Physical memory of a device, mapped at reserved addresses, which keep it. Nothing may access it yet.
-    pub fn map_new(&self, device: i32, start: u64, len: u64) -> Result<(), Failure> {
+    /// `is_shared`: other processes may map it, too.
+    pub fn map_new(&self, device: i32, start: u64, len: u64, is_shared: bool) -> Result<(), Failure> {
         // SAFETY: a plain C struct, for which zeros are valid.
         let mut prop = unsafe { std::mem::zeroed::<CUmemAllocationProp>() };
         prop.r#type = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         prop.location.r#type = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
         prop.location.id = device;
+        if is_shared {
+            prop.requestedHandleTypes = DESCRIPTOR;
+        }
         // SAFETY: an output word and a struct that outlives the call.
         let handle: u64 = unsafe { self.told("cuMemCreate", |handle| [handle, len, &raw const prop as u64, 0]) }?;
-        // SAFETY: no pointers are followed. The mapping keeps the memory; the handle is not needed any more.
+        self.map_held(handle, start, len)
+    }
+
+    /// The mapping keeps the memory; the handle is given up.
+    fn map_held(&self, handle: u64, start: u64, len: u64) -> Result<(), Failure> {
+        // SAFETY: no pointers are followed.
         let mapped = unsafe { self.ask("cuMemMap", &[start, len, 0, handle, 0]) };
         // SAFETY: as above.
         unsafe { self.ask("cuMemRelease", &[handle]) }?;
         mapped
+    }
+
+    /// A descriptor of the physical memory that is mapped there.
+    pub fn export_mapped(&self, at: u64) -> Result<OwnedFd, Failure> {
+        // SAFETY: an output word and a plain value.
+        let handle: u64 = unsafe { self.told("cuMemRetainAllocationHandle", |handle| [handle, at]) }?;
+        let kind = u64::from(DESCRIPTOR.0);
+        // SAFETY: an output word and plain values.
+        let made = unsafe { self.told::<i32, 4>("cuMemExportToShareableHandle", |made| [made, handle, kind, 0]) };
+        // SAFETY: no pointers are followed.
+        unsafe { self.ask("cuMemRelease", &[handle]) }?;
+        // SAFETY: just made, and nobody else's.
+        made.map(|made| unsafe { OwnedFd::from_raw_fd(made) })
+    }
+
+    /// Maps physical memory of another process, which this descriptor stands for.
+    pub fn map_imported(&self, descriptor: i32, start: u64, len: u64) -> Result<(), Failure> {
+        let kind = u64::from(DESCRIPTOR.0);
+        // SAFETY: an output word and plain values.
+        let handle: u64 =
+            unsafe { self.told("cuMemImportFromShareableHandle", |handle| [handle, descriptor as u64, kind]) }?;
+        self.map_held(handle, start, len)
     }
 
     pub fn unmap(&self, start: u64, len: u64) -> Result<(), Failure> {

@@ -76,6 +76,25 @@ impl Driver {
         unsafe { self.ask("cuEventSynchronize", &[event]) }
     }
 
+    /// Bytes by which other processes open it.
+    pub fn export_event(&self, event: u64) -> Result<[u8; 64], Failure> {
+        let mut bytes = [0; 64];
+        // SAFETY: as much room as the handle takes.
+        unsafe { self.ask("cuIpcGetEventHandle", &[bytes.as_mut_ptr() as u64, event]) }?;
+        Ok(bytes)
+    }
+
+    /// An event of another process.
+    pub fn open_event(&self, bytes: &[u8]) -> Result<u64, Failure> {
+        let mut words = [0; 8];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        }
+        let [a, b, c, d, e, f, g, h] = words;
+        // SAFETY: an output word and a plain value of eight words.
+        unsafe { self.told("cuIpcOpenEventHandle", |event| [event, a, b, c, d, e, f, g, h]) }
+    }
+
     /// Milliseconds between two events that have happened.
     pub fn elapsed(&self, from: u64, to: u64) -> Result<f32, Failure> {
         let name = self.newest("cuEventElapsedTime_v2", "cuEventElapsedTime");

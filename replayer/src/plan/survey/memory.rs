@@ -138,7 +138,7 @@ impl Survey {
         self.plan.allocations.insert(call.number, planned);
     }
 
-    fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
+    pub(super) fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
         let begin = call.begin;
         if self.only_judges {
             if !(matches!(kind, Kind::Device | Kind::Pooled) && self.of_graphs.contains(&start)) {

@@ -1,0 +1,51 @@
+//! The other processes of a job that are replayed beside this one: what this replay tells them, and what it
+//! has from them. How they are reached is the command's affair.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+/// A handle that a call of another process exported: what it stands for there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// That process, by its place in the job.
+    pub process: u32,
+    /// The call that exported, by its number in that process's trace.
+    pub call: u64,
+    /// Of memory: the exporter's recorded allocation, and the address in it that was exported.
+    pub memory: Range<u64>,
+    pub address: u64,
+}
+
+/// What the recorded calls of one process import, by their numbers.
+pub type Imports = HashMap<u64, Source>;
+
+/// What stands for an exported handle while the replays live.
+#[derive(Debug)]
+pub enum Live {
+    /// Bytes that the driver opens an event by.
+    Event(Vec<u8>),
+    /// The pieces that an allocation lies in, by the exporter's recorded addresses.
+    Memory(Vec<(Range<u64>, OwnedFd)>),
+}
+
+/// Times are of the recorded clock, which is one for all processes of a host.
+pub trait Company: Debug + Send + Sync {
+    fn imports(&self) -> &Imports;
+
+    /// The call has exported, or why it has not.
+    fn tell(&self, export: u64, live: Result<Live, String>);
+
+    /// What the other process has told, or why it is not there. Waits for it.
+    fn ask(&self, source: &Source) -> Result<Live, String>;
+
+    /// All calls have returned that had returned before that time.
+    fn advance(&self, to: u64);
+
+    /// Returns when the others have come that far as well; false if they never will.
+    fn wait(&self, until: u64) -> bool;
+}
+
+/// Why memory or an event cannot be had.
+pub const NOT_EXPORTED: &str = "shared by a process that is not in this job, or whose trace is not there";
