@@ -12,7 +12,7 @@ use anyhow::Result;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, Symbol};
 use std::convert::Infallible;
 use std::env;
-use std::ffi::{CStr, OsStr, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -26,6 +26,17 @@ pub enum Choice {
     /// The simulated one.
     Sim,
     Path(PathBuf),
+}
+
+impl Choice {
+    /// As an option names it.
+    pub fn as_argument(&self) -> OsString {
+        match self {
+            Choice::System => OsString::new(),
+            Choice::Sim => "sim".into(),
+            Choice::Path(path) => path.into(),
+        }
+    }
 }
 
 impl FromStr for Choice {

@@ -56,6 +56,14 @@ impl FromStr for Ranks {
 }
 
 impl File {
+    /// A directory of more than one trace.
+    pub fn job(&self) -> Result<Option<&Path>> {
+        let Some(directory) = self.file.as_deref().filter(|path| path.is_dir()) else { return Ok(None) };
+        let job = Job::open(directory).with_context(|| directory.display().to_string())?;
+        let recorded = job.processes.iter().filter(|process| process.trace.is_some());
+        Ok((recorded.count() > 1).then_some(directory))
+    }
+
     pub fn path(&self) -> Result<PathBuf> {
         let path = self.file.clone().map_or_else(latest, Ok)?;
         if !path.is_dir() {

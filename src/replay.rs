@@ -15,12 +15,13 @@ mod printed;
 mod sandbox;
 mod shown;
 mod timing;
+mod together;
 mod told;
 
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure};
 use crate::figures::size;
-use crate::latest::File;
+use crate::latest::{File, Ranks};
 use crate::output::Output;
 use crate::results::Results;
 use crate::{exit, layout, references};
@@ -30,13 +31,16 @@ use explain::{Explanation, Question};
 use finding::Finding;
 use interruption::Interruption;
 use looping::Looping;
-use replayer::{Options, Outcome, Plan, Report, Tools, Verdict};
+use replayer::{Company, Options, Outcome, Plan, Report, Tools, Verdict, plan_in_company};
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use timing::{Source, Timed, Timing};
+use together::Link;
 use told::Told;
 use trace::Trace;
 
@@ -52,6 +56,7 @@ Examples:
   cutrace replay                         the latest trace here, on the machine's driver
   cutrace replay app.bin --dry-run       what would be done, without a driver
   cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
+  cutrace replay run/                    a job: all its processes beside each other
   cutrace replay --sync-launches         which launch made the program fail
   cutrace replay --bisect                which kernel does not compute the same twice
   cutrace replay --fill 0xa5             does the program read memory that it never wrote?
@@ -75,6 +80,9 @@ Exit status:
 pub struct Arguments {
     #[command(flatten)]
     file: File,
+    /// Of a directory only these ranks: 0,3-5
+    #[arg(long, value_name = "RANKS")]
+    rank: Option<Ranks>,
     /// Do not compare anything
     #[arg(long)]
     no_verify: bool,
@@ -151,6 +159,30 @@ impl FromStr for Devices {
 }
 
 impl Arguments {
+    /// What each replay of a job is asked for.
+    fn of_each(&self) -> Vec<OsString> {
+        let mut asked: Vec<OsString> = Vec::new();
+        let flags =
+            [(self.no_verify, "--no-verify"), (self.no_placement, "--no-placement"), (self.dry_run, "--dry-run")];
+        asked.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.into()));
+        let mut with = |option: &str, value: OsString| asked.extend([option.into(), value]);
+        self.driver.iter().for_each(|driver| with("--driver", driver.as_argument()));
+        self.device.iter().for_each(|devices| with("--device", devices.to_string().into()));
+        self.weights.iter().for_each(|weights| with("--weights", weights.into()));
+        asked
+    }
+
+    /// An option that concerns one process alone.
+    fn of_one_process(&self) -> Option<&'static str> {
+        let asked =
+            [(self.untrusted, "--untrusted"), (self.timing.profile, "--profile"), (self.looping.is_asked(), "--loop")];
+        asked
+            .into_iter()
+            .find(|(is_set, _)| *is_set)
+            .map(|(_, option)| option)
+            .or_else(|| self.finding.of_one_process())
+    }
+
     /// What contradicts itself or the trace.
     fn check(&self, trace: &Trace, plan: &Plan) -> Result<()> {
         let refuse = |why: String| Err(failure(USAGE, why));
@@ -175,6 +207,18 @@ impl Arguments {
     }
 }
 
+impl std::fmt::Display for Devices {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Devices::All(here) => write!(f, "{here}"),
+            Devices::Each(map) => {
+                let pairs: Vec<String> = map.iter().map(|(recorded, here)| format!("{recorded}={here}")).collect();
+                f.write_str(&pairs.join(","))
+            }
+        }
+    }
+}
+
 impl Devices {
     fn map(&self, trace: &Trace, plan: &Plan) -> HashMap<i32, i32> {
         match self {
@@ -188,6 +232,13 @@ impl Devices {
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
+    if let Some(directory) = arguments.file.job()? {
+        return together::run(&arguments, directory);
+    }
+    if arguments.rank.is_some() {
+        return Err(failure(USAGE, "--rank: chooses among the traces of a directory, and none is named"));
+    }
+    let company = Link::inherited()?.map(Arc::new);
     if arguments.untrusted {
         sandbox::close_inherited()?;
     }
@@ -197,7 +248,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         interruption.attend();
     }
     let trace = opened(&arguments)?;
-    let plan = replayer::plan(&trace);
+    let plan = company.as_ref().map_or_else(|| replayer::plan(&trace), |link| plan_in_company(&trace, link.imports()));
     arguments.check(&trace, &plan)?;
     let tools = arguments.finding.tools(&trace)?;
     let scope = arguments.looping.range(&trace)?;
@@ -209,7 +260,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         });
     }
     let prepared = prepare(&arguments, &trace, &plan, tools, scope.as_ref(), &interruption)?;
-    let Prepared { found, options, timed, dumped, is_cut } = prepared;
+    let Prepared { found, mut options, timed, dumped, is_cut } = prepared;
+    options.company = company.map(|link| link as Arc<dyn Company>);
     let bar = Bar::new(interruption.bar.clone(), plan.calls());
     let aside = printed::Aside::begin();
     let report = replayer::replay(&trace, &plan, &options, &bar);

@@ -192,6 +192,19 @@ fn memory(text: &str) -> Result<Piece, String> {
 }
 
 impl Finding {
+    /// An option that was given and concerns one process alone.
+    pub fn of_one_process(&self) -> Option<&'static str> {
+        let asked = [
+            (self.sync_launches, "--sync-launches"),
+            (self.until.is_some(), "--until"),
+            (self.stop.is_some(), "--break"),
+            (self.only_kernel.is_some(), "--only-kernel"),
+            (!self.dump_memory.is_empty(), "--dump-memory"),
+            (self.bisect, "--bisect"),
+        ];
+        asked.into_iter().find(|(is_set, _)| *is_set).map(|(_, option)| option)
+    }
+
     /// What was asked for, as the trace has it.
     pub fn tools(&self, trace: &Trace) -> Result<Tools> {
         let usage = |what: &str, why: String| failure(USAGE, format_args!("{what}: {why}"));

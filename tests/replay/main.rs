@@ -12,6 +12,7 @@ mod following;
 mod fuzz;
 mod graph_results;
 mod host_results;
+mod jobs;
 mod looping;
 mod older;
 mod portable;

@@ -1,0 +1,113 @@
+//! The end of a replay that was started as a part of a job.
+
+use super::page::Page;
+use super::protocol::{self, FromReplay, Part, ToReplay};
+use anyhow::{Context, Result};
+use parking_lot::Mutex;
+use replayer::{Company, Imports, Live, Source};
+use std::fs::File;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+/// Names the descriptors that such a replay has inherited: the socket, what its part is, and how far all have
+/// come. A replay that starts anew for another layout has them as well.
+pub const PART: &str = "CUTRACE_REPLAY_PART";
+
+#[derive(Debug)]
+pub struct Link {
+    socket: OwnedFd,
+    part: Part,
+    imports: Imports,
+    page: Page,
+    /// Whoever asks waits for the answer before another does.
+    asking: Mutex<()>,
+}
+
+impl Link {
+    /// None: nobody has started it as a part.
+    pub fn inherited() -> Result<Option<Link>> {
+        let Ok(named) = std::env::var(PART) else { return Ok(None) };
+        let numbers = named.split(',').map(str::parse::<i32>).collect::<Result<Vec<_>, _>>();
+        let Some([socket, part, page]) = numbers.ok().and_then(|all| <[i32; 3]>::try_from(all).ok()) else {
+            anyhow::bail!("{PART}={named}: expected three descriptors");
+        };
+        // SAFETY: whoever set the variable gave these to this process, and nothing else here uses them.
+        let [socket, part, page] = [socket, part, page].map(|file| unsafe { OwnedFd::from_raw_fd(file) });
+        let file = File::from(part);
+        let mut text = vec![0; file.metadata().context(PART)?.len() as usize];
+        // At a place: a replay that starts anew reads it once more.
+        file.read_exact_at(&mut text, 0).context(PART)?;
+        let part: Part = serde_json::from_slice(&text).context(PART)?;
+        let processes = File::from(page.try_clone()?).metadata()?.len() as usize / 8;
+        let map = Page::map(page.as_fd(), processes).context(PART)?;
+        // For who starts anew.
+        std::mem::forget((file, page));
+        let imports = part.imports.iter().map(|import| (import.by, import.source())).collect();
+        Ok(Some(Link { socket, part, imports, page: map, asking: Mutex::default() }))
+    }
+
+    /// Whether whoever started this is there still.
+    fn is_alone(&self) -> bool {
+        let mut asked = libc::pollfd { fd: std::os::fd::AsRawFd::as_raw_fd(&self.socket), events: 0, revents: 0 };
+        // SAFETY: an array of one.
+        unsafe { libc::poll(&raw mut asked, 1, 0) > 0 && asked.revents & (libc::POLLHUP | libc::POLLERR) != 0 }
+    }
+}
+
+impl Company for Link {
+    fn imports(&self) -> &Imports {
+        &self.imports
+    }
+
+    fn tell(&self, call: u64, live: Result<Live, String>) {
+        let (live, files) = match live.map(protocol::told) {
+            Ok((told, files)) => (Ok(told), files),
+            Err(why) => (Err(why), Vec::new()),
+        };
+        if let Err(error) = protocol::send(&self.socket, &FromReplay::Exported { call, live }, &files) {
+            let live = Err(error.to_string());
+            // Where nobody is any more, nobody waits for it.
+            let _gone = protocol::send(&self.socket, &FromReplay::Exported { call, live }, &[]);
+        }
+    }
+
+    fn ask(&self, source: &Source) -> Result<Live, String> {
+        let _one = self.asking.lock();
+        let wants = FromReplay::Wants { process: source.process, call: source.call };
+        let failed = |error: std::io::Error| format!("the job's other processes cannot be asked: {error}");
+        protocol::send(&self.socket, &wants, &[]).map_err(failed)?;
+        match protocol::receive::<ToReplay>(&self.socket).map_err(failed)? {
+            Some((answer, files)) => answer.map(|told| protocol::live(told, files)),
+            None => Err("the replay of the job has ended".into()),
+        }
+    }
+
+    fn advance(&self, to: u64) {
+        self.page.advance(self.part.process as usize, to);
+    }
+
+    fn wait(&self, until: u64) -> bool {
+        if until < self.part.since {
+            return true;
+        }
+        const LOOKS: u32 = 64;
+        const PAUSE: Duration = Duration::from_micros(20);
+        /// Pauses between two looks at whether anybody is there.
+        const PAUSES: u32 = 5000;
+        for peer in self.part.peers.iter().map(|peer| *peer as usize) {
+            let mut looks = 0u32;
+            while self.page.get(peer) < until {
+                looks += 1;
+                match looks {
+                    ..LOOKS => std::thread::yield_now(),
+                    _ => std::thread::sleep(PAUSE),
+                }
+                if looks.is_multiple_of(PAUSES) && self.is_alone() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,70 @@
+//! How far each replay of a job has come: a time of the recorded clock each, in memory that all of them map.
+
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub struct Page {
+    start: *mut AtomicU64,
+    len: usize,
+}
+
+// SAFETY: only atomic words are reached through it.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us, and not used any more.
+        unsafe { libc::munmap(self.start.cast(), self.len * 8) };
+    }
+}
+
+impl std::fmt::Debug for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_list().entries((0..self.len).map(|of| self.get(of))).finish()
+    }
+}
+
+impl Page {
+    /// One for so many processes, and the file by which the others have it.
+    pub fn new(processes: usize) -> Result<(Page, File)> {
+        let file = tempfile::tempfile().context("a file for the times of replays")?;
+        file.set_len(processes as u64 * 8).context("a file for the times of replays")?;
+        let page = Page::map(std::os::fd::AsFd::as_fd(&file), processes).context("mapping the times of replays")?;
+        Ok((page, file))
+    }
+
+    pub fn map(file: BorrowedFd, processes: usize) -> io::Result<Page> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let at = std::ptr::null_mut();
+        // SAFETY: a new mapping, of a file that is as long and that nobody cuts.
+        let start = unsafe { libc::mmap(at, processes * 8, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Page { start: start.cast(), len: processes })
+        }
+    }
+
+    fn word(&self, of: usize) -> &AtomicU64 {
+        assert!(of < self.len);
+        // SAFETY: within the mapping, aligned, and valid for every value.
+        unsafe { &*self.start.add(of) }
+    }
+
+    pub fn get(&self, of: usize) -> u64 {
+        self.word(of).load(Ordering::Acquire)
+    }
+
+    pub fn advance(&self, of: usize, to: u64) {
+        self.word(of).fetch_max(to, Ordering::AcqRel);
+    }
+
+    pub fn processes(&self) -> usize {
+        self.len
+    }
+}

@@ -1,0 +1,162 @@
+//! One replay of a job, from outside.
+
+use super::link::PART;
+use super::protocol::{self, FromReplay, Part, ToReplay};
+use crate::exit;
+use crate::job;
+use crate::replay::Arguments;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// One recorded process.
+pub struct Process {
+    pub path: PathBuf,
+    pub about: job::Process,
+}
+
+impl Process {
+    pub fn name(&self) -> String {
+        match self.about.rank {
+            Some(rank) => format!("rank {rank} (process {})", self.about.pid),
+            None => format!("process {}", self.about.pid),
+        }
+    }
+}
+
+/// Its replay.
+pub struct Running {
+    child: Child,
+    /// None when it has ended.
+    socket: Option<OwnedFd>,
+    out: File,
+    said: File,
+    status: Option<ExitStatus>,
+    killed: Option<String>,
+}
+
+/// What came of it.
+pub struct Outcome {
+    pub status: u8,
+    /// None if it has not come to its end: why stands in `failed`.
+    pub report: Option<Value>,
+    pub failed: Option<String>,
+}
+
+impl Running {
+    pub fn start(arguments: &Arguments, process: &Process, part: &Part, times: &File) -> Result<Running> {
+        let temporary = || tempfile::tempfile().context("a temporary file");
+        let (out, said, mut told) = (temporary()?, temporary()?, temporary()?);
+        told.write_all(&serde_json::to_vec(part)?).context("a temporary file")?;
+        let (socket, other) = protocol::pair().context("a pair of sockets")?;
+        let mut command = Command::new(std::env::current_exe().context("the path of cutrace")?);
+        command.arg("replay").args(["--json", "--no-explain"]).args(arguments.of_each()).arg("--").arg(&process.path);
+        let inherited = [other.as_raw_fd(), told.as_raw_fd(), times.as_raw_fd()];
+        command.env(PART, inherited.map(|file| file.to_string()).join(","));
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(said.try_clone()?);
+        // SAFETY: what is called between fork and exec are plain system calls.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                let kept = inherited.into_iter().all(|file| libc::fcntl(file, libc::F_SETFD, 0) == 0);
+                if kept { Ok(()) } else { Err(io::Error::last_os_error()) }
+            })
+        };
+        let child = command.spawn().context("a replay of the job")?;
+        Ok(Running { child, socket: Some(socket), out, said, status: None, killed: None })
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// None: it has ended.
+    pub fn receive(&self) -> io::Result<Option<(FromReplay, Vec<OwnedFd>)>> {
+        self.socket.as_ref().map_or(Ok(None), protocol::receive)
+    }
+
+    pub fn send(&self, message: &ToReplay, files: &[OwnedFd]) -> io::Result<()> {
+        self.socket.as_ref().map_or(Ok(()), |socket| protocol::send(socket, message, files))
+    }
+
+    /// Ends it, if it has not ended.
+    pub fn kill(&mut self, why: String) {
+        if self.is_running() && self.killed.is_none() {
+            self.killed = Some(why);
+            // One that has ended meanwhile is told apart by its status.
+            let _ended = self.child.kill();
+        }
+    }
+
+    pub fn wait(&mut self) -> Result<()> {
+        self.socket = None;
+        self.status = Some(self.child.wait().context("a replay of the job")?);
+        Ok(())
+    }
+
+    /// Why it has not come to its end, if it has ended so by itself.
+    pub fn failed(&self) -> Option<String> {
+        let status = self.status.filter(|_| self.killed.is_none())?;
+        let is_end =
+            |code: i32| [exit::DONE, exit::DIVERGED, exit::UNVERIFIED].iter().any(|end| i32::from(*end) == code);
+        if status.code().is_some_and(is_end) {
+            return None;
+        }
+        let signal = || status.signal().map(|signal| format!("signal {signal}"));
+        let report = self.report().filter(|report| report["verdict"] == "no");
+        let reasons =
+            report.and_then(|report| Some(format!("it cannot be replayed: {}", report["reasons"][0].as_str()?)));
+        Some(reasons.or_else(|| self.last_said()).or_else(signal).unwrap_or_else(|| "nothing said".into()))
+    }
+
+    /// The last line that it wrote on stderr.
+    pub fn last_said(&self) -> Option<String> {
+        let text = contents(&self.said);
+        let text = String::from_utf8_lossy(&text);
+        text.trim().lines().last().map(|line| line.trim_start_matches("cutrace: ").to_owned())
+    }
+
+    fn report(&self) -> Option<Value> {
+        serde_json::from_slice(&contents(&self.out)).ok()
+    }
+
+    pub fn outcome(self) -> Result<Outcome> {
+        let failed = self.killed.clone().or_else(|| self.failed());
+        let code = self.status.and_then(|status| status.code());
+        let status = code.and_then(|code| u8::try_from(code).ok()).filter(|_| self.killed.is_none());
+        Ok(Outcome {
+            status: status.unwrap_or(exit::FAILED),
+            report: self.report().filter(|_| failed.is_none()),
+            failed,
+        })
+    }
+}
+
+fn contents(file: &File) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut file = file;
+    // What cannot be read is nothing said.
+    let _unread = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    bytes
+}
+
+/// Those of which something is to be received, or that have ended. Waits so long for it.
+pub fn ready(all: &[Running], limit: Duration) -> Result<Vec<usize>> {
+    let open = || all.iter().enumerate().filter_map(|(n, running)| Some((n, running.socket.as_ref()?)));
+    let wanted =
+        |(_, socket): (usize, &OwnedFd)| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut asked: Vec<libc::pollfd> = open().map(wanted).collect();
+    // SAFETY: an array of this length.
+    let found = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, limit.as_millis() as i32) };
+    if found < 0 {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::Interrupted { Ok(Vec::new()) } else { Err(error.into()) };
+    }
+    Ok(open().zip(&asked).filter(|(_, asked)| asked.revents != 0).map(|((n, _), _)| n).collect())
+}

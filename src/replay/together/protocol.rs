@@ -1,0 +1,183 @@
+//! What a replay of a job and the process that started it say to each other: a message a packet of a Unix
+//! socket, with the descriptors that go with it.
+//!
+//! The packets are JSON, as both ends are one program. What the trace says stands in them as numbers only.
+
+use libc::{c_int, c_void};
+use replayer::{Live, Source};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// What a replay is told before it begins: which process it is, and what its calls import.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Part {
+    pub process: u32,
+    /// The processes with which it shares something, in what order that has to be kept, from this time on.
+    pub peers: Vec<u32>,
+    pub since: u64,
+    pub imports: Vec<Imported>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Imported {
+    pub by: u64,
+    pub process: u32,
+    pub call: u64,
+    pub memory: Range<u64>,
+    pub address: u64,
+}
+
+impl Imported {
+    pub fn source(&self) -> Source {
+        Source { process: self.process, call: self.call, memory: self.memory.clone(), address: self.address }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum FromReplay {
+    /// The call of this number has exported.
+    Exported { call: u64, live: Result<Told, String> },
+    /// What a call of another process has exported is needed.
+    Wants { process: u32, call: u64 },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Told {
+    Event(Vec<u8>),
+    /// A descriptor each goes with the message.
+    Memory(Vec<Range<u64>>),
+}
+
+pub type ToReplay = Result<Told, String>;
+
+pub fn told(live: Live) -> (Told, Vec<OwnedFd>) {
+    match live {
+        Live::Event(bytes) => (Told::Event(bytes), Vec::new()),
+        Live::Memory(pieces) => {
+            let (ranges, files) = pieces.into_iter().unzip();
+            (Told::Memory(ranges), files)
+        }
+    }
+}
+
+pub fn live(told: Told, files: Vec<OwnedFd>) -> Live {
+    match told {
+        Told::Event(bytes) => Live::Event(bytes),
+        Told::Memory(ranges) => Live::Memory(ranges.into_iter().zip(files).collect()),
+    }
+}
+
+/// A packet is not longer.
+const PACKET: usize = 64 << 10;
+/// Linux passes no more descriptors at once (SCM_MAX_FD).
+const FILES: usize = 253;
+
+#[repr(C, align(8))]
+struct Ancillary([u8; 2048]);
+
+/// Two ends, which a program that is started inherits only if it is let.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: makes two descriptors, which are ours.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made.
+    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}
+
+pub fn send(socket: &OwnedFd, message: &impl Serialize, files: &[OwnedFd]) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    if bytes.len() > PACKET || files.len() > FILES {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "more pieces of memory than one message takes"));
+    }
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut room = Ancillary([0; 2048]);
+    // SAFETY: a plain struct, for which zeros are valid.
+    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
+    if !files.is_empty() {
+        let len = size_of::<RawFd>() * files.len();
+        header.msg_control = room.0.as_mut_ptr().cast::<c_void>();
+        // SAFETY: plain computations; the room is as long as so many descriptors take.
+        unsafe {
+            header.msg_controllen = libc::CMSG_SPACE(len as u32) as _;
+            let first = libc::CMSG_FIRSTHDR(&raw const header);
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_RIGHTS;
+            (*first).cmsg_len = libc::CMSG_LEN(len as u32) as _;
+            let at = libc::CMSG_DATA(first).cast::<RawFd>();
+            files.iter().enumerate().for_each(|(n, file)| at.add(n).write_unaligned(file.as_raw_fd()));
+        }
+    }
+    // SAFETY: the header and all that it points to are ours.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// None: the other end is closed.
+pub fn receive<T: DeserializeOwned>(socket: &OwnedFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0u8; PACKET];
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let mut room = Ancillary([0; 2048]);
+    // SAFETY: a plain struct, for which zeros are valid.
+    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
+    header.msg_control = room.0.as_mut_ptr().cast::<c_void>();
+    header.msg_controllen = room.0.len() as _;
+    // SAFETY: buffers of these lengths.
+    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
+    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+    let files = descriptors(&header);
+    if len == 0 {
+        return Ok(None);
+    }
+    Ok(Some((serde_json::from_slice(&bytes[..len])?, files)))
+}
+
+/// Those that came with a message.
+fn descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut files = Vec::new();
+    // SAFETY: walks what the system has put there; each descriptor is new, and ours.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(header);
+        while !at.is_null() {
+            if ((*at).cmsg_level, (*at).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                let data = libc::CMSG_DATA(at);
+                let bytes = (*at).cmsg_len as usize - (data as usize - at as usize);
+                let count = bytes / size_of::<c_int>();
+                let each = (0..count).map(|n| data.cast::<RawFd>().add(n).read_unaligned());
+                files.extend(each.map(|file| OwnedFd::from_raw_fd(file)));
+            }
+            at = libc::CMSG_NXTHDR(header, at);
+        }
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_bring_descriptors() {
+        let (here, there) = pair().expect("two ends");
+        let file = || OwnedFd::from(tempfile::tempfile().expect("a file"));
+        let live = Live::Memory(vec![(0..4, file()), (4..9, file())]);
+        let (sent, files) = told(live);
+        send(&here, &FromReplay::Exported { call: 7, live: Ok(sent) }, &files).expect("sent");
+        send(&here, &FromReplay::Wants { process: 1, call: 2 }, &[]).expect("sent");
+        let (first, files) = receive::<FromReplay>(&there).expect("received").expect("a message");
+        assert!(matches!(first, FromReplay::Exported { call: 7, live: Ok(Told::Memory(all)) } if all == [0..4, 4..9]));
+        assert_eq!(files.len(), 2);
+        let (second, files) = receive::<FromReplay>(&there).expect("received").expect("a message");
+        assert!(matches!(second, FromReplay::Wants { process: 1, call: 2 }) && files.is_empty());
+        drop(here);
+        assert!(receive::<FromReplay>(&there).expect("an end").is_none());
+    }
+}
