@@ -87,7 +87,13 @@ build() {
     cp target/release/{cutrace,libcutrace.so,libcuda_sim.so} "$in"/
     # What travels to the GPU machine is limited; the names of functions stay.
     strip --strip-debug "$in"/{cutrace,libcutrace.so,libcuda_sim.so}
-    local programs; programs=$(grep -l '"check.h"' tests/apps/*/*.c tests/gpu/tools/*.c | grep -v '/libraries/\|/process/')
+    local programs; programs=$(grep -l '"check.h"' tests/apps/*/*.c tests/gpu/tools/*.c | grep -v '/libraries/\|/process/\|/jobs/')
+    mkdir -p "$in/jobs"
+    cp tests/gpu/jobs/*.py "$in/jobs"/
+    for source in tests/apps/jobs/*.c; do
+        gcc -O1 -w -D_GNU_SOURCE -I target/cuda/include -I tests/apps -o "$in/jobs/$(basename "$source" .c)" "$source" \
+            target/release/libcutrace.so -lpthread
+    done
     for source in $programs; do
         gcc -O1 -w -D_GNU_SOURCE -I target/cuda/include -I target/cuda/include-nvtx -I tests/apps -o "$in/$(basename "$source" .c)" "$source" \
             target/release/libcutrace.so -lpthread
