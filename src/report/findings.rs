@@ -8,6 +8,7 @@ use super::lost::Lost;
 use super::memory::Memory;
 use super::modules::Modules;
 use super::pending::Pending;
+use super::repeated_launches::RepeatedLaunches;
 use super::sync::Sync;
 use super::table::Table;
 use super::transfers::Transfers;
@@ -28,6 +29,7 @@ pub struct Findings<'t> {
     pub memory: Memory<'t>,
     leaks: Leaks<'t>,
     sync: Sync<'t>,
+    repeated_launches: RepeatedLaunches,
     pub transfers: Transfers<'t>,
     modules: Modules<'t>,
 }
@@ -44,6 +46,7 @@ impl<'t> Report<'t> for Findings<'t> {
         self.memory.see(step);
         self.leaks.see(step);
         self.sync.see(step);
+        self.repeated_launches.see(step);
         self.transfers.see(step);
         self.modules.see(step);
     }
@@ -60,13 +63,14 @@ impl<'t> Report<'t> for Findings<'t> {
 impl<'t> Findings<'t> {
     /// The most important first; and how many more there are that cost too little to be told of.
     pub fn list(&self, ending: &Ending<'t>) -> (Vec<Finding>, u64) {
-        let parts: [&dyn Report<'t>; 9] = [
+        let parts: [&dyn Report<'t>; 10] = [
             &self.lost,
             &self.errors,
             &self.pending,
             &self.memory,
             &self.host,
             &self.sync,
+            &self.repeated_launches,
             &self.transfers,
             &self.modules,
             &self.leaks,

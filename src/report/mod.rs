@@ -17,6 +17,7 @@ mod pending;
 mod ranks;
 mod refused;
 pub mod render;
+mod repeated_launches;
 mod summary;
 mod sync;
 pub mod table;

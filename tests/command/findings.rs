@@ -32,6 +32,7 @@ fn report_and_viewer_list_the_same() {
         ("host_bound.c", &[]),
         ("allocation_churn.c", &[]),
         ("never_destroyed.c", &[]),
+        ("rows_of_launches.c", &[]),
         ("freed_after_fault.c", &[]),
         ("streams_events.c", &[]),
         ("failing_calls.c", &[]),
@@ -66,6 +67,7 @@ fn findings_have_evidence() {
         ("allocation_churn.c", "allocation_churn"),
         ("wasteful.c", "synchronous_pageable_copies"),
         ("never_destroyed.c", "not_destroyed"),
+        ("rows_of_launches.c", "repeated_launches"),
     ] {
         let place = recorded(app);
         let findings = rows(&place, "summary", "findings");
@@ -95,6 +97,33 @@ fn time_outside_of_the_driver_is_found_with_its_longest_stretches() {
     let sleeps =
         long.filter(|row| row["after_function"] == "cuEventRecord" && row["before_function"] == "cuEventQuery");
     assert_eq!(sleeps.count(), 12, "{stretches:?}");
+}
+
+/// A graph would launch each row by one call.
+#[test]
+fn launches_in_rows_that_repeat_are_found() {
+    let place = recorded("rows_of_launches.c");
+    let findings = rows(&place, "summary", "findings");
+    let finding = one(&findings, "kind", "repeated_launches");
+    // 20 rounds that end with a wait; 5 launches and a copy are no row.
+    assert_eq!(finding["times"], 20, "{finding}");
+    assert_eq!(finding["what"], "240 launches came in rows that repeat: a graph would launch each row by one call");
+    let evidence = finding["evidence"].as_str().expect("text");
+    assert!(evidence.contains("has 12 launches and came 20 times, first at call "), "{evidence}");
+    assert!(evidence.contains("not known without device times"), "{evidence}");
+    let calls = report(&place, &["-r", "cuda_api_sum", "--json"]).expect(0).stdout;
+    let calls: Value = serde_json::from_str(&calls).expect("JSON");
+    let mut all = calls["reports"][0]["rows"].as_array().expect("rows").iter();
+    let launches = all.find(|row| row["Name"] == "cuLaunchKernel").expect("launches");
+    assert!(finding["cost_ns"].as_u64() < launches["Total Time (ns)"].as_u64(), "{finding}");
+    // With device times it is known whether the kernels are short; the simulated driver's are not.
+    run(&mut place.cutrace(["replay", "--driver", "sim", "--profile", "-o", "timed.bin"])).expect(0);
+    let timed = reported(&place, "timed.bin");
+    let trace = trace::Trace::open(place.join("timed.bin")).expect("a trace");
+    let times: Vec<i64> = trace.timed().filter(|work| work.is_kernel()).map(|work| work.duration()).collect();
+    let average = times.iter().sum::<i64>() / times.len() as i64;
+    let is_told = timed.iter().any(|what| what.contains("in rows that repeat"));
+    assert!(is_told == (average <= 50_000) || average.abs_diff(50_000) < 25_000, "{average}: {timed:?}");
 }
 
 #[test]
