@@ -1,22 +1,7 @@
 //! Numbers for people.
 
 use trace::Trace;
-pub use viewer::text::{counted, grouped};
-
-/// Bytes in decimal units, as files are measured: `3.4 MB`.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
-    if bytes < 1000 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1000.0;
-    let mut unit = 0;
-    while value >= 999.95 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
+pub use viewer::text::{bytes as size, counted, grouped};
 
 /// Nanoseconds in a fitting unit: `13.9 us`.
 pub fn duration(ns: i64) -> String {

@@ -157,12 +157,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         ColorChoice::Never => false,
         ColorChoice::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     };
+    let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if is_terminal && colored && !arguments.once && config.light.is_none() {
+        config.light = config::ask_terminal();
+    }
     let theme = config::theme(&config, colored);
     let Arguments { view, window, row, follow, filter, hide, select, sort, no_details, arrange, .. } = arguments;
     let shown =
         Shown { view, window, row, place: arguments.at, follow, filter, hide, select, sort, no_details, arrange };
     let options = Options { theme, config, index: !arguments.no_index, second, find, shown };
-    let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if arguments.once || !is_terminal {
         let opened = open(first, &options).map_err(explained)?;
         if let Some(text) = &options.shown.filter {

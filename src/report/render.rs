@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::io::Write;
 use trace::text::plain;
+use unicode_width::UnicodeWidthStr;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -152,7 +153,7 @@ impl<W: Write> Output<W> {
         let last = cells.len().saturating_sub(1);
         for (index, cell) in cells.iter().enumerate() {
             let (text, width) = (shown(cell), self.widths.get(index).copied().unwrap_or(0));
-            let space = " ".repeat(width.saturating_sub(text.chars().count()));
+            let space = " ".repeat(width.saturating_sub(text.width()));
             match cell {
                 Cell::Text(_) | Cell::None if index == last => write!(self.out, "  {text}")?,
                 Cell::Text(_) => write!(self.out, "  {text}{space}")?,
@@ -167,10 +168,10 @@ fn widths(table: &Table) -> Vec<usize> {
     if table.rows.is_empty() {
         return Vec::new();
     }
-    let mut widths: Vec<usize> = table.head.columns.iter().map(|column| column.heading.chars().count()).collect();
+    let mut widths: Vec<usize> = table.head.columns.iter().map(|column| column.heading.width()).collect();
     for row in &table.rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = shown(cell).chars().count().max(*width);
+            *width = shown(cell).width().max(*width);
         }
     }
     widths

@@ -81,7 +81,7 @@ enum News {
 pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16), paints: bool) -> (String, Option<String>) {
     name_objects(&opened);
     // A walk over all calls, for those who look at it.
-    if options.shown.view == Some(Tab::Findings) {
+    if options.shown.view == Some(Tab::Findings) || opened.summary().calls <= AT_ONCE as u64 {
         opened.find_findings();
     }
     opened.check_data();
@@ -112,6 +112,7 @@ fn begin(opened: Arc<Opened>, options: &Options, size: (u16, u16)) -> State {
     state.marks = export::load_marks(&state.opened.path);
     state.mouse = options.config.mouse.unwrap_or(true);
     state.pause = options.config.pause.unwrap_or(state.pause);
+    state.start();
     state
 }
 

@@ -14,6 +14,8 @@ use crate::state::filter::time;
 use crate::state::keymap::Keymap;
 use crate::view::theme::{Depth, Theme};
 use std::path::PathBuf;
+use std::time::Duration;
+use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
 
 #[derive(Debug, Clone, Default)]
 pub struct Config {
@@ -83,6 +85,17 @@ fn parse(text: &str) -> Result<Config, String> {
         }
     }
     Ok(config)
+}
+
+/// How long the terminal may take to tell its colours: those that know nothing of such questions are told apart
+/// at once, by another one that all answer.
+const ANSWERED: Duration = Duration::from_millis(500);
+
+/// Whether the terminal's background is light, if it says so. Nobody else may be reading what it answers.
+pub fn ask_terminal() -> Option<bool> {
+    let mut options = QueryOptions::default();
+    options.timeout = ANSWERED;
+    theme_mode(options).ok().map(|mode| mode == ThemeMode::Light)
 }
 
 /// What the terminal shows, as the environment tells. `colored`: as `--color` and NO_COLOR have decided.

@@ -2,6 +2,7 @@
 
 use crate::classic::Classic;
 use crate::view::theme::Depth;
+use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
 use crossterm::execute;
@@ -120,9 +121,7 @@ impl Term {
 
     /// Text to the terminal's clipboard, if it takes any: OSC 52.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
-        let out = self.frames.terminal.backend_mut();
-        write!(out, "\x1b]52;c;{}\x07", base64(text.as_bytes()))?;
-        out.flush()
+        execute!(self.frames.terminal.backend_mut(), CopyToClipboard::to_clipboard_from(text))
     }
 }
 
@@ -197,31 +196,5 @@ fn restore() {
             Show
         );
         let _gone = disable_raw_mode();
-    }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let word = three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-        for n in 0..4 {
-            let letter = LETTERS[(word >> (18 - 6 * n) & 63) as usize] as char;
-            out.push(if n <= three.len() { letter } else { '=' });
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base64;
-
-    #[test]
-    fn the_clipboard_gets_base64() {
-        assert_eq!(
-            ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
-            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
-        );
     }
 }

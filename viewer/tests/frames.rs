@@ -97,7 +97,9 @@ static DAMAGED: LazyLock<Arc<Opened>> = LazyLock::new(|| {
 });
 
 fn state(opened: &Arc<Opened>, size: (u16, u16)) -> State {
-    State::new(opened.clone(), Keymap::default(), size)
+    let mut state = State::new(opened.clone(), Keymap::default(), size);
+    state.start();
+    state
 }
 
 fn drawn(state: &State, theme: &Theme) -> Buffer {
@@ -112,28 +114,73 @@ fn keys(state: &mut State, keys: &str) {
     }
 }
 
+/// The screens that a trace of any kind has, by the keys that lead there.
+const SCREENS: [(&str, &str); 20] = [
+    ("start", ""),
+    ("call", "@ 7 0 0 enter w w w w w w w"),
+    ("column", "@ 5 5 m s enter"),
+    ("group", "up up up up space"),
+    ("events", "@ 7 0 0 enter 2"),
+    ("kernels", "3"),
+    ("api", "4 o o"),
+    ("window-api", "w w w 4 t"),
+    ("copies", "5"),
+    ("modules", "6"),
+    ("findings", "7 down"),
+    ("marks", "@ 1 0 m s enter m h e r e enter @ 2 0 m s enter m enter '"),
+    ("selection", "e w w w w w w w w v l l l l l l l l v"),
+    ("filter", "& i s : c o p y enter"),
+    ("search", "/ g e m m enter"),
+    ("prompt", "& i s : c o p y left left"),
+    ("help", "?"),
+    ("help-found", "? / z o o m"),
+    ("legend", "i"),
+    ("palette", ": p a n"),
+];
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 35), (200, 60)];
+
+/// A frame, and below it which style each of its cells has on a dark and on a light background.
+fn with_styles(state: &State) -> String {
+    let (dark, light) = (drawn(state, &UNICODE), drawn(state, &Theme { light: true, ..UNICODE }));
+    let named = |cell: &ratatui::buffer::Cell| {
+        let modifiers = if cell.modifier.is_empty() { String::new() } else { format!(" {:?}", cell.modifier) };
+        let colour = |colour: Color| match colour {
+            Color::Reset => "-".to_owned(),
+            Color::Indexed(n) => n.to_string(),
+            other => format!("{other:?}"),
+        };
+        format!("{}/{}{}", colour(cell.fg), colour(cell.bg), modifiers.replace("Modifier", ""))
+    };
+    let mut known: Vec<(String, String)> = vec![("-/-".into(), "-/-".into())];
+    let letters: Vec<char> = (' '..='~').collect();
+    let mut out = frame(&dark);
+    assert_eq!(out, frame(&light), "the background changes colours alone");
+    out.push_str("styles:\n");
+    for y in 0..state.size.1 {
+        let line = (0..state.size.0).map(|x| {
+            let pair = (named(&dark[(x, y)]), named(&light[(x, y)]));
+            let at = known.iter().position(|other| *other == pair).unwrap_or_else(|| {
+                known.push(pair);
+                known.len() - 1
+            });
+            if at == 0 { ' ' } else { letters[33 + at] }
+        });
+        out.push_str(line.collect::<String>().trim_end());
+        out.push('\n');
+    }
+    for (at, (dark, light)) in known.iter().enumerate().skip(1) {
+        out.push_str(&format!("{}: {dark}, on light {light}\n", letters[33 + at]));
+    }
+    out
+}
+
 #[test]
 fn views() {
-    let views = [
-        ("timeline", ""),
-        ("call", "@ 7 0 0 enter w w w w w w w"),
-        ("events", "@ 7 0 0 enter 2"),
-        ("kernels", "3"),
-        ("api", "4 o o"),
-        ("copies", "5"),
-        ("modules", "6"),
-        ("findings", "7 down"),
-        ("marks", "@ 1 0 m s enter m h e r e enter @ 2 0 m s enter m enter '"),
-        ("selection", "e w w w w w w w w v l l l l l l l l v"),
-        ("filter", "& i s : c o p y enter"),
-        ("help", "?"),
-        ("palette", ": p a n"),
-    ];
-    for (name, typed) in views {
-        for (width, height) in [(80, 24), (120, 40), (200, 50)] {
+    for (name, typed) in SCREENS {
+        for (width, height) in SIZES {
             let mut state = state(&SYNTHETIC, (width, height));
             keys(&mut state, typed);
-            insta::assert_snapshot!(format!("{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
+            insta::assert_snapshot!(format!("{name}-{width}x{height}"), with_styles(&state));
         }
         let mut state = state(&SYNTHETIC, (80, 24));
         keys(&mut state, typed);
@@ -142,6 +189,22 @@ fn views() {
         assert!(frame(&plain).is_ascii(), "{name}");
         let colours = |cell: &ratatui::buffer::Cell| (cell.fg, cell.bg) != (Color::Reset, Color::Reset);
         assert!(!plain.content().iter().any(colours), "{name}: no colour means none");
+    }
+}
+
+/// Somebody whose terminal has another background than was thought can still read it.
+#[test]
+fn what_has_a_background_has_a_foreground() {
+    let themes = [Depth::Eight, Depth::Sixteen, Depth::Many, Depth::True];
+    let themes = themes.into_iter().flat_map(|depth| [false, true].map(|light| Theme { depth, light, ascii: false }));
+    for theme in themes {
+        for (name, typed) in SCREENS {
+            let mut state = state(&SYNTHETIC, (120, 45));
+            keys(&mut state, typed);
+            let buffer = drawn(&state, &theme);
+            let bare = buffer.content().iter().find(|cell| cell.bg != Color::Reset && cell.fg == Color::Reset);
+            assert!(bare.is_none(), "{name} {theme:?}: {bare:?}");
+        }
     }
 }
 
@@ -170,7 +233,7 @@ fn a_measured_program() {
         ("replay", "@ 1 7 enter down . f s s"),
     ];
     for (name, typed) in views {
-        for (width, height) in [(80, 24), (120, 40)] {
+        for (width, height) in [(80, 24), (120, 35)] {
             let mut state = state(&MEASURED, (width, height));
             keys(&mut state, typed);
             insta::assert_snapshot!(format!("measured-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
@@ -193,7 +256,7 @@ fn a_real_program() {
         ("objects", "9"),
     ];
     for (name, typed) in views {
-        for (width, height) in [(80, 24), (120, 40), (200, 50)] {
+        for (width, height) in SIZES {
             let mut state = state(&REAL, (width, height));
             keys(&mut state, typed);
             insta::assert_snapshot!(format!("real-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
@@ -210,7 +273,7 @@ fn a_real_program() {
 #[test]
 fn a_damaged_program() {
     for (name, typed) in [("timeline", ""), ("hole", "@ 5 5 % enter"), ("findings", "7")] {
-        for (width, height) in [(80, 24), (120, 40)] {
+        for (width, height) in [(80, 24), (120, 35)] {
             let mut state = state(&DAMAGED, (width, height));
             keys(&mut state, typed);
             insta::assert_snapshot!(format!("damaged-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
@@ -228,7 +291,7 @@ fn a_program_beside_another() {
         ("objects", "9"),
         ("aligned", "@ 8 enter c f s s s"),
     ] {
-        for (width, height) in [(80, 24), (120, 40)] {
+        for (width, height) in [(80, 24), (120, 35)] {
             let mut state = state(&PAIR, (width, height));
             keys(&mut state, typed);
             insta::assert_snapshot!(format!("beside-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
@@ -259,7 +322,7 @@ fn failures_win_their_cell_in_every_depth() {
 fn something_is_done_for_every_action() {
     let mut state = state(&SYNTHETIC, (120, 40));
     for line in actions() {
-        (state.help, state.prompt) = (None, None);
+        (state.help, state.prompt, state.legend) = (None, None, false);
         state.act(line.action);
     }
 }

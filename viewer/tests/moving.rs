@@ -25,6 +25,11 @@ fn state() -> State {
     State::new(OPENED.0.clone(), Keymap::default(), (120, 40))
 }
 
+/// On a screen that is too low for calls within calls to be unfolded.
+fn low() -> State {
+    State::new(OPENED.0.clone(), Keymap::default(), (120, 16))
+}
+
 /// Types keys by their names, divided by blanks; what is to be done outside.
 fn keys(state: &mut State, keys: &str) -> Vec<Effect> {
     keys.split_whitespace().flat_map(|key| state.update(Input::Key(Key(key.into())))).collect()
@@ -204,7 +209,7 @@ fn tables_lead_to_the_slowest_instance() {
 
 #[test]
 fn lanes_are_folded_pinned_and_hidden() {
-    let mut state = state();
+    let mut state = low();
     let before = state.rows.len();
     state.row = 0;
     keys(&mut state, "space");
@@ -224,7 +229,7 @@ fn lanes_are_folded_pinned_and_hidden() {
 
 #[test]
 fn rows_are_moved_past_their_neighbours() {
-    let mut state = state();
+    let mut state = low();
     let ids = |state: &State| state.rows.iter().map(|row| row.id).collect::<Vec<_>>();
     let before = ids(&state);
     keys(&mut state, "J");
@@ -330,6 +335,152 @@ fn marks_are_changed_and_removed_in_their_list() {
     assert_eq!(notes(&state), ["first", "second thought"]);
     keys(&mut state, "enter");
     assert_eq!((state.tab, state.window.cursor), (Tab::Timeline, 20_000_000));
+}
+
+#[test]
+fn a_prompt_has_a_cursor_and_remembers() {
+    let mut state = state();
+    let typed = |state: &State| state.prompt.as_ref().expect("a prompt").text().to_owned();
+    keys(&mut state, "/");
+    text(&mut state, "one two\u{1b}\u{200b} three");
+    assert_eq!(typed(&state), "one two three", "what cannot be seen is not taken");
+    keys(&mut state, "ctrl-w");
+    assert_eq!(typed(&state), "one two ");
+    // In the middle, and back.
+    keys(&mut state, "home right right X delete ctrl-e backspace");
+    assert_eq!(typed(&state), "onX two");
+    keys(&mut state, "ctrl-a ctrl-k ctrl-y enter");
+    assert_eq!(state.search.as_ref().map(|search| search.text.as_str()), Some("onX two"));
+    for pattern in ["second", "third"] {
+        keys(&mut state, "/");
+        text(&mut state, pattern);
+        keys(&mut state, "enter");
+    }
+    // Of each kind by itself; what was begun waits below.
+    keys(&mut state, "& up");
+    assert_eq!(typed(&state), "");
+    keys(&mut state, "esc /");
+    text(&mut state, "be");
+    let mut seen = Vec::new();
+    for key in ["up", "up", "up", "up", "down", "down", "down", "down"] {
+        keys(&mut state, key);
+        seen.push(typed(&state));
+    }
+    assert_eq!(seen, ["third", "second", "onX two", "onX two", "second", "third", "be", "be"]);
+    keys(&mut state, "esc");
+    assert!(state.prompt.is_none());
+}
+
+#[test]
+fn the_help_is_searched() {
+    let mut state = state();
+    let shown = |state: &State| viewer::state::help::lines(state).into_iter().map(|line| line.text).collect::<String>();
+    keys(&mut state, "?");
+    let all = shown(&state);
+    keys(&mut state, "/");
+    keys(&mut state, "z o o m q");
+    assert_eq!(state.help.as_ref().map(|help| help.filter.as_str()), Some("zoomq"));
+    assert!(shown(&state).contains("no action"));
+    keys(&mut state, "backspace");
+    let found = shown(&state);
+    assert!(found.contains("Zoom in at the cursor") && !found.contains("failed") && found.len() < all.len() / 4);
+    keys(&mut state, "enter x");
+    assert!(state.help.is_none() && state.prompt.is_none());
+    // What colours mean is left by any key.
+    keys(&mut state, "i");
+    assert!(state.legend);
+    keys(&mut state, "q");
+    assert!(!state.legend);
+}
+
+#[test]
+fn a_trace_is_entered_on_its_busiest_lane() {
+    let mut state = state();
+    state.start();
+    let (lane, event) = state.current().expect("the longest event");
+    let lengths = |lane: usize| state.opened.model.lanes[lane].events().map(|event| event.length());
+    assert_eq!(lengths(lane).max(), Some(event.length()));
+    let threads = (0..state.opened.model.lanes.len())
+        .filter(|at| matches!(state.opened.model.lanes[*at].source, Source::Thread { depth: 0, .. }));
+    let busiest = threads.map(|at| lengths(at).sum::<u64>()).max();
+    assert_eq!(Some(lengths(lane).sum()), busiest);
+    // The page stays while nothing is chosen, and enter goes to the event.
+    keys(&mut state, "4 esc ? x");
+    assert!(state.welcome);
+    keys(&mut state, "enter");
+    assert!(!state.welcome && state.details && state.window.width() < state.window.end / 2);
+    assert_eq!(state.current().expect("it").1, event);
+    keys(&mut state, "0 esc esc");
+    assert!(state.welcome);
+    // What is looked for from there is looked for from the start.
+    keys(&mut state, "e");
+    let first = OPENED.1.calls().find(|c| c.result.is_some_and(|r| r != 0 && r != 600)).expect("one failed").number;
+    assert_eq!((state.welcome, u64::from(call(&state))), (false, first));
+}
+
+#[test]
+fn a_column_of_several_is_told_and_zoomed_to() {
+    let mut state = state();
+    let (at, from, to, cell) = loop {
+        match state.crowd() {
+            Some(crowd) => break crowd,
+            None => drop(keys(&mut state, "l")),
+        }
+    };
+    let lane = &state.opened.model.lanes[at];
+    let inside = lane.events().filter(|event| event.begin < to && (event.end > from || event.begin >= from));
+    assert_eq!(inside.count() as u64, cell.count);
+    let told: Vec<String> = viewer::details::of(&state).into_iter().map(|line| line.text).collect();
+    assert!(told[0].starts_with(&viewer::text::counted(cell.count, "event")), "{told:?}");
+    keys(&mut state, "enter");
+    assert!(state.window.from <= from && to <= state.window.to && state.window.width() <= (to - from).max(120));
+}
+
+#[test]
+fn keys_in_the_footer_can_be_clicked() {
+    let mut state = state();
+    let column = |state: &State, about: &str| {
+        let found = state.footer().into_iter().find(|(_, hint)| hint.about == about);
+        found.unwrap_or_else(|| panic!("no {about}: {:?}", state.footer())).0
+    };
+    let width = state.window.width();
+    let (x, y) = (column(&state, "zoom"), state.layout.keys.y);
+    state.update(Input::Press(x, y));
+    assert_eq!(state.window.width(), width / 2);
+    let x = column(&state, "help");
+    state.update(Input::Press(x, y));
+    assert!(state.help.is_some());
+    // Every hint names keys that do it.
+    keys(&mut state, "x 3");
+    for (_, hint) in state.footer() {
+        let first = hint.keys.split(' ').next().expect("a key");
+        assert_eq!(state.keymap.action(&Key(first.into())), hint.action, "{hint:?}");
+    }
+}
+
+#[test]
+fn tables_are_copied_and_long_names_scrolled() {
+    let mut state = State::new(OPENED.0.clone(), Keymap::default(), (80, 24));
+    keys(&mut state, "3");
+    let copied = keys(&mut state, "y");
+    let [Effect::Copy(csv)] = copied.as_slice() else { panic!("{copied:?}") };
+    assert!(csv.starts_with("Time (%),Total (ns),Launches,"), "{csv}");
+    assert_eq!(csv.lines().count(), state.table.rows.len() + 1);
+    let name = |state: &State| state.table_cells()[0].last().cloned().expect("a name");
+    let longest = state.table.rows.iter().map(|row| row.cells.last().map_or(0, |cell| cell.text().len())).max();
+    let before = name(&state);
+    keys(&mut state, ">");
+    assert!(longest > Some(40) && state.table.skipped > 0 && name(&state).len() < before.len().max(1) + 1);
+    keys(&mut state, "< < <");
+    assert_eq!((state.table.skipped, name(&state)), (0, before));
+    keys(&mut state, "x");
+    text(&mut state, "table.csv");
+    assert_eq!(keys(&mut state, "enter"), [Effect::ExportTable("table.csv".into())]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("table.csv");
+    assert_eq!(viewer::export::table(&state, &path).expect("written"), state.table.rows.len() as u64);
+    assert_eq!(&std::fs::read_to_string(&path).expect("a file"), csv);
+    assert!(viewer::export::table(&state, &path).is_err(), "it is there already");
 }
 
 #[test]

@@ -104,20 +104,20 @@ fn tables_follow_filter_window_and_selection() {
     let mut state = of_file("data/torch_nvtx.bin");
     keys(&mut state, "4");
     let whole = state.table.rows.len();
-    assert!(state.table_title().contains("of the whole trace"), "{}", state.table_title());
+    assert!(state.table_title(&state.table).contains("of the whole trace"), "{}", state.table_title(&state.table));
     filter(&mut state, "is:copy");
     let copies = counts(&state.table);
     assert!(!copies.is_empty() && copies.len() < whole);
     assert!(copies.iter().all(|(name, _)| name.contains("Memcpy") || name.contains("Memset")), "{copies:?}");
     assert_eq!(state.filter.as_ref().map(|filter| filter.count), Some(copies.iter().map(|(_, count)| count).sum()));
-    assert!(state.table_title().contains("filter is:copy"), "{}", state.table_title());
+    assert!(state.table_title(&state.table).contains("filter is:copy"), "{}", state.table_title(&state.table));
     filter(&mut state, "");
     assert_eq!(state.table.rows.len(), whole);
     // The window, which is moved from the table as well.
     keys(&mut state, "t");
     assert_eq!(state.table.rows.len(), whole, "the window is the whole trace");
     keys(&mut state, "w w w w");
-    assert!(state.table_title().contains("in the window"), "{}", state.table_title());
+    assert!(state.table_title(&state.table).contains("in the window"), "{}", state.table_title(&state.table));
     assert!(state.table.rows.len() < whole);
     let windowed = counts(&state.table);
     // The command that prints this screen has the same table.

@@ -1,10 +1,12 @@
 //! One call in words: every argument by name, enumerations by theirs, handles and addresses by their objects.
 
 mod arguments;
+mod column;
 mod detail;
 mod memory;
 mod named;
 mod selection;
+mod start;
 mod work;
 
 pub(crate) use detail::detail;
@@ -30,6 +32,9 @@ use trace::value::Value;
 
 /// What is known of the current event; empty if there is none.
 pub fn of(state: &State) -> Vec<Detail> {
+    if state.welcome {
+        return start::page(state);
+    }
     if state.is_group(state.row) {
         return named::group(state, state.row);
     }
@@ -39,7 +44,11 @@ pub fn of(state: &State) -> Vec<Detail> {
     if let Some(memory) = state.rows.get(state.row).and_then(|row| row.memory) {
         return memory::map(state, memory);
     }
-    let Some((at, event)) = state.current() else { return hole(state) };
+    let crowd = column::under_cursor(state);
+    if !crowd.is_empty() {
+        return crowd;
+    }
+    let Some((at, event)) = state.current() else { return nothing(state) };
     let model = &state.opened.model;
     let Some(lane) = model.lanes.get(at) else { return Vec::new() };
     let mut all = heading(state, at, lane, &event);
@@ -109,6 +118,16 @@ pub fn of(state: &State) -> Vec<Detail> {
     all.extend(met.iter().filter_map(|life| life_of(opened.lives()?, life, event.call).into()));
     all.extend(lost_data(opened, &call));
     all
+}
+
+/// Where no event is: what is lost there, or else what the trace holds.
+fn nothing(state: &State) -> Vec<Detail> {
+    let lost = hole(state);
+    if !lost.is_empty() {
+        return lost;
+    }
+    let hint = detail("", "nothing under the cursor: . and , go to events", Tone::Quiet);
+    std::iter::once(hint).chain(start::page(state)).collect()
 }
 
 /// What is known of the piece under the cursor that cannot be read.

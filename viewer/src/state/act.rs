@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::ask::Ask;
-use super::fields::State;
+use super::fields::{Help, State};
 use super::outside::Effect;
 use super::tab::Tab;
 use super::window::Window;
@@ -12,10 +12,14 @@ const DETAILS: usize = 4;
 
 impl State {
     pub fn act(&mut self, action: Action) -> Vec<Effect> {
+        if std::mem::take(&mut self.legend) && action != Action::Suspend {
+            return Vec::new();
+        }
         if self.help.is_some() && action != Action::Suspend {
             self.act_in_help(action);
             return Vec::new();
         }
+        self.look_from_start(action);
         let scrolled = std::mem::take(&mut self.detail);
         match action {
             // A detail takes up to four lines; drawing knows how many there are.
@@ -44,7 +48,8 @@ impl State {
                 self.say(if self.mouse { "mouse on: shift-drag selects text" } else { "mouse off" });
                 return vec![Effect::Mouse(self.mouse)];
             }
-            Action::Help => self.help = Some(0),
+            Action::Help => self.help = Some(Help::default()),
+            Action::Legend => self.legend = true,
             Action::Redraw => return vec![Effect::Redraw],
             Action::Suspend => return vec![Effect::Suspend],
             Action::Quit => return vec![Effect::Quit],
@@ -143,6 +148,7 @@ impl State {
                 self.say(if self.hides { "the filter hides the rest" } else { "the filter dims the rest" });
             }
             Action::Open => self.open(),
+            Action::Split => self.toggle_split(),
             Action::Clear => self.clear(),
             Action::Fold => self.fold(),
             Action::Pin => self.pin(),

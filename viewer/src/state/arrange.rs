@@ -79,7 +79,7 @@ impl State {
     /// What makes this arrangement of the first one.
     pub fn steps(&self) -> Vec<Step> {
         let (model, now) = (&self.opened.model, &self.arrangement);
-        let first = Arrangement::new(model);
+        let first = self.first.clone();
         if *now == first {
             return Vec::new();
         }

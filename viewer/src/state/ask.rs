@@ -1,5 +1,7 @@
 //! What the prompt asks, and what has been typed.
 
+use tui_input::Input;
+
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
@@ -25,10 +27,24 @@ impl Ask {
 }
 
 /// What has been typed so far.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Prompt {
     pub ask: Ask,
-    pub text: String,
-    /// The chosen one of [`State::offered`].
+    pub input: Input,
+    /// The chosen one of [`State::offered`](super::State::offered).
     pub choice: usize,
+    /// Which of the earlier answers is shown, counted from the latest; 0: what was typed, which waits in
+    /// `draft` while others are shown.
+    pub recalled: usize,
+    pub draft: String,
+}
+
+impl Prompt {
+    pub fn new(ask: Ask, text: String) -> Prompt {
+        Prompt { ask, input: Input::new(text), choice: 0, recalled: 0, draft: String::new() }
+    }
+
+    pub fn text(&self) -> &str {
+        self.input.value()
+    }
 }

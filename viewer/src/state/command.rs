@@ -3,7 +3,6 @@
 use super::arrange::Step;
 use super::fields::State;
 use super::filter::time;
-use super::layout::Layout;
 use super::scope::Scope;
 use super::tab::Tab;
 use crate::data::event::NO_CALL;
@@ -37,6 +36,7 @@ impl State {
     /// message.
     pub fn set(&mut self, shown: &Shown) -> Option<String> {
         let mut beyond = Vec::new();
+        let before = self.stand();
         self.take_steps(&shown.arrange, &mut beyond);
         if let Some(filter) = &shown.filter {
             self.filter_by(filter);
@@ -61,8 +61,10 @@ impl State {
             self.held = self.range_of(from, to);
             beyond.extend(self.ends_before("--select", from, to));
         }
+        let is_chosen = shown.place.is_some() || shown.row.is_some() || shown.window.is_some();
+        self.welcome &= before == self.stand() && !is_chosen;
         self.details = !shown.no_details;
-        self.layout = Layout::of(self.size.0, self.size.1, self.details);
+        self.lay_out();
         if let Some(view) = shown.view {
             self.windowed = view.is_table() && shown.window.is_some();
             self.show_tab(view);
@@ -74,6 +76,7 @@ impl State {
             }
         }
         self.scroll();
+        self.refresh();
         (!beyond.is_empty()).then(|| beyond.join("; "))
     }
 
@@ -141,6 +144,9 @@ impl State {
         let steps: Vec<String> = self.steps().iter().map(|step| step.to_string()).collect();
         if !steps.is_empty() {
             line += &format!(" --arrange {}", steps.join(","));
+        }
+        if self.welcome {
+            return line;
         }
         let call = self.event.and_then(|(lane, index)| {
             let lane = self.opened.model.lanes.get(lane)?;

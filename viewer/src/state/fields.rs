@@ -1,6 +1,6 @@
 //! All that is shown and how, and what everything that changes it needs of it.
 
-use super::ask::Prompt;
+use super::ask::{Ask, Prompt};
 use super::filter::{Filter, Search};
 use super::keymap::Keymap;
 use super::layout::Layout;
@@ -12,9 +12,19 @@ use super::tab::Tab;
 use super::table::rows::Table;
 use super::window::Window;
 use crate::data::event::Event;
-use crate::data::lane::{Lane, Source};
+use crate::data::lane::{Cell, Lane, Source};
 use crate::data::open::Opened;
 use std::sync::Arc;
+
+/// The help, while it is open.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Help {
+    /// Lines that were scrolled past.
+    pub scroll: usize,
+    /// Only what this is in; `is_typed`: keys are letters of it.
+    pub filter: String,
+    pub is_typed: bool,
+}
 
 pub struct State {
     pub opened: Arc<Opened>,
@@ -29,14 +39,21 @@ pub struct State {
     pub row: usize,
     pub top: usize,
     pub arrangement: Arrangement,
+    /// The arrangement of this size of screen that nobody has changed.
+    pub(super) first: Arrangement,
     /// The selected event.
     pub event: Option<At>,
+    /// Nothing has been chosen yet: the start page is shown.
+    pub welcome: bool,
     pub details: bool,
     /// Lines of the details that were scrolled past.
     pub detail: usize,
     pub tab: Tab,
     pub table: Table,
     pub table_row: usize,
+    /// The table below the timeline, where there is room; and whether it is wanted.
+    pub under: Table,
+    pub splits: bool,
     /// Where the selection of time began; `fixed`: where it ended, once it has.
     pub anchor: Option<u64>,
     pub fixed: Option<u64>,
@@ -46,12 +63,17 @@ pub struct State {
     pub windowed: bool,
     pub marks: Vec<Mark>,
     pub search: Option<Search>,
+    /// The columns of the overview in which matches begin.
+    pub hits: Vec<bool>,
     pub filter: Option<Filter>,
     /// What the filter leaves out is not drawn at all, rather than dimly.
     pub hides: bool,
     pub prompt: Option<Prompt>,
-    /// The help is open, scrolled by this many lines.
-    pub help: Option<usize>,
+    /// What was answered, the latest last.
+    pub(super) answers: Vec<(Ask, String)>,
+    pub help: Option<Help>,
+    /// What colours and signs mean is shown.
+    pub legend: bool,
     pub mouse: bool,
     /// From which length on a pause on a lane is stopped at, ns.
     pub pause: u64,
@@ -68,6 +90,18 @@ impl State {
 
     pub(super) fn lane_of(&self, at: usize) -> Option<&Lane> {
         self.opened.model.lanes.get(at)
+    }
+
+    /// The events that the cursor's column stands for, if it is more than one and none was chosen: their lane,
+    /// from when to when the column goes, and what they amount to.
+    pub fn crowd(&self) -> Option<(usize, u64, u64, Cell)> {
+        let at = self.lane().filter(|_| self.event.is_none() && !self.welcome)?;
+        let column = self.window.column(self.window.cursor)?;
+        let (from, to) = (self.window.at(column), self.window.at(column + 1));
+        let passing = self.filter.as_ref().and_then(|filter| filter.lanes.get(at));
+        let lane = passing.map_or_else(|| self.lane_of(at), |passing| Some(&passing.lane))?;
+        let cell = lane.cell(from, to);
+        (cell.count > 1).then_some((at, from, to, cell))
     }
 
     pub(super) fn approach(&mut self, event: &Event) {
@@ -120,7 +154,13 @@ impl State {
 
     pub(super) fn resize(&mut self, width: u16, height: u16) {
         self.size = (width, height);
-        self.layout = Layout::of(width, height, self.details);
+        let was_first = self.arrangement == self.first;
+        self.lay_out();
+        self.first = self.first_arrangement();
+        if was_first && self.arrangement != self.first {
+            self.arrangement = self.first.clone();
+            self.arrange();
+        }
         self.window = self.window.resized(self.layout.lanes.width.into());
         if self.overview.len() != usize::from(self.layout.overview.width) {
             self.look_over();
@@ -128,8 +168,21 @@ impl State {
         self.scroll();
     }
 
+    pub(super) fn lay_out(&mut self) {
+        self.layout = Layout::of(self.size.0, self.size.1, self.details, self.tab == Tab::Timeline && self.splits);
+    }
+
+    /// Finds out where the overview shows matches of the search.
+    pub(super) fn mark_hits(&mut self) {
+        let columns = self.layout.overview.width.into();
+        self.hits = self.search.as_ref().map_or_else(Vec::new, |search| {
+            overview::hits(&self.opened.model, |name| search.hits(name), self.window.end, columns)
+        });
+    }
+
     pub(super) fn look_over(&mut self) {
         self.overview = overview::sums(&self.opened.model, self.window.end, self.layout.overview.width.into());
+        self.mark_hits();
     }
 
     /// Keeps the selected row on the screen.

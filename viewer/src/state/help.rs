@@ -1,47 +1,91 @@
-//! The help: every action with its keys, and what the pictures mean.
+//! The help: every action with its keys, in groups.
 
 use super::action::actions;
-use super::fields::State;
+use super::fields::{Help, State};
+use super::keymap::Key;
 use crate::text;
 
 /// Where what an action does begins: the keys stand left of it.
 pub const ABOUT: u16 = 22;
 
-const NOTES: &[&str] = &[
-    "",
-    "Lanes of threads show calls: solid. Lanes with ~ show work of a stream, hatched: from its submission to the next \
-     one, or to the wait that told of its end. When it ran in between, the trace does not say. Of a trace with device \
-     times (cutrace replay --profile) lanes of streams are solid: work as a replay measured it, as long after its \
-     recorded call as it came after the replay's, or behind the work before it; or (record --gpu-times) as it was.",
-    "Colours: green launches, blue copies, yellow waits and questions, purple memory and modules, red failures.",
-    "Keys are set in cutrace/view.toml in the configuration directory: [keys] zoom-in = [\"w\", \"+\"]",
-];
+const NOTE: &str = "Keys are set in cutrace/view.toml in the configuration directory: [keys] zoom-in = [\"w\", \"+\"]";
 
 pub struct Line {
     pub keys: String,
     pub text: String,
-    pub is_note: bool,
+    pub kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Group,
+    Action,
+    Note,
 }
 
 /// As many as it takes on this screen.
 pub fn lines(state: &State) -> Vec<Line> {
     let room = |taken: u16| usize::from(state.size.0.saturating_sub(taken)).max(8);
-    let line = |keys: &str, text: &str, is_note| Line { keys: keys.to_owned(), text: text.to_owned(), is_note };
-    let of_actions = actions().flat_map(|action| {
+    let line = |keys: &str, text: &str, kind| Line { keys: keys.to_owned(), text: text.to_owned(), kind };
+    let wanted = state.help.as_ref().map_or(String::new(), |help| help.filter.to_lowercase());
+    let mut all = Vec::new();
+    let mut group = "";
+    for action in actions() {
         let keys = state.keymap.keys(action.action).join(" ");
+        let is_wanted =
+            [&keys, action.name, action.about, action.group].iter().any(|part| part.to_lowercase().contains(&wanted));
+        if !is_wanted {
+            continue;
+        }
+        if action.group != group {
+            group = action.group;
+            all.extend((!all.is_empty()).then(|| line("", "", Kind::Note)));
+            all.push(line(group, "", Kind::Group));
+        }
         let (keys, about) = (text::lines(&keys, usize::from(ABOUT) - 2, 9), text::lines(action.about, room(ABOUT), 9));
         let of = |all: &[&str], n: usize| all.get(n).copied().unwrap_or("").to_owned();
-        let rows = 0..keys.len().max(about.len());
-        rows.map(|n| line(&of(&keys, n), &of(&about, n), false)).collect::<Vec<_>>()
-    });
-    let notes = NOTES.iter().flat_map(|note| text::lines(note, room(2), 99)).map(|note| line("", note, true));
-    of_actions.chain(notes).collect()
+        all.extend((0..keys.len().max(about.len())).map(|n| line(&of(&keys, n), &of(&about, n), Kind::Action)));
+    }
+    if wanted.is_empty() {
+        all.push(line("", "", Kind::Note));
+        all.extend(text::lines(NOTE, room(2), 9).iter().map(|note| line("", note, Kind::Note)));
+    } else if all.is_empty() {
+        all.push(line("", "no action has this in its keys, its name or what it does", Kind::Note));
+    }
+    all
 }
 
 impl State {
     /// Scrolls the help by so many lines, as far as there are some.
     pub(super) fn scroll_help(&mut self, by: isize) {
-        let most = lines(self).len().saturating_sub(usize::from(self.size.1.saturating_sub(1)));
-        self.help = self.help.map(|scroll| scroll.saturating_add_signed(by).min(most));
+        let most = lines(self).len().saturating_sub(usize::from(self.size.1.saturating_sub(2)));
+        if let Some(help) = &mut self.help {
+            help.scroll = help.scroll.saturating_add_signed(by).min(most);
+        }
+    }
+
+    /// A key for what is sought in the help: whether it was one.
+    pub(super) fn type_in_help(&mut self, key: &Key) -> bool {
+        let Some(help) = &mut self.help else { return false };
+        match (key.0.as_str(), help.is_typed) {
+            ("/", false) => help.is_typed = true,
+            (_, false) => return false,
+            ("up" | "down" | "pageup" | "pagedown", true) => return false,
+            ("esc", true) => *help = Help::default(),
+            ("enter", true) => help.is_typed = false,
+            ("ctrl-u", true) => help.filter.clear(),
+            ("backspace", true) => match help.filter.pop() {
+                Some(_) => {}
+                None => help.is_typed = false,
+            },
+            (_, true) => match key.char() {
+                Some(c) if help.filter.len() < 80 && !c.is_control() => help.filter.push(c),
+                _ => return false,
+            },
+        }
+        if let Some(help) = &mut self.help {
+            help.scroll = 0;
+        }
+        true
     }
 }

@@ -37,6 +37,15 @@ const TIMELINE: Line = &[
     (&[Action::SelectEvent], "select it"),
     (&[Action::Follow], "its work"),
 ];
+const WELCOME: Line = &[
+    (&[Action::Open], "go there"),
+    (&[Action::NextEvent, Action::PreviousEvent], "event"),
+    (&[Action::Up, Action::Down], "lane"),
+    (&[Action::ZoomIn, Action::ZoomOut], "zoom"),
+    (&[Action::Search], "search"),
+    (&[Action::NextError], "failed"),
+    (&[Action::Legend], "signs"),
+];
 const NOTHING: Line = &[
     (&[Action::NextEvent, Action::PreviousEvent], "event"),
     (&[Action::ZoomIn, Action::ZoomOut], "zoom"),
@@ -112,7 +121,7 @@ impl State {
     pub fn hints(&self) -> Vec<Hint> {
         let all = match (&self.prompt, self.help.is_some()) {
             (Some(prompt), _) => prompting(prompt.ask),
-            (None, true) => named(&[("letters", "find"), ("up down", "scroll"), ("esc", "close")]),
+            (None, true) => named(&[("/", "find"), ("up down", "scroll"), ("any other key", "close")]),
             (None, false) => self.of_line(self.line()),
         };
         let is_open = self.prompt.is_none() && self.help.is_none();
@@ -152,6 +161,7 @@ impl State {
 
     fn line(&self) -> Line {
         match self.tab {
+            Tab::Timeline if self.welcome => WELCOME,
             Tab::Timeline if self.selection().is_some() => SELECTED,
             Tab::Timeline if self.is_group(self.row) => GROUP,
             Tab::Timeline => match self.current().map(|(at, _)| &self.opened.model.lanes[at].source) {

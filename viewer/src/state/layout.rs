@@ -27,14 +27,22 @@ pub struct Layout {
     pub lanes: Area,
     /// The whole main part, where tables and lists stand.
     pub main: Area,
+    /// Below the lanes of a high screen: a table, its title first.
+    pub under: Area,
     pub details: Area,
     pub status: Area,
     /// The keys that fit.
     pub keys: Area,
 }
 
+/// Screens from this height on have a table below the lanes, which have the other two thirds of at least so
+/// many lines.
+const HIGH: u16 = 40;
+const LEAST: u16 = 18;
+
 impl Layout {
-    pub fn of(width: u16, height: u16, details: bool) -> Layout {
+    /// `split`: a table stands below the lanes, if there is room.
+    pub fn of(width: u16, height: u16, details: bool, split: bool) -> Layout {
         let names = (width / 4).clamp(0, 28);
         let mut left = height;
         let mut take = |wanted: u16, spare: u16| {
@@ -49,7 +57,8 @@ impl Layout {
         let keys = take(1, 6);
         let overview = take(2, 6);
         let details = if details { take((height / 3).clamp(4, 14), 4) } else { 0 };
-        let main = left;
+        let under = if split && height >= HIGH && left >= LEAST { (left / 3).clamp(7, 18) } else { 0 };
+        let main = left - under;
         let row = |y, height| Area { x: 0, y, width, height };
         let right = |y, height| Area { x: names, y, width: width - names, height };
         let top = title + overview + axis;
@@ -60,9 +69,10 @@ impl Layout {
             names: Area { x: 0, y: top, width: names, height: main },
             lanes: right(top, main),
             main: row(top, main),
-            details: row(top + main, details),
-            status: row(top + main + details, status),
-            keys: row(top + main + details + status, keys),
+            under: row(top + main, under),
+            details: row(top + main + under, details),
+            status: row(top + main + under + details, status),
+            keys: row(top + main + under + details + status, keys),
         }
     }
 }
@@ -74,12 +84,13 @@ mod tests {
     #[test]
     fn every_size_has_its_rows_and_no_more() {
         for (width, height) in (0..60).flat_map(|w| (0..60).map(move |h| (w * 5, h * 2))) {
-            for details in [false, true] {
-                let l = Layout::of(width, height, details);
+            for (details, split) in [(false, false), (true, false), (false, true), (true, true)] {
+                let l = Layout::of(width, height, details, split);
                 let rows = l.title.height
                     + l.overview.height
                     + l.axis.height
                     + l.main.height
+                    + l.under.height
                     + l.details.height
                     + l.status.height
                     + l.keys.height;

@@ -52,6 +52,7 @@ impl State {
             self.table_row = 0;
         }
         self.tab = tab;
+        self.lay_out();
         let table = self.table_of(tab);
         let before = std::mem::replace(&mut self.table, table);
         // The same table with other rows, of a trace that has grown, stays sorted as it was.
@@ -64,6 +65,17 @@ impl State {
 
     pub(super) fn open(&mut self) {
         match self.tab {
+            Tab::Timeline if self.welcome && self.event.is_some() => {
+                self.welcome = false;
+                if let Some((_, event)) = self.current() {
+                    self.window = self.window.fitting(event.begin, event.end);
+                }
+            }
+            Tab::Timeline if self.crowd().is_some() => {
+                if let Some((_, from, to, _)) = self.crowd() {
+                    self.window = self.window.between(from, to);
+                }
+            }
             Tab::Timeline | Tab::Events => {
                 if self.event.is_none() {
                     let here = self.lane().and_then(|at| Some((at, self.lane_of(at)?.under(self.window.cursor)?)));
@@ -124,6 +136,8 @@ impl State {
         } else if self.search.is_some() {
             self.search = None;
         } else {
+            // Nothing is chosen any more: the start page is shown again.
+            self.welcome = self.event.is_none();
             self.event = None;
         }
     }

@@ -13,6 +13,7 @@ pub mod hints;
 pub mod keymap;
 pub mod layout;
 mod lens;
+pub mod lines;
 mod listing;
 mod mark;
 mod outside;
@@ -23,6 +24,8 @@ pub mod rows;
 pub mod scope;
 mod scoped;
 pub mod select;
+mod split;
+mod start;
 pub mod tab;
 pub mod table;
 pub mod travel;
@@ -30,7 +33,7 @@ pub mod window;
 
 use crate::data::open::Opened;
 pub use ask::{Ask, Prompt};
-pub use fields::State;
+pub use fields::{Help, State};
 use filter::{Filter, Search};
 use keymap::Keymap;
 use layout::Layout;
@@ -56,23 +59,30 @@ impl State {
             rows,
             row: first,
             top: 0,
+            first: arrangement.clone(),
             arrangement,
             event: None,
+            welcome: false,
             details: true,
             detail: 0,
             tab: Tab::Timeline,
             table: Table::default(),
             table_row: 0,
+            under: Table::default(),
+            splits: true,
             anchor: None,
             fixed: None,
             held: None,
             windowed: false,
             marks: Vec::new(),
             search: None,
+            hits: Vec::new(),
             filter: None,
             hides: false,
             prompt: None,
+            answers: Vec::new(),
             help: None,
+            legend: false,
             mouse: true,
             pause: travel::PAUSE,
             message: String::new(),
@@ -103,6 +113,7 @@ impl State {
         self.look_over();
         self.arrange();
         self.show_tab(self.tab);
+        self.under = Table::default();
         if call.is_some() {
             self.event = self.lane().and_then(|at| Some((at, self.lane_of(at)?.under(self.window.cursor)?)));
         }
@@ -118,7 +129,9 @@ impl State {
     }
 
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
+        let before = self.stand();
         let effects = self.take(input);
+        self.welcome &= before == self.stand();
         self.refresh();
         effects
     }
@@ -130,13 +143,16 @@ impl State {
                 if self.prompt.is_some() {
                     return self.type_key(&key);
                 }
+                if self.type_in_help(&key) {
+                    return Vec::new();
+                }
                 match self.keymap.action(&key) {
                     Some(action) => return self.act(action),
                     None => self.say(format!("{} asks for nothing; ? shows the keys", key.0)),
                 }
             }
             Input::Resize(width, height) => self.resize(width, height),
-            Input::Paste(text) => text.chars().filter(|c| !c.is_control()).for_each(|c| self.type_char(c)),
+            Input::Paste(text) => text.chars().for_each(|c| self.type_char(c)),
             Input::Press(x, y) => match self.hint_at(x, y) {
                 Some(action) => return self.act(action),
                 None => self.press(x, y),

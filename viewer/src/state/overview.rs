@@ -14,6 +14,34 @@ pub struct Sum {
     pub loads: u64,
 }
 
+/// More events are not looked through for marks.
+const SOUGHT: usize = 20_000_000;
+
+/// In which columns something of these names begins; empty if there is too much to look through.
+pub fn hits(model: &Model, named: impl Fn(u32) -> bool, end: u64, columns: u64) -> Vec<bool> {
+    let lanes: Vec<_> = model.lanes.iter().filter(|lane| !matches!(lane.source, Source::Second(_))).collect();
+    if columns == 0 || lanes.iter().map(|lane| lane.len()).sum::<usize>() > SOUGHT {
+        return Vec::new();
+    }
+    let mut hits = vec![false; columns as usize];
+    for lane in lanes {
+        let mut index = 0;
+        while index < lane.len() {
+            let column = (u128::from(lane.begin[index]) * u128::from(columns) / u128::from(end.max(1))) as usize;
+            let column = column.min(hits.len() - 1);
+            if !named(lane.name[index]) {
+                index += 1;
+                continue;
+            }
+            // One is enough: on to what begins in the next column.
+            hits[column] = true;
+            let next = (u128::from(end) * (column as u128 + 1)).div_ceil(u128::from(columns)) as u64;
+            index = lane.first_at(next).max(index + 1);
+        }
+    }
+    hits
+}
+
 /// `end`: where the last column ends, ns.
 pub fn sums(model: &Model, end: u64, columns: u64) -> Vec<Sum> {
     if columns == 0 {

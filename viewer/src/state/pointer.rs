@@ -12,7 +12,7 @@ impl State {
 
     pub(super) fn press(&mut self, x: u16, y: u16) {
         self.message.clear();
-        if self.help.take().is_some() || self.prompt.take().is_some() {
+        if std::mem::take(&mut self.legend) || self.help.take().is_some() || self.prompt.take().is_some() {
             return;
         }
         let layout = self.layout;
@@ -45,13 +45,14 @@ impl State {
             return;
         }
         if layout.main.contains(x, y) {
-            let row = self.top + usize::from(y - layout.main.y);
-            if row < self.rows.len() {
+            let row = self.row_at(y);
+            if let Some(row) = row {
                 self.row = row;
                 self.event = None;
             }
             if x < layout.lanes.x {
-                let marker = self.rows.get(row).filter(|row| row.folded.is_some()).map(|row| row.level);
+                let row = row.and_then(|row| self.rows.get(row));
+                let marker = row.filter(|row| row.folded.is_some()).map(|row| row.level);
                 if marker.is_some_and(|level| x <= level + 1) {
                     self.fold();
                 }

@@ -3,6 +3,7 @@
 use super::fields::{At, State};
 use super::scope::{Basis, Scope};
 use super::tab::Tab;
+use super::table::Table;
 use crate::data::lane::Source;
 use crate::text::{counted, duration, moment};
 
@@ -89,21 +90,22 @@ impl State {
         }
     }
 
-    /// Makes the table again if what it is of has changed.
+    /// Makes tables again if what they are of has changed.
     pub(super) fn refresh(&mut self) {
         if self.tab.is_table() && self.table.basis.as_ref().is_some_and(|basis| *basis != self.basis()) {
             self.show_tab(self.tab);
         }
+        self.refresh_under();
     }
 
-    /// The title of the table that is shown.
-    pub fn table_title(&self) -> String {
-        let rows = self.table.rows.len() as u64;
-        let what = match self.tab {
+    /// The title of a table: what it lists, of what, and how much.
+    pub fn table_title(&self, table: &Table) -> String {
+        let rows = table.rows.len() as u64;
+        let what = match table.tab.unwrap_or(self.tab) {
             Tab::Api => "API functions",
             tab => tab.title(),
         };
-        let of = if self.table.of.is_empty() { String::new() } else { format!(" {}", self.table.of) };
+        let of = if table.of.is_empty() { String::new() } else { format!(" {}", table.of) };
         format!("{what}{of}: {}", counted(rows, "row"))
     }
 }

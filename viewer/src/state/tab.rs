@@ -12,7 +12,7 @@ macro_rules! views {
 
         /// The actions that show them.
         pub(super) const VIEWS: &[Line] =
-            &[$(Line { action: Action::Show(Tab::$view), name: $name, about: $about, keys: &[$key] }),*];
+            &[$(Line { action: Action::Show(Tab::$view), name: $name, about: $about, keys: &[$key], group: "Views" }),*];
 
         impl Tab {
             pub const ALL: &[Tab] = &[$(Tab::$view),*];

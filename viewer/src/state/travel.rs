@@ -157,11 +157,11 @@ impl State {
         self.say(format!("a pause of {}", duration(to - from)));
     }
 
-    /// From a call to the work that it put on a stream, or from work to its call.
-    pub(super) fn follow(&mut self) {
-        let Some((lane, event)) = self.current() else { return self.say("no event under the cursor") };
+    /// The other end of the current event's way: of a call its work, of work its call.
+    pub fn partner(&self) -> Option<At> {
+        let (lane, event) = self.current()?;
         let model = &self.opened.model;
-        let found = match model.lanes[lane].source {
+        match model.lanes[lane].source {
             Source::Thread { .. } => model.find_work(event.call),
             Source::Stream(_) | Source::Device { .. } => model.find_call(event.call),
             Source::Range { .. } => None,
@@ -169,8 +169,15 @@ impl State {
                 Some(second) => second.of_second(event.call).and_then(|call| model.find_call(call)),
                 None => model.find_call(event.call),
             },
-        };
-        match found {
+        }
+    }
+
+    /// From a call to the work that it put on a stream, or from work to its call.
+    pub(super) fn follow(&mut self) {
+        if self.current().is_none() {
+            return self.say("no event under the cursor");
+        }
+        match self.partner() {
             Some(at) => self.jump(at),
             None => self.say("this call put no work on a stream"),
         }

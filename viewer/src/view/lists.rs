@@ -1,12 +1,13 @@
 //! The list of a lane's events, and the tables. Only the rows that are on the screen are made.
 
-use super::paint::{put, tint};
+use super::paint::{behind, put, tint};
 use super::theme::Theme;
 use crate::data::event::NO_CALL;
 use crate::state::State;
 use crate::state::layout::Area;
 use crate::state::rows;
 use crate::state::scope::Basis;
+use crate::state::table::Table;
 use crate::state::table::placed::BETWEEN;
 use crate::text::{counted, cut, duration, grouped, moment, tame};
 use ratatui::buffer::Buffer;
@@ -58,7 +59,7 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
         let name = format!("{failed}{}", state.opened.model.name(event.name));
         put(buffer, x + used, y, &name, area.width.saturating_sub(used), style);
         if top + line == chosen {
-            tint(buffer, Area { y, height: 1, ..area }, theme.chosen());
+            behind(buffer, Area { y, height: 1, ..area }, theme.chosen());
         }
         if state.search.as_ref().is_some_and(|search| search.hits(event.name)) {
             tint(buffer, Area { x: x + used, y, width: area.width.saturating_sub(used), height: 1 }, theme.found());
@@ -100,8 +101,27 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let above = state.layout.axis;
     if above.height > 0 {
         let at = position(state.table_row, table.rows.len());
-        titled(buffer, above, &state.table_title(), &at, theme);
+        titled(buffer, above, &state.table_title(table), &at, theme);
     }
+    one(theme, buffer, table, area, (state.table_top(), Some(state.table_row)));
+}
+
+/// The table below the timeline: its title, and the rows that there is room for.
+pub fn under(state: &State, theme: &Theme, buffer: &mut Buffer) {
+    let (area, table) = (state.layout.under, &state.under);
+    if area.height < 2 {
+        return;
+    }
+    let rule = theme.glyph("\u{2500}", "-").repeat(area.width.into());
+    put(buffer, area.x, area.y, &rule, area.width, theme.quiet());
+    let title = format!(" {} ", state.table_title(table));
+    put(buffer, area.x + 1, area.y, &title, area.width.saturating_sub(2), theme.title());
+    let area = Area { y: area.y + 1, height: area.height - 1, ..area };
+    one(theme, buffer, table, area, (0, None));
+}
+
+/// A table from a row on; and which of them is chosen.
+fn one(theme: &Theme, buffer: &mut Buffer, table: &Table, area: Area, (top, chosen): (usize, Option<usize>)) {
     if area.height == 0 {
         return;
     }
@@ -115,9 +135,8 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
         put(buffer, area.x, area.y, nothing, area.width, theme.quiet());
         return;
     }
-    let top = state.table_top();
-    let shown = state.table_cells();
-    let columns = state.table_columns(&shown);
+    let shown = table.cells(top, usize::from(area.height - 1));
+    let columns = table.fitting(&shown, usize::from(area.width.saturating_sub(1)));
     let line = |buffer: &mut Buffer, y: u16, texts: &dyn Fn(usize) -> (String, bool), style: Style| {
         let mut x = area.x;
         for (n, width) in &columns {
@@ -139,9 +158,9 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
     for (index, row) in shown.iter().enumerate() {
         let y = area.y + 1 + index as u16;
         line(buffer, y, &|n| (row.get(n).cloned().unwrap_or_default(), numeric(n)), Style::new());
-        if top + index == state.table_row {
+        if Some(top + index) == chosen {
             let width = area.width.saturating_sub(1);
-            tint(buffer, Area { y, height: 1, width, ..area }, theme.chosen());
+            behind(buffer, Area { y, height: 1, width, ..area }, theme.chosen());
         }
     }
 }

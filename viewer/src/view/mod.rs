@@ -1,7 +1,9 @@
 //! Drawing a [`State`]: nothing here changes it, and every size is drawn.
 
+mod cells;
 mod finding;
 mod holes;
+mod legend;
 mod lists;
 mod overlay;
 mod overview;
@@ -12,9 +14,10 @@ mod timeline;
 use crate::details::{self, Tone};
 use crate::state::State;
 use crate::state::action::Action;
+use crate::state::layout::Area;
 use crate::state::tab::Tab;
-use crate::text::{counted, duration, grouped, lines, moment, tame};
-use paint::put;
+use crate::text::{counted, cut, duration, grouped, lines, moment, tame};
+use paint::{put, tint};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -27,7 +30,10 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     title(state, theme, buffer);
     overview::draw(state, theme, buffer);
     match state.tab {
-        Tab::Timeline => timeline::draw(state, theme, buffer),
+        Tab::Timeline => {
+            timeline::draw(state, theme, buffer);
+            lists::under(state, theme, buffer);
+        }
         Tab::Events => lists::events(state, theme, buffer),
         _ => lists::table(state, theme, buffer),
     }
@@ -70,15 +76,20 @@ fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {
     }
     if let Some(prompt) = &state.prompt {
         let used = put(buffer, 0, area.y, prompt.ask.title(), area.width, theme.title());
-        let text = tame(&prompt.text);
-        // The end is where one types.
         let room = usize::from(area.width.saturating_sub(used + 1));
-        let skip = text.char_indices().map(|(at, _)| at).find(|at| text[*at..].width() <= room).unwrap_or(text.len());
-        let typed = put(buffer, used, area.y, &text[skip..], area.width.saturating_sub(used), Style::new());
-        let cursor = used + typed;
-        put(buffer, cursor, area.y, theme.glyph("\u{2588}", "_"), 1, Style::new());
+        // What is scrolled past has no control characters either: the prompt takes none.
+        let skip = prompt.input.visual_scroll(room);
+        let behind = &prompt.text()[cut(prompt.text(), skip).len()..];
+        let typed = put(buffer, used, area.y, &tame(behind), room as u16, Style::new());
+        let cursor = used + prompt.input.visual_cursor().saturating_sub(skip) as u16;
+        if cursor < used + typed {
+            tint(buffer, Area { x: cursor, y: area.y, width: 1, height: 1 }, theme.cursor());
+        } else {
+            put(buffer, cursor, area.y, theme.glyph("\u{2588}", "_"), 1, Style::new());
+        }
         let message = format!("  {}", tame(&state.message));
-        put(buffer, cursor + 1, area.y, &message, area.width.saturating_sub(cursor + 1), theme.quiet());
+        let x = used + typed + 1;
+        put(buffer, x, area.y, &message, area.width.saturating_sub(x), theme.quiet());
         return;
     }
     let left = if !state.message.is_empty() {

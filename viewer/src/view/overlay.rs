@@ -1,15 +1,21 @@
-//! What lies over the rest: the help and the palette.
+//! What lies over the rest: the help, the legend and the palette.
 
+use super::legend;
 use super::paint::put;
 use super::theme::Theme;
-use crate::state::{State, help};
+use crate::state::help::Kind;
+use crate::state::{Help, State, help};
+use crate::text::tame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 
 pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
-    if let Some(scroll) = state.help {
-        help(state, theme, buffer, scroll);
+    if state.help.is_some() {
+        help(state, theme, buffer);
+    }
+    if state.legend {
+        legend::draw(theme, buffer, state.size, state.opened.second.is_some());
     }
     palette(state, theme, buffer);
 }
@@ -25,15 +31,31 @@ pub fn clear(buffer: &mut Buffer, area: Rect) {
     }
 }
 
-fn help(state: &State, theme: &Theme, buffer: &mut Buffer, scroll: usize) {
+fn help(state: &State, theme: &Theme, buffer: &mut Buffer) {
+    let Some(Help { scroll, filter, is_typed }) = &state.help else { return };
     let (width, height) = state.size;
     clear(buffer, Rect::new(0, 0, width, height));
-    put(buffer, 0, 0, "Keys (up and down scroll; any other key closes)", width, theme.title());
+    let used = match (filter.is_empty(), is_typed) {
+        (true, false) => put(buffer, 0, 0, "Keys", width, theme.title()),
+        _ => put(buffer, 0, 0, &tame(&format!("Keys with {filter:?}")), width, theme.title()),
+    };
+    let way = match is_typed {
+        true => "  enter: only these; esc: all",
+        false => "  / finds, up and down scroll, any other key closes",
+    };
+    put(buffer, used, 0, way, width.saturating_sub(used), theme.quiet());
     let lines = help::lines(state);
-    let scroll = scroll.min(lines.len().saturating_sub(usize::from(height.saturating_sub(1))));
-    for (y, line) in (1..height).zip(&lines[scroll..]) {
+    let scroll = (*scroll).min(lines.len().saturating_sub(usize::from(height.saturating_sub(2))));
+    for (y, line) in (2..height).zip(&lines[scroll..]) {
+        let (x, style) = match line.kind {
+            Kind::Group => {
+                put(buffer, 0, y, &line.keys, width, theme.title().add_modifier(Modifier::UNDERLINED));
+                continue;
+            }
+            Kind::Action => (help::ABOUT, Style::new()),
+            Kind::Note => (1, theme.quiet()),
+        };
         put(buffer, 1, y, &line.keys, help::ABOUT - 2, theme.title());
-        let (x, style) = if line.is_note { (1, theme.quiet()) } else { (help::ABOUT, Style::new()) };
         put(buffer, x, y, &line.text, width.saturating_sub(x), style);
     }
 }

@@ -1,7 +1,7 @@
 //! The whole trace in two rows, and the time axis of the window.
 
 use super::holes;
-use super::paint::{glyph, put, tint};
+use super::paint::{behind, glyph, put};
 use super::theme::Theme;
 use crate::data::event::Category;
 use crate::state::State;
@@ -45,6 +45,11 @@ fn whole(state: &State, theme: &Theme, buffer: &mut Buffer) {
             _ => {}
         }
     }
+    let matches = state.search.iter().flat_map(|_| state.hits.iter().enumerate().filter(|(_, hit)| **hit));
+    for (column, _) in matches.take_while(|(column, _)| *column < width as usize) {
+        let sign = theme.glyph("\u{2022}", "*");
+        glyph(buffer, area.x + column as u16, area.y + 1, sign, theme.title());
+    }
     holes::overview(state, theme, buffer);
     let column = |time: u64| (u128::from(time) * u128::from(width) / u128::from(end)).min(u128::from(width) - 1) as u16;
     for mark in &state.marks {
@@ -53,7 +58,11 @@ fn whole(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let (from, to) = (column(state.window.from), column(state.window.to));
     let shown = Area { x: area.x + from, y: area.y, width: to.saturating_sub(from) + 1, height: 2 };
     if state.window.from > 0 || state.window.to < end {
-        tint(buffer, shown, theme.chosen());
+        behind(buffer, shown, theme.chosen());
+    }
+    if let Some((from, to)) = state.selection().filter(|(from, _)| *from < end) {
+        let (from, to) = (column(from), column(to.min(end)));
+        behind(buffer, Area { x: area.x + from, y: area.y + 1, width: to - from + 1, height: 1 }, theme.selected());
     }
 }
 

@@ -4,7 +4,7 @@ use crate::state::layout::Area;
 use crate::text::cut;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Color, Style};
 use unicode_width::UnicodeWidthStr;
 
 /// Text at a place, cut to so many cells and to the buffer; how many cells it took. The text must be tame.
@@ -22,6 +22,22 @@ pub fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, cells: u16, style: S
 pub fn glyph(buffer: &mut Buffer, x: u16, y: u16, symbol: &str, style: Style) {
     if let Some(cell) = buffer.cell_mut((x, y)) {
         cell.set_symbol(symbol).set_style(style);
+    }
+}
+
+/// Gives a piece of a row what is behind it: what stands there keeps its colour if it has one.
+pub fn behind(buffer: &mut Buffer, area: Area, style: Style) {
+    let area = Rect::new(area.x, area.y, area.width, area.height).intersection(*buffer.area());
+    for y in area.top()..area.bottom() {
+        for x in area.left()..area.right() {
+            if let Some(cell) = buffer.cell_mut((x, y)) {
+                let own = cell.fg;
+                cell.set_style(style);
+                if own != Color::Reset {
+                    cell.set_fg(own);
+                }
+            }
+        }
     }
 }
 

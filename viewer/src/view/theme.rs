@@ -133,13 +133,18 @@ impl Theme {
         }
     }
 
-    /// The selected row of a list.
+    /// The selected row of a list: what is behind it, and what stands there without a colour of its own.
     pub fn chosen(&self) -> Style {
         match (self.depth, self.light) {
-            (Depth::None | Depth::Eight | Depth::Sixteen, _) => Style::new().add_modifier(Modifier::REVERSED),
-            (_, false) => Style::new().bg(Color::Indexed(237)),
-            (_, true) => Style::new().bg(Color::Indexed(253)),
+            (Depth::None | Depth::Eight | Depth::Sixteen, _) => self.cursor(),
+            (_, false) => Style::new().bg(Color::Indexed(237)).fg(Color::Indexed(255)),
+            (_, true) => Style::new().bg(Color::Indexed(253)).fg(Color::Indexed(232)),
         }
+    }
+
+    /// Where one types.
+    pub fn cursor(&self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
     }
 
     /// Time that is selected.
@@ -147,9 +152,20 @@ impl Theme {
         match (self.depth, self.light) {
             (Depth::None, _) => Style::new().add_modifier(Modifier::UNDERLINED),
             (Depth::Eight | Depth::Sixteen, _) => Style::new().bg(Color::Blue).fg(Color::White),
-            (_, false) => Style::new().bg(Color::Indexed(24)),
-            (_, true) => Style::new().bg(Color::Indexed(153)),
+            (_, false) => Style::new().bg(Color::Indexed(24)).fg(Color::Indexed(255)),
+            (_, true) => Style::new().bg(Color::Indexed(153)).fg(Color::Indexed(232)),
         }
+    }
+
+    /// In the lowest line of a column of which some events failed: a tick over what it would show else, which is
+    /// of a category and that high, of 8.
+    pub fn tick(&self, category: Category, eighths: usize) -> (&'static str, Style) {
+        let failed = self.ink_of(category, true);
+        if self.ascii || self.depth == Depth::None {
+            return ("!", failed);
+        }
+        let behind = self.fill(category, false).bg.filter(|_| eighths > 4);
+        ("\u{2581}", behind.map_or(failed, |behind| failed.bg(behind)))
     }
 
     pub fn found(&self) -> Style {

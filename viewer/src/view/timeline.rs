@@ -1,45 +1,65 @@
-//! The lanes. A cell shows its longest event; one that holds several shows how busy it is. Failures always
-//! win.
+//! The lanes, each as high as there is room for.
 
+use super::cells::{Place, level, place};
 use super::holes;
-use super::paint::{glyph, put, tint};
+use super::paint::{behind, put, tint};
 use super::theme::Theme;
-use crate::data::event::{Category, Flags};
+use crate::data::event::Category;
 use crate::data::lane::{Cell, Lane, Source, views};
-use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::state::layout::Area;
+use crate::state::lines::Placed;
 use crate::state::rows::{Row, title};
-use crate::text::bytes;
+use crate::state::scope::At;
+use crate::text::{bytes, cut};
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
 use std::collections::HashMap;
 use unicode_width::UnicodeWidthStr;
 
 pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
-    let layout = &state.layout;
     let edges = state.window.edges();
-    let shown = || state.rows.iter().enumerate().skip(state.top).take(layout.lanes.height.into());
-    let lanes: Vec<usize> = shown().flat_map(|(_, row)| row.lanes.iter().copied()).collect();
+    let placed = state.placed();
+    let lanes: Vec<usize> = placed.iter().flat_map(|placed| state.rows[placed.row].lanes.iter().copied()).collect();
     let views = Views::of(state, &lanes, &edges);
-    for (line, (index, row)) in shown().enumerate() {
-        let y = layout.lanes.y + line as u16;
-        name(state, theme, buffer, row, index == state.row, y);
-        if layout.lanes.width == 0 {
+    let ends = [state.event, state.partner()];
+    for at in &placed {
+        let row = &state.rows[at.row];
+        name(state, theme, buffer, row, *at, share(state, row, &views));
+        if state.layout.lanes.width == 0 {
             continue;
         }
         match (row.memory, row.lanes.as_slice()) {
-            (Some(_), _) => memory_row(state, theme, buffer, row, &edges, y),
+            (Some(_), _) => memory_row(state, theme, buffer, row, &edges, *at),
             (None, []) => {}
-            (None, [only]) => lane_row(state, theme, buffer, *only, &edges, &views, y),
-            (None, many) => group_row(state, theme, buffer, many, &edges, &views, y),
+            (None, [only]) => {
+                lane_row(state, theme, buffer, *only, &edges, &views, *at);
+                ends.iter().flatten().filter(|(lane, _)| lane == only).for_each(|end| {
+                    chosen_event(state, theme, buffer, *end, *at);
+                });
+            }
+            (None, many) => group_row(state, theme, buffer, many, &edges, &views, *at),
         }
-        holes::row(state, theme, buffer, &row.lanes, y);
+        (at.y..at.y + at.height).for_each(|y| holes::row(state, theme, buffer, &row.lanes, y));
     }
     marks(state, theme, buffer);
 }
 
-fn name(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, chosen: bool, y: u16) {
+/// How much of the window a lane has something to do, of a thread or of a stream.
+fn share(state: &State, row: &Row, views: &Views) -> Option<String> {
+    let [only] = row.lanes.as_slice() else { return None };
+    let lane = state.opened.model.lanes.get(*only).filter(|lane| !matches!(lane.source, Source::Range { .. }))?;
+    let busy: u64 = views.whole.get(only)?.iter().map(|cell| cell.busy).sum();
+    let percent = busy as f64 / state.window.width().max(1) as f64 * 100.0;
+    match (busy, percent) {
+        (0, _) if lane.is_empty() => None,
+        (0, _) => Some("0%".into()),
+        (_, ..1.0) => Some("<1%".into()),
+        (_, percent) => Some(format!("{:.0}%", percent.min(100.0))),
+    }
+}
+
+fn name(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, at: Placed, share: Option<String>) {
     let area = state.layout.names;
     let folded = match row.folded {
         Some(true) => theme.glyph("\u{25b8} ", "> "),
@@ -50,27 +70,28 @@ fn name(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, chosen: bo
     let title = title(row, &state.opened);
     let text = format!("{}{folded}{pinned}{title}", " ".repeat(row.level.into()));
     let style = if row.level == 0 { theme.title() } else { Style::new() };
-    put(buffer, area.x, y, &text, area.width.saturating_sub(1), style);
-    if chosen {
-        let area = Area { y, height: 1, width: area.width.saturating_sub(1), ..area };
-        tint(buffer, area, theme.chosen().add_modifier(Modifier::BOLD));
+    let room = area.width.saturating_sub(1);
+    let taken = share.as_ref().map_or(0, |share| share.len() as u16 + 1);
+    put(buffer, area.x, at.y, cut(&text, room.saturating_sub(taken).into()), room, style);
+    if let Some(share) = share.filter(|_| room > 12) {
+        put(buffer, area.x + room - share.len() as u16, at.y, &share, room, theme.quiet());
+    }
+    if at.row == state.row {
+        let area = Area { y: at.y, height: at.height, width: room, ..area };
+        behind(buffer, area, theme.chosen().add_modifier(Modifier::BOLD));
     }
 }
 
-/// Where a column of the lanes is on the screen.
-fn place(state: &State, column: usize) -> u16 {
-    state.layout.lanes.x + column as u16
-}
-
-fn lane_row(state: &State, theme: &Theme, buffer: &mut Buffer, at: usize, edges: &[u64], views: &Views, y: u16) {
+fn lane_row(state: &State, theme: &Theme, buffer: &mut Buffer, at: usize, edges: &[u64], views: &Views, on: Placed) {
     let Some(lane) = state.opened.model.lanes.get(at) else { return };
+    let place = |lane, dimmed| Place { state, theme, lane, edges, y: on.y, height: on.height, dimmed };
     let Some(passing) = state.filter.as_ref().and_then(|filter| filter.lanes.get(at)) else {
-        return cells_row(state, theme, buffer, (at, lane), &views.whole[&at], edges, y, None);
+        return place(lane, false).draw(buffer, &views.whole[&at]);
     };
     if !state.hides {
-        cells_row(state, theme, buffer, (at, lane), &views.whole[&at], edges, y, Some(true));
+        place(lane, true).draw(buffer, &views.whole[&at]);
     }
-    cells_row(state, theme, buffer, (at, &passing.lane), &views.passing[&at], edges, y, Some(false));
+    place(&passing.lane, false).draw(buffer, &views.passing[&at]);
 }
 
 /// The cells of all lanes that are shown: of all their events, and of those that the filter lets pass.
@@ -92,197 +113,87 @@ impl Views {
     }
 }
 
-/// Draws the cells of a lane, then the names of events that have room for theirs. `dimmed`: what the filter
-/// leaves out.
-#[allow(clippy::too_many_arguments)]
-fn cells_row(
-    state: &State,
-    theme: &Theme,
-    buffer: &mut Buffer,
-    (at, lane): (usize, &Lane),
-    cells: &[Cell],
-    edges: &[u64],
-    y: u16,
-    dimmed: Option<bool>,
-) {
-    // Work as the host knows it is not known to run all the time that it is outstanding.
-    let is_work = matches!(lane.source.inner(), Source::Stream(_));
-    let mut column = 0;
-    while column < cells.len() {
-        let cell = &cells[column];
-        let Some(longest) = cell.longest.map(|longest| longest as usize) else {
-            column += 1;
-            continue;
-        };
-        let mut flags = Flags(lane.flags[longest]);
-        if dimmed == Some(true) {
-            flags = Flags::new(Category::Query, false, flags.open());
-        }
-        let failed = cell.failed > 0 && dimmed != Some(true);
-        // A run of cells that one event fills alone is drawn as a bar.
-        let mut end = column;
-        while cells
-            .get(end)
-            .is_some_and(|cell| cell.count == 1 && cell.longest == Some(longest as u32) && is_full(cell, edges, end))
-        {
-            end += 1;
-        }
-        if end > column {
-            bar(state, theme, buffer, lane, longest, (column, end), y, (flags, is_work, dimmed));
-            column = end;
-            continue;
-        }
-        let width = edges[column + 1] - edges[column];
-        let eighths = ((cell.busy as f64 / width.max(1) as f64 * 8.0).ceil() as usize).clamp(1, 8);
-        let symbol = match cell.count {
-            // One event that is shorter than its cell.
-            1 if eighths <= 2 => theme.glyph("\u{258f}", "|"),
-            _ if is_work => shade(theme, eighths),
-            _ => theme.level(eighths),
-        };
-        let style = theme.ink_of(flags.category(), failed);
-        glyph(buffer, place(state, column), y, if failed { theme.glyph("\u{2588}", "!") } else { symbol }, style);
-        column += 1;
-    }
-    if dimmed != Some(true) {
-        selected_event(state, buffer, at, y);
-    }
-}
-
-fn is_full(cell: &Cell, edges: &[u64], column: usize) -> bool {
-    // Seven eighths: what begins within a cell begins with it, as far as one can see.
-    cell.busy.saturating_mul(8) >= (edges[column + 1] - edges[column]).saturating_mul(7)
-}
-
-/// Work is not known to run all the time that it is outstanding: it is never drawn solid.
-fn shade(theme: &Theme, eighths: usize) -> &'static str {
-    match eighths {
-        0..3 => theme.glyph("\u{2591}", "."),
-        3..6 => theme.glyph("\u{2592}", "~"),
-        _ => theme.glyph("\u{2593}", "~"),
-    }
-}
-
-#[allow(clippy::too_many_arguments)]
-fn bar(
-    state: &State,
-    theme: &Theme,
-    buffer: &mut Buffer,
-    lane: &Lane,
-    index: usize,
-    (from, to): (usize, usize),
-    y: u16,
-    (flags, is_work, dimmed): (Flags, bool, Option<bool>),
-) {
-    let (x, width) = (place(state, from), (to - from) as u16);
-    let event = lane.event(index);
-    let model = &state.opened.model;
-    let name = match flags.category() {
-        Category::Launch if lane.source.is_thread() => {
-            // A graph is many kernels: its launch keeps its own name.
-            let work = model.find_work(event.call).map(|(lane, work)| (&model.lanes[lane], work));
-            let alone = work.filter(|(lane, work)| lane.call.get(work + 1) != Some(&event.call));
-            let kernel = alone.map(|(lane, work)| lane.name[work]);
-            last_part(model.name(kernel.unwrap_or(event.name)))
-        }
-        Category::Launch => last_part(model.name(event.name)),
-        _ => model.name(event.name),
-    };
-    let failed = flags.failed();
-    let label = match (width, failed) {
-        (0..3, true) => "!".to_owned(),
-        (0..3, false) => String::new(),
-        (_, true) => format!("!{name}"),
-        (_, false) if flags.open() => format!("{name} ?"),
-        _ => name.to_owned(),
-    };
-    if is_work || dimmed == Some(true) {
-        let symbol = if is_work { theme.glyph("\u{2591}", "~") } else { theme.glyph("\u{2592}", "-") };
-        for column in from..to {
-            glyph(buffer, place(state, column), y, symbol, theme.ink_of(flags.category(), failed));
-        }
-        let first = theme.glyph("\u{258f}", "|");
-        glyph(buffer, x, y, first, theme.ink_of(flags.category(), failed));
-        if dimmed != Some(true) && width > 3 {
-            put(buffer, x + 1, y, &label, width - 2, theme.ink_of(flags.category(), failed));
-        }
-    } else {
-        let style = theme.fill(flags.category(), failed);
-        tint(buffer, Area { x, y, width, height: 1 }, style);
-        for column in from..to {
-            glyph(buffer, place(state, column), y, " ", style);
-        }
-        // Without colours two bars beside each other must not look like one.
-        let edge = u16::from(theme.ascii || theme.depth == super::theme::Depth::None);
-        put(buffer, x + edge, y, &label, width.saturating_sub(1 + edge).max(1 - edge), style);
-        if edge > 0 {
-            glyph(buffer, x, y, if failed { "!" } else { "[" }, style);
-        }
-    }
-    if state.search.as_ref().is_some_and(|search| search.hits(event.name)) {
-        tint(buffer, Area { x, y, width, height: 1 }, theme.found());
-    }
-}
-
-/// The event that the user is at, wherever it is drawn.
-fn selected_event(state: &State, buffer: &mut Buffer, at: usize, y: u16) {
-    let Some((lane, index)) = state.event.filter(|(lane, _)| *lane == at) else { return };
+/// The event that the user is at, or the other end of its way to the device: an arrow shows where it is, if
+/// it is not in the window.
+fn chosen_event(state: &State, theme: &Theme, buffer: &mut Buffer, (lane, index): At, on: Placed) {
     let Some(lane) = state.opened.model.lanes.get(lane).filter(|lane| index < lane.len()) else { return };
     let (begin, end) = (lane.begin[index], lane.end(index));
-    let window = &state.window;
-    if end < window.from || begin >= window.to {
+    let (window, area) = (&state.window, state.layout.lanes);
+    if end < window.from {
+        put(buffer, area.x, on.y, theme.glyph("\u{25c2}", "<"), 1, theme.title());
+        return;
+    }
+    if begin >= window.to {
+        put(buffer, area.x + area.width - 1, on.y, theme.glyph("\u{25b8}", ">"), 1, theme.title());
         return;
     }
     let first = window.column(begin.max(window.from)).unwrap_or(0);
     let last = window.column(end.saturating_sub(1).clamp(begin.max(window.from), window.to - 1)).unwrap_or(first);
-    let area = Area { x: place(state, first as usize), y, width: (last - first + 1) as u16, height: 1 };
+    let x = place(state, first as usize);
+    let area = Area { x, y: on.y, width: (last - first + 1) as u16, height: on.height };
     tint(buffer, area, Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED));
 }
 
 /// Several lanes folded into one row: how busy they are together.
-fn group_row(state: &State, theme: &Theme, buffer: &mut Buffer, lanes: &[usize], edges: &[u64], views: &Views, y: u16) {
-    let mut sums = vec![(0u64, 0u64); edges.len().saturating_sub(1)];
+fn group_row(
+    state: &State,
+    theme: &Theme,
+    buffer: &mut Buffer,
+    lanes: &[usize],
+    edges: &[u64],
+    views: &Views,
+    on: Placed,
+) {
+    let mut sums = vec![(0u64, 0u64, 0u64); edges.len().saturating_sub(1)];
     for (at, lane) in lanes.iter().filter_map(|at| Some((at, state.opened.model.lanes.get(*at)?))) {
         if matches!(lane.source, Source::Thread { depth: 1.., .. } | Source::Range { .. }) {
             continue;
         }
         for (sum, cell) in sums.iter_mut().zip(&views.whole[at]) {
-            *sum = (sum.0.max(cell.busy), sum.1 + u64::from(cell.failed));
+            *sum = (sum.0.max(cell.busy), sum.1 + u64::from(cell.failed), sum.2 + cell.count);
         }
     }
-    for (column, (busy, failed)) in sums.into_iter().enumerate().filter(|(_, (busy, failed))| busy + failed > 0) {
-        let width = (edges[column + 1] - edges[column]).max(1);
-        let eighths = ((busy as f64 / width as f64 * 8.0).ceil() as usize).clamp(1, 8);
-        let style = if failed > 0 { theme.alarm() } else { theme.quiet() };
-        glyph(buffer, place(state, column), y, theme.level(eighths), style);
+    for (column, (busy, failed, count)) in sums.into_iter().enumerate().filter(|(_, (.., count))| *count > 0) {
+        let share = busy as f64 / (edges[column + 1] - edges[column]).max(1) as f64;
+        let mostly = failed * 2 > count;
+        let style = if mostly { theme.alarm() } else { theme.quiet() };
+        level(theme, buffer, place(state, column), (on.y, on.height), share, style);
+        if failed > 0 && !mostly {
+            let (symbol, style) = theme.tick(Category::Other, 0);
+            put(buffer, place(state, column), on.y + on.height - 1, symbol, 1, style);
+        }
     }
 }
 
-fn memory_row(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, edges: &[u64], y: u16) {
+fn memory_row(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, edges: &[u64], on: Placed) {
     let Some(memory) = row.memory.and_then(|at| state.opened.model.memory.get(at)) else { return };
     let (when, peak) = memory.peak();
     for (column, pair) in edges.windows(2).enumerate() {
         let most = memory.most(pair[0], pair[1]);
         if most > 0 {
-            let eighths = ((most as f64 / peak.max(1) as f64 * 8.0).ceil() as usize).clamp(1, 8);
+            let share = most as f64 / peak.max(1) as f64;
             let is_peak = (pair[0]..pair[1]).contains(&when);
             let style = if is_peak { theme.title() } else { theme.ink_of(Category::Memory, false) };
-            glyph(buffer, place(state, column), y, theme.level(eighths), style);
+            level(theme, buffer, place(state, column), (on.y, on.height), share, style);
         }
     }
     let names = state.layout.names;
     let live = bytes(memory.at(state.window.cursor));
-    // Behind the row's name, as much as fits; the device's own row is known by its figures.
+    // Behind the row's name, as much as fits, or below it; the device's own row is known by its figures.
     let (live, now) = (format!("{live} of {}", bytes(peak)), live);
     let taken = row.level + 3 + title(row, &state.opened).width() as u16;
     let room = names.width.saturating_sub(1);
     let fits = |text: &str| usize::from(taken) + text.len() < room.into();
-    if fits(&live) || (memory.of.pool.is_some() && fits(&now)) {
-        let text = if fits(&live) { live } else { now };
-        put(buffer, room - text.len() as u16, y, &text, text.len() as u16, theme.quiet());
+    let right = |buffer: &mut Buffer, text: &str, y: u16| {
+        put(buffer, room.saturating_sub(text.len() as u16), y, text, text.len() as u16, theme.quiet());
+    };
+    if fits(&live) || (memory.of.pool.is_some() && on.height == 1 && fits(&now)) {
+        right(buffer, if fits(&live) { &live } else { &now }, on.y);
+    } else if on.height > 1 && usize::from(room) > live.len() {
+        right(buffer, &live, on.y + 1);
     } else if memory.of.pool.is_none() && usize::from(room) > live.len() + 3 {
         let text = format!("{live:>width$}", width = usize::from(room - 3));
-        put(buffer, 3, y, &text, room - 3, theme.quiet());
+        put(buffer, 3, on.y, &text, room - 3, theme.quiet());
     }
 }
 

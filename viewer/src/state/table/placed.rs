@@ -1,6 +1,6 @@
 //! Where the columns of a table stand: for drawing, and for what the mouse points at.
 
-use super::rows::Line;
+use super::rows::{Line, Table};
 use crate::state::fields::State;
 use crate::text::cut;
 use unicode_width::UnicodeWidthStr;
@@ -13,44 +13,53 @@ fn behind(text: String, cells: usize) -> String {
 /// Cells between two columns.
 pub const BETWEEN: usize = 2;
 
-impl State {
-    /// The cells of the rows that are on the screen.
-    pub fn table_cells(&self) -> Vec<Vec<String>> {
-        let height = usize::from(self.layout.main.height.saturating_sub(1));
-        let rows = self.table.rows.iter().skip(self.table_top()).take(height);
-        let skipped = |column: usize| if column == self.table.wide { self.table.skipped } else { 0 };
+impl Table {
+    /// The cells of so many rows, from this one on.
+    pub fn cells(&self, top: usize, rows: usize) -> Vec<Vec<String>> {
+        let skipped = |column: usize| if column == self.wide { self.skipped } else { 0 };
         let cells = |row: &Line| {
             let texts = row.cells.iter().enumerate();
             texts.map(|(n, value)| behind(value.text(), skipped(n))).collect()
         };
-        rows.map(cells).collect()
+        self.rows.iter().skip(top).take(rows).map(cells).collect()
     }
 
-    /// The columns that fit, from left to right, each with its width.
-    pub fn table_columns(&self, cells: &[Vec<String>]) -> Vec<(usize, usize)> {
-        // The last column is the scroll bar's.
-        let (table, room) = (&self.table, usize::from(self.layout.main.width.saturating_sub(1)));
+    /// The columns that fit into so many cells, from left to right, each with its width.
+    pub fn fitting(&self, cells: &[Vec<String>], room: usize) -> Vec<(usize, usize)> {
         // As wide as what is shown; the wide column takes the rest.
         let width = |column: usize| {
             let cells = cells.iter().map(|row| row.get(column).map_or(0, |text| text.width()));
-            cells.max().unwrap_or(0).max(table.columns[column].len() + 1)
+            cells.max().unwrap_or(0).max(self.columns[column].len() + 1)
         };
-        let mut columns: Vec<(usize, usize)> = (0..table.columns.len()).map(|n| (n, width(n))).collect();
+        let mut columns: Vec<(usize, usize)> = (0..self.columns.len()).map(|n| (n, width(n))).collect();
         let total = |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + BETWEEN).sum::<usize>();
         // A name needs some room, too.
-        if let Some((_, wide)) = columns.get_mut(table.wide) {
+        if let Some((_, wide)) = columns.get_mut(self.wide) {
             *wide = (*wide).min(room / 2).max(8);
         }
         // What does not fit is left out: figures that others come close to, then from the right.
         while total(&columns) > room + BETWEEN && columns.len() > 2 {
-            let can_go = |(n, _): &(usize, usize)| *n != table.wide && *n != table.sorted;
-            let named = |name: &&str| columns.iter().position(|of| table.columns[of.0] == *name && can_go(of));
+            let can_go = |(n, _): &(usize, usize)| *n != self.wide && *n != self.sorted;
+            let named = |name: &&str| columns.iter().position(|of| self.columns[of.0] == *name && can_go(of));
             let least = ["p99", "Min", "Med", "Max"].iter().find_map(named);
             columns.remove(least.or_else(|| columns.iter().rposition(can_go)).unwrap_or(0));
         }
         let left = (room + BETWEEN).saturating_sub(total(&columns));
-        columns.iter_mut().filter(|(n, _)| *n == table.wide).for_each(|(_, width)| *width += left);
+        columns.iter_mut().filter(|(n, _)| *n == self.wide).for_each(|(_, width)| *width += left);
         columns
+    }
+}
+
+impl State {
+    /// The cells of the rows that are on the screen.
+    pub fn table_cells(&self) -> Vec<Vec<String>> {
+        self.table.cells(self.table_top(), usize::from(self.layout.main.height.saturating_sub(1)))
+    }
+
+    /// The columns that fit, from left to right, each with its width.
+    pub fn table_columns(&self, cells: &[Vec<String>]) -> Vec<(usize, usize)> {
+        // The last cell is the scroll bar's.
+        self.table.fitting(cells, usize::from(self.layout.main.width.saturating_sub(1)))
     }
 
     /// Scrolls the names, which may be longer than their column.

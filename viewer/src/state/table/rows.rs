@@ -1,6 +1,7 @@
 //! A table: its cells, how its rows are sorted, and where a row leads.
 
 use crate::state::scope::Basis;
+use crate::state::tab::Tab;
 use crate::text::{bytes, duration, grouped, moment, percent};
 use std::cmp::Ordering;
 
@@ -85,6 +86,8 @@ pub struct Table {
     /// What it is of, for its title; and what it was made of.
     pub of: String,
     pub basis: Option<Basis>,
+    /// Which it is, where that is not the view's own.
+    pub tab: Option<Tab>,
     /// How busy devices were meanwhile.
     pub busy: Vec<String>,
     /// Cells of the wide column that were scrolled past.

@@ -1,0 +1,100 @@
+//! What a trace holds, before anything of it has been chosen.
+
+use super::detail::{Detail, Tone, detail};
+use crate::data::event::NO_CALL;
+use crate::data::lane::Source;
+use crate::data::tables::Row;
+use crate::kernel_name::last_part;
+use crate::state::State;
+use crate::state::action::Action;
+use crate::state::scope::Scope;
+use crate::state::tab::Tab;
+use crate::state::table::busy;
+use crate::text::{counted, cut, duration, percent, tame};
+
+/// Functions, kernels and findings that are named.
+const NAMED: usize = 3;
+/// Cells of a name.
+const LONGEST: usize = 32;
+
+pub fn page(state: &State) -> Vec<Detail> {
+    let (opened, summary) = (&state.opened, state.opened.summary());
+    let plain = |label: &str, text: String| detail(label, text, Tone::Plain);
+    let key = |tab: Tab| state.keymap.first(Action::Show(tab)).unwrap_or("").to_owned();
+    let program = opened.trace.preamble.program.rsplit('/').next().unwrap_or("");
+    let calls = counted(opened.calls_made(), "call");
+    let title = tame(&format!("process {} {program}: {calls} in {}", opened.trace.preamble.pid, duration(summary.end)));
+    let mut all = vec![detail("trace", title, Tone::Title)];
+    all.push(plain("host", host(state)));
+    all.extend(devices(state).into_iter().map(|line| plain("device", line)));
+    if let Some((at, index)) = state.event {
+        let lane = &opened.model.lanes[at];
+        let (event, open) = (lane.event(index), state.keymap.first(Action::Open).unwrap_or("").to_owned());
+        let name = cut(last_part(opened.model.name(event.name)), LONGEST);
+        let call = if event.call == NO_CALL { String::new() } else { format!(", call {}", event.call) };
+        all.push(plain("longest", format!("{} {name}{call}: {open} goes there", duration(event.length()))));
+    }
+    let listed = |label: &str, rows: &[Row], tab: Tab| {
+        let total: u64 = rows.iter().map(|row| row.total).sum();
+        let named = rows.iter().take(NAMED).map(|row| {
+            let name = cut(last_part(opened.model.name(row.name)), LONGEST);
+            format!("{name} {}", percent(row.total, total))
+        });
+        let named: Vec<String> = named.collect();
+        (!named.is_empty()).then(|| plain(label, format!("{}; {} lists all", named.join(", "), key(tab))))
+    };
+    all.extend(listed("functions", &summary.functions, Tab::Api));
+    let kernels = summary.timing.as_ref().map_or(&summary.kernels, |timing| &timing.kernels);
+    all.extend(listed("kernels", kernels, Tab::Kernels));
+    all.extend(findings(state, &key(Tab::Findings)));
+    all
+}
+
+/// How much of the threads' time went to the driver.
+fn host(state: &State) -> String {
+    let lanes = &state.opened.model.lanes;
+    let threads: Vec<_> = lanes.iter().filter(|lane| matches!(lane.source, Source::Thread { depth: 0, .. })).collect();
+    let end = state.opened.summary().end;
+    let busy = threads.iter().map(|lane| lane.cell(0, u64::MAX).busy).fold(0u64, u64::saturating_add);
+    let whole = end.saturating_mul(threads.len() as u64);
+    let of = counted(threads.len() as u64, "thread");
+    let outside = duration(whole.saturating_sub(busy));
+    format!("{} in the driver ({}), {outside} outside of it, {of}", duration(busy), percent(busy, whole))
+}
+
+/// Each device, with how busy it was.
+fn devices(state: &State) -> Vec<String> {
+    let opened = &state.opened;
+    let mut numbers: Vec<i32> =
+        opened.model.lanes.iter().filter_map(|lane| Some(lane.source.queue()?.device)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let busy = busy::lines(opened, Scope::Whole);
+    let lines = numbers.into_iter().map(|number| {
+        let named = opened.trace.devices.iter().find(|about| about.ordinal == number);
+        let name = named.map_or(String::new(), |about| format!(" {}", about.name));
+        let own = format!("device {number}: ");
+        let share = busy.iter().find_map(|line| line.strip_prefix(&own));
+        let share = share.unwrap_or("no device times, so how busy is not known (replay --profile)");
+        tame(&format!("{number}{name}: {share}"))
+    });
+    lines.collect()
+}
+
+fn findings(state: &State, key: &str) -> Vec<Detail> {
+    let Some(found) = state.opened.findings() else {
+        let when =
+            if state.opened.is_live() { "looked for when the trace is closed" } else { "still being looked for" };
+        return vec![detail("findings", when, Tone::Quiet)];
+    };
+    if found.is_empty() {
+        return vec![detail("findings", "none", Tone::Plain)];
+    }
+    let lines = found.iter().take(NAMED).enumerate().map(|(at, found)| {
+        let label = if at == 0 { format!("findings ({key})") } else { String::new() };
+        detail(label, tame(&found.line()), Tone::Plain)
+    });
+    let more = found.len().saturating_sub(NAMED) as u64;
+    let rest = (more > 0).then(|| detail("", format!("and {more} more: {key} lists all"), Tone::Quiet));
+    lines.chain(rest).collect()
+}

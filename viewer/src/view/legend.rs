@@ -1,0 +1,81 @@
+//! What colours and signs mean, as they are drawn.
+
+use super::overlay::clear;
+use super::paint::put;
+use super::theme::Theme;
+use crate::data::event::Category;
+use crate::text::lines;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// Where the meaning of a sign begins.
+const ABOUT: u16 = 10;
+
+const COLOURS: &[(Category, &str)] = &[
+    (Category::Launch, "launches of kernels and graphs; kernels"),
+    (Category::Copy, "copies and fills"),
+    (Category::Synchronize, "waits"),
+    (Category::Poll, "questions whether work is done"),
+    (Category::Memory, "memory: allocations and frees"),
+    (Category::Load, "modules: loads and unloads"),
+    (Category::Graph, "graphs: capture, nodes, instantiation"),
+    (Category::Submit, "other work for a stream"),
+    (Category::Object, "contexts, streams, events: made, set, ended"),
+    (Category::Query, "other questions"),
+    (Category::Range, "NVTX ranges and marks"),
+];
+
+const OF_TWO: &[(Category, &str)] = &[
+    (Category::Slower, "slower than the call of the other trace"),
+    (Category::Faster, "faster"),
+    (Category::Same, "as fast: less than a tenth apart"),
+    (Category::Only, "the other trace does not have it"),
+];
+
+type Sign = (String, Style, &'static str);
+
+fn signs(theme: &Theme, is_pair: bool) -> Vec<Sign> {
+    let of = |(category, about): &(Category, &'static str)| (" name ".into(), theme.fill(*category, false), *about);
+    let mut all: Vec<Sign> = COLOURS.iter().map(of).collect();
+    all.extend(OF_TWO.iter().filter(|_| is_pair).map(of));
+    all.push(("!name".into(), theme.fill(Category::Launch, true), "it failed"));
+    let launch = theme.ink_of(Category::Launch, false);
+    let levels: String = (1..=8).map(|level| theme.level(level)).collect();
+    all.push((levels, launch, "several events: how much of the column's time they take"));
+    let (tick, style) = theme.tick(Category::Launch, 8);
+    all.push((tick.repeat(4), style, "some of the column's events failed; all red: most of them"));
+    all.push((theme.glyph("\u{258f}", "|").into(), launch, "one short event"));
+    let hatched = theme.glyph("\u{258f}\u{2591}\u{2591}\u{2591}", "|~~~");
+    all.push((
+        hatched.into(),
+        launch,
+        "work from its submission to the next one's, or to the wait that told of its end",
+    ));
+    all.push((theme.glyph("\u{2573}\u{2573}\u{2573}", "xxx").into(), theme.alarm(), "calls that the trace has lost"));
+    all.push(("name ?".into(), launch, "nothing in the trace tells when it ended"));
+    all.push(("43%".into(), theme.quiet(), "of the window the lane has something to do"));
+    all.push(("! | +".into(), Style::new(), "above, in the whole trace: calls failed, waited, loaded modules"));
+    all.push((theme.glyph("\u{2022}", "*").into(), theme.title(), "there: matches of the search"));
+    all.push((theme.glyph("\u{25bc}", "v").into(), theme.title(), "a mark"));
+    all.push((theme.glyph("\u{25be}", "V").into(), theme.title(), "the cursor"));
+    all
+}
+
+pub fn draw(theme: &Theme, buffer: &mut Buffer, (width, height): (u16, u16), is_pair: bool) {
+    clear(buffer, Rect::new(0, 0, width, height));
+    put(buffer, 0, 0, "Colours and signs (any key closes)", width, theme.title());
+    let mut y = 1;
+    for (sign, style, about) in signs(theme, is_pair) {
+        for (n, line) in lines(about, usize::from(width.saturating_sub(ABOUT)).max(8), 4).into_iter().enumerate() {
+            if y >= height {
+                return;
+            }
+            if n == 0 {
+                put(buffer, 1, y, &sign, ABOUT - 2, style);
+            }
+            put(buffer, ABOUT, y, line, width.saturating_sub(ABOUT), Style::new());
+            y += 1;
+        }
+    }
+}
