@@ -1,6 +1,7 @@
-//! Annotations as `dump` shows them: between the calls, at their time.
+//! What was told beside the calls, as `dump` shows it: annotations by NVTX, and what NCCL did, each at its time.
 
 use crate::figures::seconds;
+use crate::nccl::{self, Said};
 use crate::reading::Reading;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
@@ -12,6 +13,7 @@ use trace::annotation::{Annotation, Payload};
 use trace::api::types::Kind;
 use trace::objects::Objects;
 use trace::record::annotated;
+use trace::record::nccl::Communicator;
 use trace::text::{handle, plain};
 
 /// What NVTX calls them.
@@ -62,11 +64,22 @@ pub struct Annotations<'a> {
     json: bool,
     ahead: Ahead<'a>,
     categories: HashMap<(u32, u32), String>,
+    /// NCCL's, the next last.
+    said: Vec<Said<'a>>,
+    communicators: HashMap<u32, &'a Communicator>,
 }
 
 impl<'a> Annotations<'a> {
     pub fn of(trace: &'a Trace, reading: &'a Reading, json: bool) -> Result<Annotations<'a>> {
-        Ok(Annotations { trace, reading, json, ahead: Ahead::of(trace, reading)?, categories: trace.categories() })
+        Ok(Annotations {
+            trace,
+            reading,
+            json,
+            ahead: Ahead::of(trace, reading)?,
+            categories: trace.categories(),
+            said: nccl::said(trace, reading)?,
+            communicators: nccl::by_number(trace),
+        })
     }
 
     /// Those before `time`: `told` after each what has been written so far.
@@ -77,21 +90,27 @@ impl<'a> Annotations<'a> {
         objects: &Objects,
         mut told: impl FnMut(&W),
     ) -> Result<()> {
+        while let Some(said) = self.said.pop_if(|said| said.time < time) {
+            self.print_annotations(out, said.time, objects, &mut told)?;
+            let text = said.text(self.trace, &self.communicators, objects);
+            let object = || said.object(self.trace, &self.communicators, objects);
+            self.line(out, &text, object, &mut told)?;
+        }
+        self.print_annotations(out, time, objects, &mut told)
+    }
+
+    fn print_annotations<W: Write>(
+        &mut self,
+        out: &mut W,
+        time: u64,
+        objects: &Objects,
+        told: &mut impl FnMut(&W),
+    ) -> Result<()> {
         while let Some((annotation, is_wanted)) = self.ahead.before(time) {
-            if !is_wanted {
-                continue;
+            if is_wanted {
+                let text = self.text(&annotation, objects);
+                self.line(out, &text, || self.object(&annotation, objects), told)?;
             }
-            let text = self.text(&annotation, objects);
-            if self.reading.grep.as_ref().is_some_and(|pattern| !pattern.is_match(&text)) {
-                continue;
-            }
-            if self.json {
-                serde_json::to_writer(&mut *out, &self.object(&annotation, objects)).map_err(std::io::Error::from)?;
-                out.write_all(b"\n")?;
-            } else {
-                writeln!(out, "{text}")?;
-            }
-            told(out);
         }
         Ok(())
     }
@@ -99,6 +118,27 @@ impl<'a> Annotations<'a> {
     /// Passes those before `time`.
     pub fn skip(&mut self, time: u64) {
         self.ahead.skip(time);
+        let left = self.said.partition_point(|said| said.time >= time);
+        self.said.truncate(left);
+    }
+
+    fn line<W: Write>(
+        &self,
+        out: &mut W,
+        text: &str,
+        object: impl Fn() -> Value,
+        told: &mut impl FnMut(&W),
+    ) -> Result<()> {
+        if self.reading.grep.as_ref().is_some_and(|pattern| !pattern.is_match(text)) {
+            return Ok(());
+        }
+        match self.json {
+            true => serde_json::to_writer(&mut *out, &object()).map_err(std::io::Error::from)?,
+            false => out.write_all(text.as_bytes())?,
+        }
+        out.write_all(b"\n")?;
+        told(out);
+        Ok(())
     }
 
     fn text(&self, annotation: &Annotation, objects: &Objects) -> String {

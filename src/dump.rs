@@ -13,10 +13,10 @@ use std::io::{BufWriter, Write};
 ///
 /// A line holds the call's number, seconds since the start of the trace, the thread, the function with its
 /// arguments by name, what it wrote behind the arrow, its result and how long it took. An ampersand stands
-/// for memory that the call fills. Annotations by NVTX and what the CPU wrote without a call stand between
-/// the calls, and below a call what a device did for it, if a replay has measured that (replay --profile) or
-/// the recording (record --gpu-times). Handles are named by kind and number (ctx#1, stream#3), addresses by
-/// the allocation they lie in (mem#2+0x40).
+/// for memory that the call fills. Annotations by NVTX, what NCCL told of itself and what the CPU wrote
+/// without a call stand between the calls, and below a call what a device did for it, if a replay has
+/// measured that (replay --profile) or the recording (record --gpu-times). Handles are named by kind and
+/// number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -4,6 +4,7 @@
 
 mod annotations;
 mod clocks;
+mod collectives;
 mod completions;
 mod cupti;
 mod demo;
@@ -21,6 +22,7 @@ mod latest;
 mod layout;
 mod line;
 mod man;
+mod nccl;
 mod output;
 mod pack;
 mod program;

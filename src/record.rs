@@ -63,6 +63,8 @@ LD_PRELOAD=libcutrace.so may):
   NVTX_INJECTION64_PATH
                     path of libcutrace.so: annotations by NVTX are recorded;
                     `record` leaves another tool's path as it is
+  NCCL_PROFILER_PLUGIN
+                    the same: NCCL's collectives are recorded
 and by `record` itself:
   CUTRACE_SHIM      path of libcutrace.so [default: beside cutrace, else one
                     that it holds itself and puts into the cache directory]
@@ -196,17 +198,23 @@ fn recorder() -> Result<PathBuf> {
     driver::recorder().map(|found| found.path).map_err(missing)
 }
 
+/// Variables that name the tool which a library of the program's tells of itself, and what is not recorded where
+/// they name another than the recorder.
+const TOOLS: [(&str, &str); 2] = [
+    ("NVTX_INJECTION64_PATH", "annotations by NVTX go there and are not recorded"),
+    ("NCCL_PROFILER_PLUGIN", "what NCCL does is told there and not recorded; the names of its kernels are"),
+];
+
 /// What the recorder reads.
 fn set_recorder(command: &mut Command, arguments: &Arguments, recorder: &Path) {
-    match env::var_os("NVTX_INJECTION64_PATH").filter(|tool| !tool.is_empty()) {
-        Some(tool) if Path::new(&tool) != recorder => {
-            say(format_args!(
-                "NVTX_INJECTION64_PATH is {}: annotations by NVTX go there and are not recorded",
-                tool.display()
-            ));
-        }
-        _ => {
-            command.env("NVTX_INJECTION64_PATH", recorder);
+    for (variable, lost) in TOOLS {
+        match env::var_os(variable).filter(|tool| !tool.is_empty()) {
+            Some(tool) if Path::new(&tool) != recorder => {
+                say(format_args!("{variable} is {}: {lost}", tool.display()));
+            }
+            _ => {
+                command.env(variable, recorder);
+            }
         }
     }
     let number = |number: f64| number.to_string();

@@ -8,7 +8,7 @@ use crate::counters;
 use crate::dl::{self, Verdict};
 use crate::guard::guarded;
 use crate::manners::unseen;
-use crate::{real, times};
+use crate::{nccl, nvtx, real, times};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::Ordering::*;
 
@@ -69,7 +69,7 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
         return verdict;
     }
     let Some(id) = is_driver_name.then(|| crate::real::id_of(name.to_bytes())).flatten() else {
-        if !dl::is_own_handle(handle) || crate::nvtx::is_entry(name.to_bytes()) || !real::present() {
+        if !dl::is_own_handle(handle) || is_entry(name.to_bytes()) || !real::present() {
             return pass;
         }
         // Asked of the driver by its handle, which is ours: a newer driver may have more than this table.
@@ -79,6 +79,11 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
         return Verdict { handle: real::handle(), ..pass };
     };
     unseen(|| driver_name(handle, name, id, caller))
+}
+
+/// Whether the name is ours by which somebody else than the driver's users asks.
+fn is_entry(name: &[u8]) -> bool {
+    nvtx::is_entry(name) || nccl::is_entry(name)
 }
 
 /// The answer for a name of the table.

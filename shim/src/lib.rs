@@ -24,7 +24,8 @@
 //! the recorder thread, `recorder` holds what one recording needs, `chunk` the memory records are written to
 //! (`shared`), `file` and `homes` all that is on disk, `range` says when. `interpose` and `real` see to it
 //! that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where asked
-//! for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says.
+//! for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says; so are `nccl` and
+//! `operations` by NCCL.
 //!
 //! No file imports from a layer above its own: tests/command/layers.rs has the layers.
 
@@ -79,11 +80,13 @@ mod manners;
 mod mapped_files;
 mod maps;
 mod modules;
+mod nccl;
 mod node_runs;
 mod nodes;
 mod notes;
 mod nvtx;
 mod observation;
+mod operations;
 mod overlap;
 mod payload;
 mod pending;

@@ -1,6 +1,7 @@
 //! What a job was: a line for each of its processes, and the verdict on the whole.
 
 use super::as_json::SCHEMA;
+use crate::collectives::{self, Group, Member, groups};
 use crate::exit::{self, damage_of, say};
 use crate::figures::counted;
 use crate::job::{Job, Process};
@@ -8,6 +9,7 @@ use crate::latest::Ranks;
 use crate::reading::Reading;
 use crate::report::render::{Format, Output};
 use crate::report::table::{Cell, Head, Layout, Table, column};
+use crate::shell::shell;
 use crate::unfinished::Unfinished;
 use crate::{json, verdict};
 use anyhow::{Context, Result};
@@ -34,6 +36,8 @@ struct Recorded {
     reasons: Vec<String>,
     unfinished: Value,
     inside: Vec<String>,
+    /// Of NCCL's communicators.
+    members: Vec<Member>,
     is_damaged: bool,
 }
 
@@ -65,10 +69,11 @@ pub fn one(
     job.troubles.iter().for_each(say);
     let is_whole = job.troubles.is_empty() && !all.iter().flatten().any(|recorded| recorded.is_damaged);
     let status = if is_whole { exit::DONE } else { exit::UNREADABLE };
+    let groups = groups(all.iter().flatten().flat_map(|recorded| &recorded.members));
     if reading.json {
-        return Ok((Some(object(&job, &all)), status));
+        return Ok((Some(object(&job, &all, &groups)), status));
     }
-    write(out, &job, &all, reading)?;
+    write(out, &job, &all, &groups, reading)?;
     Ok((None, status))
 }
 
@@ -92,12 +97,16 @@ fn recorded_in(trace: &Trace) -> Recorded {
         _ => verdict::in_words(trace),
     };
     found.is_damaged = !trace.damage.is_empty();
+    found.members = collectives::of(trace).members;
     if let Some(unfinished) = Unfinished::of(trace) {
         found.unfinished = unfinished.json(trace);
         found.inside = unfinished.inside();
     }
     found
 }
+
+/// Where ranks disagree that is told here.
+const NOTES: usize = 8;
 
 /// The worst of all.
 fn verdict_of(all: &[Option<Recorded>]) -> &str {
@@ -119,7 +128,7 @@ fn ended_in_words(process: &Process, recorded: Option<&Recorded>) -> String {
     }
 }
 
-fn object(job: &Job, all: &[Option<Recorded>]) -> Value {
+fn object(job: &Job, all: &[Option<Recorded>], groups: &[Group]) -> Value {
     let processes = job.processes.iter().zip(all).map(|(process, recorded)| {
         let recorded = recorded.as_ref();
         json!({
@@ -150,6 +159,7 @@ fn object(job: &Job, all: &[Option<Recorded>]) -> Value {
         "directory": job.directory.display().to_string(),
         "processes": processes.collect::<Vec<_>>(),
         "troubles": job.troubles,
+        "collectives": groups.iter().flat_map(Group::notes).collect::<Vec<_>>(),
         "verdict": verdict_of(all),
     })
 }
@@ -172,7 +182,7 @@ const HEAD: Head = Head {
     layout: Layout::Grid,
 };
 
-fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], reading: &Reading) -> Result<()> {
+fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Group], reading: &Reading) -> Result<()> {
     let traces = all.iter().flatten().count() as u64;
     let directory = plain(&job.directory.display().to_string()).into_owned();
     let (processes, traced) = (counted(all.len() as u64, "process"), counted(traces, "trace"));
@@ -185,6 +195,13 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], reading: &Re
     let mut shown = Output::new(&mut *out, Format::Table, reading.colored(), false, &Value::Null)?;
     shown.table(&table)?;
     shown.finish()?;
+    let notes: Vec<String> = groups.iter().flat_map(Group::notes).collect();
+    if !notes.is_empty() {
+        writeln!(out)?;
+        notes.iter().take(NOTES).try_for_each(|note| writeln!(out, "{note}"))?;
+        let directory = shell(&[job.directory.display().to_string()]);
+        writeln!(out, "  cutrace report {directory} -r collectives tells more")?;
+    }
     writeln!(out, "\nverdict: {}", verdict_of(all))?;
     for (process, recorded) in job.processes.iter().zip(all) {
         let Some(recorded) = recorded.as_ref().filter(|recorded| recorded.verdict != "replayable") else { continue };

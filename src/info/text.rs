@@ -114,6 +114,11 @@ fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
         let (names, domains) = (counted(annotated.names, "name"), counted(annotated.domains, "domain"));
         line(out, format!("annotations       {ranges}{open}, {marks}, {names}, in {domains}"))?;
     }
+    if !trace.communicators.is_empty() {
+        let (communicators, operations) = (trace.communicators.len() as u64, trace.operations().len() as u64);
+        let (communicators, operations) = (counted(communicators, "communicator"), counted(operations, "operation"));
+        line(out, format!("collectives       {communicators} of NCCL, {operations}"))?;
+    }
     for told in trace.profile.iter().flat_map(|profile| works::lines(profile, *works)) {
         line(out, told)?;
     }

@@ -3,7 +3,9 @@
 use super::device::{self, Scope, exec, gaps, kernels, nvtx};
 use super::table::Table;
 use super::walk::Report;
-use super::{api_sum, errors, host, launches, leaks, memory, modules, pending, ranks, summary, sync, transfers};
+use super::{
+    api_sum, collectives, errors, host, launches, leaks, memory, modules, pending, ranks, summary, sync, transfers,
+};
 use crate::exit::{USAGE, failure};
 use crate::shell::shell;
 use anyhow::Result;
@@ -89,8 +91,10 @@ const fn streamed(name: &'static str, about: &'static str, stream: Stream) -> En
 }
 
 pub const SUMMARY: &str = "summary";
-/// The one that puts several traces into one table.
 pub const RANKS: &str = "ranks";
+pub const COLLECTIVES: &str = "collectives";
+/// Those that put several traces into one table.
+pub const TOGETHER: [&str; 2] = [RANKS, COLLECTIVES];
 
 /// The names of Nsight Systems come with its columns, and a shipped report keeps its columns.
 const REPORTS: &[Entry] = &[
@@ -111,6 +115,11 @@ const REPORTS: &[Entry] = &[
     entry("errors", "calls that failed", Way::Walk(errors::make)),
     entry("pending", "submitted, and not known to have finished at the end", Way::Walk(pending::make)),
     entry(RANKS, "the processes of a job beside each other: work, waits, who is slowest", Way::Walk(ranks::make)),
+    entry(
+        COLLECTIVES,
+        "NCCL's communicators and operations: which rank is behind, what the others wait in",
+        Way::Walk(collectives::make),
+    ),
     measured("cuda_gpu_kern_sum", "kernels: device times", kernels::by_name, Needs::DeviceTimes),
     measured("cuda_gpu_kern_gb_sum", "kernels by grid and block: device times", kernels::by_shape, Needs::DeviceTimes),
     streamed("cuda_gpu_trace", "every kernel, copy and fill on the device", Stream::Works),

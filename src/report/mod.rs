@@ -2,6 +2,7 @@
 
 mod api_sum;
 mod api_trace;
+mod collectives;
 pub mod device;
 mod durations;
 mod errors;
@@ -37,6 +38,7 @@ use list::{Stream, Way};
 use render::{Format, Output};
 use serde_json::json;
 use std::io::{BufWriter, Write};
+use table::Table;
 use trace::Trace;
 use trace::preamble::Preamble;
 use trace::text::plain;
@@ -110,7 +112,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut status = exit::DONE;
     // Before anything is written: one that cannot be read leaves no half a document.
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
-    if traces.len() > 1 && arguments.report.iter().all(|name| name == list::RANKS) {
+    if traces.len() > 1 && arguments.report.iter().all(|name| list::TOGETHER.contains(&name.as_str())) {
         together(&mut out, &traces, &arguments, format)?;
         out.flush()?;
         return Ok(traces.iter().map(|trace| exit::damage(trace, 0)).max().unwrap_or(exit::DONE));
@@ -141,18 +143,33 @@ pub fn run(arguments: Arguments) -> Result<u8> {
 /// The processes of several traces in one table.
 fn together(out: &mut impl Write, traces: &[Trace], arguments: &Arguments, format: Format) -> Result<()> {
     let reading = &arguments.reading;
-    let mut rows = Vec::new();
+    let mut by_trace = Vec::new();
     for trace in traces {
-        let mut reports = vec![ranks::make(trace)];
+        let mut reports = vec![ranks::make(trace), collectives::make(trace)];
         let ending = walk::walk(trace, reading, Style::Full, progress(trace), &mut reports)?;
-        rows.extend(reports.iter_mut().flat_map(|report| report.tables(&ending)));
+        by_trace.push((trace, reports.iter_mut().map(|report| report.tables(&ending)).collect::<Vec<_>>()));
     }
-    let mut table = ranks::together(rows);
-    table.limit(reading.limit.unwrap_or(u64::MAX));
     let about = traces.iter().map(about).collect();
-    let mut out = Output::new(out, format, reading.colored(), false, &about)?;
-    out.table(&table)?;
+    let mut tables = Vec::new();
+    for name in list::TOGETHER.iter().filter(|name| arguments.report.iter().any(|asked| asked == *name)) {
+        let of = |at: usize| by_trace.iter().map(move |(trace, tables)| (*trace, tables[at].clone()));
+        match *name {
+            list::RANKS => tables.push(ranks::together(of(0).flat_map(|(_, tables)| tables))),
+            _ => tables.extend(collectives::together(of(1))),
+        }
+    }
+    let mut out = Output::new(out, format, reading.colored(), tables.len() > 1, &about)?;
+    for mut table in tables {
+        table.limit(limit(reading, format, &table));
+        out.table(&table)?;
+    }
     out.finish()
+}
+
+/// Rows that a table may have.
+fn limit(reading: &Reading, format: Format, table: &Table) -> u64 {
+    let is_long = format == Format::Table && table.head.part == collectives::OPERATIONS.part;
+    reading.limit.unwrap_or(if is_long { collectives::SHOWN } else { u64::MAX })
 }
 
 /// All reports on one trace.
@@ -195,7 +212,7 @@ fn one(out: &mut impl Write, trace: &Trace, arguments: &Arguments, format: Forma
             (Way::Stream(Stream::Launches), _) => device::exec::write(&scope, limit, &mut out)?,
             (_, tables) => {
                 for mut table in tables.into_iter().flatten() {
-                    table.limit(limit);
+                    table.limit(self::limit(reading, format, &table));
                     out.table(&table)?;
                 }
             }

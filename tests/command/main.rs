@@ -2,6 +2,7 @@
 
 mod arguments;
 mod chrome;
+mod collectives;
 mod dependencies;
 mod documents;
 mod exporting;

@@ -8,7 +8,7 @@ use crate::located::MOST;
 use crate::lookup;
 use crate::preamble::{Footer, decode};
 use crate::reader::{Thread, Trace};
-use crate::record::{self, Clock, Head, Kernel, Observed, Repeated};
+use crate::record::{self, Clock, Head, Kernel, Observed, Repeated, nccl};
 use crate::repeats::{Repeats, Run};
 use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
 use crate::shared_memory::Place;
@@ -262,6 +262,8 @@ impl Trace {
         self.order_calls();
         // Those with the same stamp stay in the order in which their thread wrote them.
         self.annotations.sort_by_key(|(time, thread, _)| (*time, *thread));
+        self.began.sort_by_key(|(time, thread, _)| (*time, *thread));
+        self.communicators.sort_by_key(|communicator| communicator.time);
         self.timed.sort_unstable();
         self.clocks.sort_by_key(|c| c.tsc);
         self.unknown_since = self.left_out.iter().filter(|left| left.works > 0).map(|left| left.begin).min();
@@ -522,6 +524,11 @@ impl Trace {
             },
             record::NAMED => self.timed_names.extend(body_of::<record::Named>(body).map(|n| (n.number, n.name))),
             record::ANNOTATION => self.index_annotation(thread, at, end),
+            nccl::COMMUNICATOR => self.communicators.extend(body_of::<nccl::Communicator>(body)),
+            nccl::BEGAN => self.began.extend(body_of::<nccl::Began>(body).map(|began| (began.time, thread, at))),
+            nccl::RETURNED => {
+                self.began_returned.extend(body_of::<nccl::Returned>(body).map(|of| (of.operation, of.time)));
+            }
             record::PRINTED => self.printed = body_of::<record::Printed>(body),
             record::ENDED => self.ended = body_of::<record::Ended>(body),
             record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),

@@ -14,6 +14,7 @@ pub mod asked;
 pub mod call;
 mod calls;
 pub mod closed_end;
+pub mod collective;
 pub mod control;
 mod counted;
 pub mod crossing;

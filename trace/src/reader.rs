@@ -105,6 +105,12 @@ pub struct Trace {
     /// What domains and registered texts are called, by their numbers.
     pub(crate) domains: HashMap<u32, String>,
     pub(crate) texts: HashMap<u32, String>,
+    /// As NCCL told of them, in order.
+    pub communicators: Vec<record::nccl::Communicator>,
+    /// What began in NCCL, by time: the stamp, the thread, the record's offset.
+    pub(crate) began: Vec<(u64, u32, u64)>,
+    /// When it returned, by its number.
+    pub(crate) began_returned: HashMap<u64, u64>,
     /// What a device did, by its start: the time, the record's offset.
     pub(crate) timed: Vec<(i64, u64)>,
     pub(crate) timed_names: HashMap<u32, String>,
@@ -193,6 +199,9 @@ impl Trace {
             annotations: Vec::new(),
             domains: HashMap::default(),
             texts: HashMap::default(),
+            communicators: Vec::new(),
+            began: Vec::new(),
+            began_returned: HashMap::default(),
             timed: Vec::new(),
             timed_names: HashMap::default(),
             profile: None,

@@ -1,0 +1,348 @@
+//! `collectives`: how far each rank is on its communicators, and what was done on them.
+
+use super::table::{Cell, Column, Head, Layout, Table, column};
+use super::walk::{Ending, Report, Step};
+use crate::collectives::{Found, Group, Kind, Member, Operation, groups, is_kernel, of};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use trace::Trace;
+use trace::api::roles::Class;
+use trace::launch::launched;
+use trace::timed::ByCall;
+
+pub struct Collectives<'t> {
+    trace: &'t Trace,
+    found: Found,
+    /// Operations by when they were given to the device, the next last.
+    given: Vec<usize>,
+    /// The last launch of each thread.
+    last: HashMap<u32, Launch>,
+    /// By operation: its launch, and what became of that.
+    launches: Vec<Launch>,
+    /// Nanoseconds, of those that are known to have finished.
+    finished: Vec<Option<i64>>,
+    under_way: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Launch {
+    /// None, or one that is not NCCL's.
+    #[default]
+    None,
+    Captured(u64),
+    Put(u64),
+}
+
+pub fn make<'t>(trace: &'t Trace) -> Box<dyn Report<'t> + 't> {
+    let found = of(trace);
+    let count = found.operations.len();
+    let mut given: Vec<usize> = (0..count).filter(|at| time_of(&found.operations[*at]).is_some()).collect();
+    given.sort_by_key(|at| Reverse((time_of(&found.operations[*at]), *at)));
+    Box::new(Collectives {
+        trace,
+        found,
+        given,
+        last: HashMap::new(),
+        launches: vec![Launch::None; count],
+        finished: vec![None; count],
+        under_way: Vec::new(),
+    })
+}
+
+/// From when on its launch is known.
+fn time_of(operation: &Operation) -> Option<u64> {
+    operation.given.map(|(time, _)| time).or(operation.launch.map(|_| operation.begin))
+}
+
+const MEMBERS: Head = Head {
+    report: "collectives",
+    part: "communicators",
+    title: "Ranks by communicator (collectives)",
+    columns: &[
+        column("communicator", "communicator"),
+        column("id", "id"),
+        column("its rank", "rank"),
+        column("rank", "job_rank"),
+        column("process", "pid"),
+        column("ranks", "ranks"),
+        column("begun", "begun"),
+        column("finished", "finished"),
+        column("last begun", "last_begun"),
+        column("last finished", "last_finished"),
+        column("trace", "trace"),
+    ],
+    layout: Layout::Grid,
+};
+const FINISHED_AT: usize = 7;
+
+pub const OPERATIONS: Head = Head {
+    report: "collectives",
+    part: "operations",
+    title: "Operations of NCCL, the latest first (collectives)",
+    columns: OPERATION_COLUMNS,
+    layout: Layout::Grid,
+};
+const OPERATION_COLUMNS: &[Column] = &[
+    column("communicator", "communicator"),
+    column("id", "id"),
+    column("its rank", "rank"),
+    column("rank", "job_rank"),
+    column("process", "pid"),
+    column("number", "number"),
+    column("function", "function"),
+    column("bytes", "bytes"),
+    column("peer", "peer"),
+    column("root", "root"),
+    column("begin", "begin_ns"),
+    column("returned", "returned_ns"),
+    column("call", "call"),
+    column("device from", "device_start_ns"),
+    column("device to", "device_end_ns"),
+    column("done by", "done_by_ns"),
+    column("state", "state"),
+    column("type", "datatype"),
+    column("way", "way"),
+];
+/// In both tables.
+const ID_AT: usize = 1;
+const RANK_AT: usize = 2;
+const PID_AT: usize = 4;
+/// In the second.
+const NUMBER_AT: usize = 5;
+const PEER_AT: usize = 8;
+/// Times, which count from the start of a trace.
+const TIMES_AT: [usize; 5] = [10, 11, 13, 14, 15];
+
+/// Operations that are shown where nobody asked for more.
+pub const SHOWN: u64 = 40;
+
+impl Collectives<'_> {
+    /// Operations that were given to the device before then have their launch.
+    fn assign(&mut self, before: u64) {
+        while let Some(&at) = self.given.last() {
+            let operation = &self.found.operations[at];
+            if time_of(operation).is_none_or(|time| time >= before) {
+                break;
+            }
+            self.given.pop();
+            let of_thread = operation.given.and_then(|(_, thread)| self.last.get(&thread)).copied();
+            let launch = operation.launch.map_or(of_thread.unwrap_or_default(), Launch::Put);
+            self.launches[at] = launch;
+            if let Launch::Put(_) = launch {
+                self.under_way.push(at);
+            }
+        }
+    }
+
+    fn state(&self, at: usize) -> &'static str {
+        let operation = &self.found.operations[at];
+        match self.launches[at] {
+            _ if self.finished[at].is_some() => "finished",
+            Launch::Captured(_) => "captured",
+            _ if operation.is_captured => "captured",
+            Launch::Put(_) => "under way",
+            Launch::None if operation.end.is_none() => "in the call",
+            Launch::None if operation.given.is_none() => "called",
+            Launch::None => "given",
+        }
+    }
+
+    /// Of one on its member's communicator, how many collectives are known to have finished: those before the
+    /// last one that has.
+    fn finished_of(&self, member: usize) -> usize {
+        let collectives =
+            || self.found.operations.iter().enumerate().filter(|(_, of)| of.member == member && of.peer.is_none());
+        let is_over = |at: usize| matches!(self.state(at), "finished" | "captured");
+        let last = collectives().filter(|(at, _)| is_over(*at)).map(|(_, of)| of.number).max();
+        last.unwrap_or(0) as usize
+    }
+}
+
+impl<'t> Report<'t> for Collectives<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        self.assign(step.call.begin);
+        if step.class() == Some(Class::launch) && !step.call.inner {
+            let number = step.call.number;
+            let launch = match launched(&step.call, step.objects).filter(|kernel| is_kernel(kernel)) {
+                Some(_) if step.followed.is_captured => Launch::Captured(number),
+                Some(_) => Launch::Put(number),
+                None => Launch::None,
+            };
+            self.last.insert(step.call.thread, launch);
+        }
+        if step.wait.is_some_and(|wait| wait.covered > 0) {
+            let done = step.last_end().unwrap_or(step.begin);
+            let (launches, finished) = (&self.launches, &mut self.finished);
+            self.under_way.retain(|at| match launches[*at] {
+                Launch::Put(call) if !step.outstanding.is_under_way(call) => {
+                    finished[*at] = Some(done);
+                    false
+                }
+                _ => true,
+            });
+        }
+    }
+
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
+        self.assign(u64::MAX);
+        let finished: Vec<usize> = (0..self.found.members.len()).map(|member| self.finished_of(member)).collect();
+        for (member, finished) in self.found.members.iter_mut().zip(finished) {
+            member.unfinished = Some(finished);
+        }
+        let mut members = Table::new(MEMBERS);
+        for member in &self.found.members {
+            members.row(member_row(member, ending.trace));
+        }
+        let mut operations = Table::new(OPERATIONS);
+        let timed = ByCall::of(ending.trace);
+        for at in 0..self.found.operations.len() {
+            operations.row(self.row(at, &timed));
+        }
+        sort(&mut operations.rows);
+        members.notes = notes(&self.found.members, false);
+        vec![members, operations]
+    }
+}
+
+fn name_of(member: &Member) -> Cell {
+    match (member.id, member.name.as_str()) {
+        (None, _) => "not told".into(),
+        (_, "") => Cell::None,
+        (_, name) => name.into(),
+    }
+}
+
+fn id_of(member: &Member) -> Cell {
+    member.id.map(|id| format!("{id:#018x}")).into()
+}
+
+fn member_row(member: &Member, trace: &Trace) -> Vec<Cell> {
+    let finished = member.unfinished.unwrap_or(0);
+    let last = |count: usize| count.checked_sub(1).map(|at| member.described(at));
+    let file = trace.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    vec![
+        name_of(member),
+        id_of(member),
+        number(member.rank),
+        member.job_rank.map_or(Cell::None, Cell::Number),
+        Cell::Number(member.pid.into()),
+        if member.ranks > 0 { Cell::Count(member.ranks.into()) } else { Cell::None },
+        Cell::Count(member.begun.len() as u64),
+        Cell::Count(finished as u64),
+        last(member.begun.len()).into(),
+        last(finished).into(),
+        file.into(),
+    ]
+}
+
+fn number(rank: Option<i32>) -> Cell {
+    rank.and_then(|rank| u64::try_from(rank).ok()).map_or(Cell::None, Cell::Number)
+}
+
+impl Collectives<'_> {
+    fn row(&self, at: usize, timed: &ByCall) -> Vec<Cell> {
+        let operation = &self.found.operations[at];
+        let member = &self.found.members[operation.member];
+        let Kind { function, bytes, datatype, root } = &member.kinds[operation.kind];
+        let time = |stamp: u64| self.trace.nanoseconds(stamp);
+        let call = match self.launches[at] {
+            Launch::None => None,
+            Launch::Captured(call) | Launch::Put(call) => Some(call),
+        };
+        let works = || call.into_iter().flat_map(|call| timed.call(call));
+        let (from, to) = (works().map(|work| work.about.start).min(), works().map(|work| work.about.end).max());
+        let shown = |time: Option<i64>| time.map_or(Cell::None, Cell::Time);
+        vec![
+            name_of(member),
+            id_of(member),
+            number(member.rank),
+            member.job_rank.map_or(Cell::None, Cell::Number),
+            Cell::Number(member.pid.into()),
+            Cell::Number(operation.number),
+            function.clone().into(),
+            bytes.map_or(Cell::None, Cell::Bytes),
+            number(operation.peer),
+            number(*root),
+            Cell::Time(time(operation.begin)),
+            shown(operation.end.map(time)),
+            call.map_or(Cell::None, Cell::Number),
+            shown(from),
+            shown(to),
+            shown(self.finished[at]),
+            self.state(at).into(),
+            datatype.clone().into(),
+            operation.way.clone().into(),
+        ]
+    }
+}
+
+/// By communicator; operations with the latest first, and those of all ranks beside each other.
+fn sort(rows: &mut [Vec<Cell>]) {
+    let mut communicators: Vec<Cell> = Vec::new();
+    let mut first_met = |of: &Cell| {
+        let known = communicators.iter().rposition(|known| known == of);
+        known.unwrap_or_else(|| {
+            communicators.push(of.clone());
+            communicators.len() - 1
+        })
+    };
+    let of = |cell: &Cell| match cell {
+        Cell::Number(number) => Some(*number),
+        _ => None,
+    };
+    rows.sort_by_cached_key(|row| {
+        let is_transfer = row.len() == OPERATION_COLUMNS.len() && row[PEER_AT] != Cell::None;
+        (first_met(&row[ID_AT]), is_transfer, Reverse(of(&row[NUMBER_AT])), of(&row[RANK_AT]), of(&row[PID_AT]))
+    });
+}
+
+/// `are_all`: whether all of the job's traces are at hand.
+fn notes(members: &[Member], are_all: bool) -> Vec<String> {
+    const BY_NAMES: &str = "NCCL has not told what it does (NCCL_PROFILER_PLUGIN): of a process all of its kernels \
+                            count as one communicator's, and their names say what they do";
+    let of_group = |group: Group| {
+        let missing = group.missing().filter(|_| are_all).map(|note| format!("{}: {note}", group.name()));
+        group.notes().into_iter().chain(missing).collect::<Vec<_>>()
+    };
+    let by_names = members.iter().any(|member| member.id.is_none()).then(|| BY_NAMES.to_owned());
+    groups(members).into_iter().flat_map(of_group).chain(by_names).collect()
+}
+
+/// The tables of several traces in one of each kind. Times of one host are on one clock.
+pub fn together<'t>(all: impl IntoIterator<Item = (&'t Trace, Vec<Table>)>) -> Vec<Table> {
+    let all: Vec<_> = all.into_iter().collect();
+    let began = |trace: &Trace| trace.preamble.clocks[0].ns;
+    let mut hosts: HashMap<&str, u64> = HashMap::new();
+    for (trace, _) in &all {
+        let first = hosts.entry(&trace.preamble.host).or_insert(u64::MAX);
+        *first = (*first).min(began(trace));
+    }
+    let (mut members, mut operations) = (Table::new(MEMBERS), Table::new(OPERATIONS));
+    let mut of_all = Vec::new();
+    for (trace, tables) in &all {
+        let later = began(trace).saturating_sub(hosts[&*trace.preamble.host]).min(i64::MAX as u64) as i64;
+        let [told, done] = &tables[..] else { continue };
+        for (mut member, row) in of(trace).members.into_iter().zip(&told.rows) {
+            if let Cell::Count(finished) = row[FINISHED_AT] {
+                member.unfinished = Some(finished as usize);
+            }
+            of_all.push(member);
+            members.rows.push(row.clone());
+        }
+        operations.rows.extend(done.rows.iter().cloned().map(|mut row| {
+            for at in TIMES_AT {
+                if let Cell::Time(time) = &mut row[at] {
+                    *time = time.saturating_add(later);
+                }
+            }
+            row
+        }));
+    }
+    sort(&mut members.rows);
+    sort(&mut operations.rows);
+    members.notes = notes(&of_all, true);
+    if hosts.len() > 1 {
+        operations.note("times count from the first trace of each host, whose clock is its own");
+    }
+    vec![members, operations]
+}

@@ -1,0 +1,247 @@
+// A small library for collectives, which does towards a profiler plugin what NCCL does. The newest interface that it
+// knows is the version that RING_VERSION names. Ranks are processes; their kernels meet in a file that all map.
+#include "check.h"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MOST_RANKS = 64, MOST_ELEMENTS = 16, SLOTS = MOST_RANKS * 4, SENT = SLOTS + 2 * MOST_RANKS * MOST_ELEMENTS * 4 };
+enum { SENT_SLOTS = SENT + MOST_RANKS * 4, REGION = 4 * 4096 };
+_Static_assert(SENT_SLOTS + MOST_RANKS * MOST_ELEMENTS * 4 <= REGION, "room for all");
+
+enum { GROUP = 1, COLLECTIVE = 2, TRANSFER = 4, GROUP_CALL = 1 << 8, COLLECTIVE_CALL = 1 << 9, TRANSFER_CALL = 1 << 10 };
+
+// Every member as the public headers of that version have it, in their order
+typedef struct { const char *name; uint64_t hash, sequence; uint8_t func; const void *send; void *recv; size_t count; int root; uint8_t datatype; uint32_t op; size_t traffic; uint8_t channels, warps, algo, proto; int collnet, nvls; } coll_1;
+typedef struct { const char *name; uint64_t hash; uint8_t func; void *buffer; uint8_t datatype; size_t count; int peer; } p2p_1;
+typedef struct { const char *name; uint64_t hash, sequence; const char *func; const void *send; void *recv; size_t count; int root; const char *datatype; size_t traffic; uint8_t channels, warps; const char *algo, *proto; } coll_2;
+typedef struct { const char *name; uint64_t hash, sequence; const char *func; const void *send; void *recv; size_t count; int root; const char *datatype; uint8_t channels, warps; const char *algo, *proto; } coll_3;
+typedef struct { const char *name; uint64_t hash; const char *func; void *buffer; const char *datatype; size_t count; int peer; } p2p_2;
+typedef struct { uint64_t sequence; const char *func; const void *send; void *recv; size_t count; int root; const char *datatype; uint8_t channels, warps; const char *algo, *proto; void *group; const char *variant; bool symmetric; uint64_t tag; } coll_4;
+typedef struct { const char *func; void *buffer; const char *datatype; size_t count; int peer; uint8_t channels; void *group; uint64_t tag; } p2p_4;
+typedef struct { const char *func; size_t count; const char *datatype; int root; void *stream; bool captured; uint64_t tag; } coll_api;
+typedef struct { const char *func; size_t count; const char *datatype; void *stream; bool captured; uint64_t tag; } p2p_api;
+typedef struct { bool captured; int depth; } group_api;
+typedef union { coll_1 coll1; p2p_1 p2p1; coll_2 coll2; coll_3 coll3; p2p_2 p2p2; coll_4 coll4; p2p_4 p2p4; coll_api collapi; p2p_api p2papi; group_api groupapi; } body;
+typedef struct { uint8_t type; void *parent; int rank; body body; } event_1;
+typedef struct { uint64_t type; void *parent; int rank; body body; } event_5;
+
+typedef struct {
+    const char *name;
+    int (*init)();
+    int (*start)(void *, void **, void *);
+    int (*stop)(void *);
+    int (*state)(void *, int, void *);
+    int (*finalize)(void *);
+} plugin;
+
+typedef struct {
+    const char *name;
+    uint64_t id;
+    int rank, ranks;
+    char *shared;
+    CUdeviceptr device;
+    CUfunction reduce, send;
+    unsigned turn, sent[MOST_RANKS];
+    uint64_t reduced;
+    void *context;
+} ring;
+
+static plugin *tool;
+static int version, mask;
+
+// Of element i: its part of every rank, by turns in two places, as a rank may be one turn ahead of another
+static const char *kernels =
+    ".version 7.0\n.target sm_52\n.address_size 64\n"
+    ".visible .entry ncclDevKernel_AllReduce_Sum_u32_RING_LL(.param .u64 p_shared, .param .u64 p_data, .param .u32 p_count,\n"
+    "    .param .u32 p_rank, .param .u32 p_ranks, .param .u32 p_turn)\n{\n"
+    "    .reg .pred %p<6>;\n    .reg .b32 %r<20>;\n    .reg .b64 %rd<20>;\n"
+    "    ld.param.u64 %rd1, [p_shared];\n    ld.param.u64 %rd2, [p_data];\n    ld.param.u32 %r1, [p_count];\n"
+    "    ld.param.u32 %r2, [p_rank];\n    ld.param.u32 %r3, [p_ranks];\n    ld.param.u32 %r4, [p_turn];\n"
+    "    and.b32 %r5, %r4, 1;\n    mul.wide.u32 %rd3, %r5, 4096;\n    add.u64 %rd4, %rd1, %rd3;\n    add.u64 %rd4, %rd4, 256;\n"
+    "    mul.wide.u32 %rd5, %r2, 64;\n    add.u64 %rd5, %rd4, %rd5;\n    mov.u32 %r6, 0;\n"
+    "PUT:\n    setp.ge.u32 %p1, %r6, %r1;\n    @%p1 bra TELL;\n    mul.wide.u32 %rd6, %r6, 4;\n    add.u64 %rd7, %rd2, %rd6;\n"
+    "    add.u64 %rd8, %rd5, %rd6;\n    ld.global.u32 %r7, [%rd7];\n    st.volatile.global.u32 [%rd8], %r7;\n"
+    "    add.u32 %r6, %r6, 1;\n    bra PUT;\n"
+    "TELL:\n    membar.sys;\n    mul.wide.u32 %rd9, %r2, 4;\n    add.u64 %rd9, %rd1, %rd9;\n    st.volatile.global.u32 [%rd9], %r4;\n"
+    "    mov.u32 %r8, 0;\n"
+    "WAIT:\n    setp.ge.u32 %p2, %r8, %r3;\n    @%p2 bra SUM;\n    mul.wide.u32 %rd10, %r8, 4;\n    add.u64 %rd10, %rd1, %rd10;\n"
+    "SPIN:\n    ld.volatile.global.u32 %r9, [%rd10];\n    setp.lt.u32 %p3, %r9, %r4;\n    @%p3 bra SPIN;\n"
+    "    add.u32 %r8, %r8, 1;\n    bra WAIT;\n"
+    "SUM:\n    membar.sys;\n    mov.u32 %r10, 0;\n"
+    "NEXT:\n    setp.ge.u32 %p4, %r10, %r1;\n    @%p4 bra DONE;\n    mul.wide.u32 %rd11, %r10, 4;\n    add.u64 %rd12, %rd4, %rd11;\n"
+    "    mov.u32 %r11, 0;\n    mov.u32 %r12, 0;\n"
+    "ADD:\n    ld.volatile.global.u32 %r13, [%rd12];\n    add.u32 %r11, %r11, %r13;\n    add.u64 %rd12, %rd12, 64;\n"
+    "    add.u32 %r12, %r12, 1;\n    setp.lt.u32 %p5, %r12, %r3;\n    @%p5 bra ADD;\n"
+    "    add.u64 %rd13, %rd2, %rd11;\n    st.global.u32 [%rd13], %r11;\n    add.u32 %r10, %r10, 1;\n    bra NEXT;\n"
+    "DONE:\n    ret;\n}\n"
+    ".visible .entry ncclDevKernel_SendRecv(.param .u64 p_flag, .param .u64 p_slot, .param .u64 p_data, .param .u32 p_count,\n"
+    "    .param .u32 p_sends, .param .u32 p_turn)\n{\n"
+    "    .reg .pred %p<6>;\n    .reg .b32 %r<10>;\n    .reg .b64 %rd<10>;\n"
+    "    ld.param.u64 %rd1, [p_flag];\n    ld.param.u64 %rd2, [p_slot];\n    ld.param.u64 %rd3, [p_data];\n"
+    "    ld.param.u32 %r1, [p_count];\n    ld.param.u32 %r2, [p_sends];\n    ld.param.u32 %r3, [p_turn];\n"
+    "    setp.ne.u32 %p1, %r2, 0;\n    mov.u64 %rd4, %rd3;\n    mov.u64 %rd5, %rd2;\n    mov.u32 %r4, 0;\n    @%p1 bra MOVE;\n"
+    "    mov.u64 %rd4, %rd2;\n    mov.u64 %rd5, %rd3;\n"
+    "WAIT:\n    ld.volatile.global.u32 %r5, [%rd1];\n    setp.lt.u32 %p2, %r5, %r3;\n    @%p2 bra WAIT;\n"
+    "MOVE:\n    setp.ge.u32 %p3, %r4, %r1;\n    @%p3 bra MOVED;\n    mul.wide.u32 %rd6, %r4, 4;\n    add.u64 %rd7, %rd4, %rd6;\n"
+    "    add.u64 %rd8, %rd5, %rd6;\n    ld.volatile.global.u32 %r6, [%rd7];\n    st.volatile.global.u32 [%rd8], %r6;\n"
+    "    add.u32 %r4, %r4, 1;\n    bra MOVE;\n"
+    "MOVED:\n    membar.sys;\n    setp.eq.u32 %p4, %r2, 0;\n    @%p4 bra DONE;\n    st.volatile.global.u32 [%rd1], %r3;\n"
+    "DONE:\n    ret;\n}\n";
+
+// As NCCL does: none is no trouble, and of a plugin the newest version that both know is taken
+static void find_tool(void)
+{
+    const char *path = getenv("NCCL_PROFILER_PLUGIN"), *newest = getenv("RING_VERSION");
+    void *library = path && strcasecmp(path, "none") ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    char symbol[32];
+
+    for (version = newest ? atoi(newest) : 4; library && version > 0 && !tool; version -= !tool) {
+        snprintf(symbol, sizeof symbol, "ncclProfiler_v%d", version);
+        tool = dlsym(library, symbol);
+    }
+    if (tool)
+        REQUIRE(!strcmp(tool->name, "cutrace"));
+}
+
+ring *ring_open(const char *path, int region, uint64_t id, const char *name, int rank, int ranks)
+{
+    ring *self = calloc(1, sizeof *self);
+    CUmodule module;
+    int file = open(path, O_RDWR);
+
+    REQUIRE(self && file >= 0 && ranks <= MOST_RANKS);
+    self->name = name, self->id = id, self->rank = rank, self->ranks = ranks;
+    self->shared = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)region * REGION);
+    REQUIRE(self->shared != MAP_FAILED);
+    close(file);
+    CHECK(cuMemHostRegister(self->shared, REGION, CU_MEMHOSTREGISTER_DEVICEMAP));
+    CHECK(cuMemHostGetDevicePointer(&self->device, self->shared, 0));
+    CHECK(cuModuleLoadData(&module, kernels));
+    self->reduce = find_kernel(module, "ncclDevKernel_AllReduce_Sum_u32_RING_LL");
+    self->send = find_kernel(module, "ncclDevKernel_SendRecv");
+    if (!tool)
+        find_tool();
+    if (tool && version >= 5)
+        REQUIRE(!tool->init(&self->context, id, &mask, name, 1, ranks, rank, NULL));
+    else if (tool && version == 4)
+        REQUIRE(!tool->init(&self->context, &mask, name, id, 1, ranks, rank, NULL));
+    else if (tool)
+        REQUIRE(!tool->init(&self->context, &mask));
+    return self;
+}
+
+// What began; NULL if nobody wants to know
+static void *begin(ring *self, int type, void *parent, const body *of)
+{
+    void *handle = NULL;
+
+    if (!tool)
+        return NULL;
+    if (version >= 5) {
+        event_5 event = {.type = type, .parent = parent, .rank = self->rank};
+        event.body = *of;
+        REQUIRE(!tool->start(self->context, &handle, &event));
+    } else {
+        event_1 event = {.type = type, .parent = parent, .rank = self->rank};
+        memset((char *)&event + 1, 0xaa, 7); // padding
+        event.body = *of;
+        REQUIRE(!tool->start(self->context, &handle, &event));
+    }
+    return handle;
+}
+
+static void end(void *handle)
+{
+    if (handle)
+        REQUIRE(!tool->stop(handle));
+}
+
+// A group, its only operation as the program calls it, the launch, and then what was launched, as NCCL tells it
+static void told(ring *self, bool moves, const char *func, int number, CUdeviceptr data, unsigned count, int peer,
+                 CUstream stream, CUfunction kernel, void **arguments)
+{
+    void *group_call = NULL, *call = NULL, *group, *given;
+    void *buffer = (void *)data;
+    body of = {0};
+
+    if (version >= 5 && mask) {
+        of.groupapi = (group_api){.depth = 1};
+        group_call = begin(self, GROUP_CALL, NULL, &of);
+        memset(&of, 0, sizeof of);
+        if (moves)
+            of.p2papi = (p2p_api){.func = func, .count = count, .datatype = "ncclUint32", .stream = stream};
+        else
+            of.collapi = (coll_api){.func = func, .count = count, .datatype = "ncclUint32", .stream = stream};
+        call = begin(self, moves ? TRANSFER_CALL : COLLECTIVE_CALL, group_call, &of);
+        end(call);
+    }
+    CHECK(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+    memset(&of, 0, sizeof of);
+    group = mask ? begin(self, GROUP, NULL, &of) : NULL;
+    if (mask & (moves ? TRANSFER : COLLECTIVE)) {
+        // NCCL's own count begins at 0 for each function
+        uint64_t sequence = moves ? 0 : self->reduced;
+        if (version >= 4 && moves)
+            of.p2p4 = (p2p_4){.func = func, .buffer = buffer, .datatype = "ncclUint32", .count = count, .peer = peer, .channels = 2, .group = group};
+        else if (version >= 4)
+            of.coll4 = (coll_4){.sequence = sequence, .func = func, .send = buffer, .recv = buffer, .count = count, .datatype = "ncclUint32", .channels = 2, .warps = 16, .algo = "RING", .proto = "LL", .group = group};
+        else if (version >= 2 && moves)
+            of.p2p2 = (p2p_2){.name = self->name, .hash = self->id, .func = func, .buffer = buffer, .datatype = "ncclUint32", .count = count, .peer = peer};
+        else if (version == 3)
+            of.coll3 = (coll_3){.name = self->name, .hash = self->id, .sequence = sequence, .func = func, .send = buffer, .recv = buffer, .count = count, .datatype = "ncclUint32", .channels = 2, .warps = 16, .algo = "RING", .proto = "LL"};
+        else if (version == 2)
+            of.coll2 = (coll_2){.name = self->name, .hash = self->id, .sequence = sequence, .func = func, .send = buffer, .recv = buffer, .count = count, .datatype = "ncclUint32", .traffic = 77, .channels = 2, .warps = 16, .algo = "RING", .proto = "LL"};
+        else if (moves)
+            of.p2p1 = (p2p_1){.name = self->name, .hash = self->id, .func = number, .buffer = buffer, .datatype = 3, .count = count, .peer = peer};
+        else
+            of.coll1 = (coll_1){.name = self->name, .hash = self->id, .sequence = sequence, .func = number, .send = buffer, .recv = buffer, .count = count, .datatype = 3, .channels = 2, .warps = 16, .algo = 1, .proto = 0};
+        given = begin(self, moves ? TRANSFER : COLLECTIVE, version >= 5 ? call : group, &of);
+        end(given);
+    }
+    end(group);
+    end(group_call);
+    self->reduced += !moves;
+}
+
+void ring_all_reduce(ring *self, CUdeviceptr data, unsigned count, CUstream stream)
+{
+    unsigned turn = ++self->turn;
+    void *arguments[] = {&self->device, &data, &count, &self->rank, &self->ranks, &turn};
+
+    REQUIRE(count <= MOST_ELEMENTS);
+    told(self, false, "AllReduce", 4, data, count, 0, stream, self->reduce, arguments);
+}
+
+// Once between two collectives
+void ring_send(ring *self, CUdeviceptr data, unsigned count, int to, CUstream stream)
+{
+    unsigned turn = ++self->sent[self->rank], sends = 1;
+    CUdeviceptr flag = self->device + SENT + 4 * self->rank, slot = self->device + SENT_SLOTS + 64 * self->rank;
+    void *arguments[] = {&flag, &slot, &data, &count, &sends, &turn};
+
+    told(self, true, "Send", 6, data, count, to, stream, self->send, arguments);
+}
+
+void ring_receive(ring *self, CUdeviceptr data, unsigned count, int from, CUstream stream)
+{
+    unsigned turn = ++self->sent[from], sends = 0;
+    CUdeviceptr flag = self->device + SENT + 4 * from, slot = self->device + SENT_SLOTS + 64 * from;
+    void *arguments[] = {&flag, &slot, &data, &count, &sends, &turn};
+
+    told(self, true, "Recv", 7, data, count, from, stream, self->send, arguments);
+}
+
+void ring_close(ring *self)
+{
+    if (tool)
+        REQUIRE(!tool->finalize(self->context));
+    CHECK(cuMemHostUnregister(self->shared));
+    munmap(self->shared, REGION);
+    free(self);
+}

@@ -1,0 +1,269 @@
+//! NCCL's operations: our library is its profiler plugin. A library of ours does what NCCL does towards it.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tests::*;
+use trace::Trace;
+use trace::collective::Operation;
+
+/// The program, linked with the library that plays NCCL.
+fn program() -> PathBuf {
+    let library = client("libring.c");
+    client_with("collectives.c", &[library.to_str().expect("a plain path")])
+}
+
+/// A shell that starts the ranks, which share a file: `$0` is the program, `$ranks` how many, `$turns` their turns.
+fn ranks(command: &mut Command, ranks: u32, turns: u32) {
+    let script = "truncate -s 32768 ring; for rank in $(seq 0 $((ranks - 1))); do \
+                  RANK=$rank WORLD_SIZE=$ranks \"$0\" ring $rank $ranks $turns $late & done; wait";
+    command.args(["sh", "-c", script]).arg(program());
+    command.env("ranks", ranks.to_string()).env("turns", turns.to_string());
+}
+
+/// Into `run/`.
+fn record(place: &Place, number: u32, turns: u32) -> Command {
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--"]);
+    ranks(&mut record, number, turns);
+    record
+}
+
+fn traces(place: &Place) -> Vec<Trace> {
+    let entries = std::fs::read_dir(place.join("run")).expect("our own directory").flatten();
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    all.sort();
+    all.iter().map(sound).collect()
+}
+
+fn told(operation: &Operation) -> (u32, u64, String, u64, Option<i32>) {
+    let Operation { communicator, number, .. } = *operation;
+    (communicator, number, operation.function(), operation.bytes().expect("a type that is known"), operation.peer())
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[test]
+fn operations_are_what_nccl_tells_by_any_version() {
+    let bare = {
+        let place = Place::new();
+        let mut bare = place.bare("env");
+        ranks(&mut bare, 2, 4);
+        let mut sums: Vec<String> = run(&mut bare).expect(0).stdout.lines().map(str::to_owned).collect();
+        sums.sort();
+        sums
+    };
+    for version in [1, 2, 3, 4, 5, 6, 7, 99] {
+        let place = Place::new();
+        let ran = run(record(&place, 2, 4).env("RING_VERSION", version.to_string())).expect(0);
+        let mut sums: Vec<&str> = ran.stdout.lines().collect();
+        sums.sort();
+        assert_eq!(sums, bare, "version {version}: {}", ran.stderr);
+        let (version, all) = (version.min(7), traces(&place));
+        assert_eq!(all.len(), 2);
+        for (rank, trace) in all.iter().enumerate() {
+            let communicators: Vec<_> = trace.communicators.iter().map(|c| (c.number, c.id, c.rank, c.ranks)).collect();
+            let of = if version < 4 { 0 } else { 2 };
+            let rank = rank as i32;
+            let expected = [(1, 0x1234567890abcdef, rank, of), (2, 0xfeed, rank, of)];
+            assert_eq!(communicators, expected, "version {version}");
+            let names: Vec<_> = trace.communicators.iter().map(|c| (c.name.as_str(), c.version)).collect();
+            assert_eq!(names, [("world", version), ("", version)]);
+            let reduce = |communicator, number, bytes| (communicator, number, "AllReduce".to_string(), bytes, None);
+            let other = 1 - rank;
+            let sent = (1, 1, if rank == 0 { "Send" } else { "Recv" }.to_string(), 12, Some(other));
+            let expected: Vec<_> = (1..=4).map(|n| reduce(1, n, 16)).chain([reduce(2, 1, 8)]).chain([sent]).collect();
+            let operations = trace.operations();
+            assert_eq!(operations.iter().map(told).collect::<Vec<_>>(), expected, "version {version}");
+            for operation in &operations {
+                assert_eq!(operation.call.is_some(), version >= 5);
+                assert!(operation.begin() < operation.end().expect("returned"));
+                let given = operation.given.expect("given to the device");
+                let launched = calls_named(trace, "cuLaunchKernel");
+                assert!(launched.iter().any(|call| call.end.is_some_and(|end| end < given.about.time)));
+                let way = if operation.is_collective() { Some("RING LL".to_string()) } else { None };
+                assert_eq!(operation.way(), way);
+                if operation.is_collective() {
+                    assert_eq!((given.about.channels, given.about.warps), (2, 16));
+                    assert_eq!(given.about.sequence, operation.number - 1);
+                    assert!(given.about.source == given.about.destination && given.about.source != 0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn operations_are_shown_between_the_calls() {
+    let place = Place::new();
+    run(record(&place, 2, 1).env("RING_VERSION", "7")).expect(0);
+    let trace = traces(&place).remove(0).path;
+    let dump = run(place.cutrace(["dump"]).arg(&trace)).expect(0).stdout;
+    let line = |part: &str| {
+        let found = dump.lines().position(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("no {part:?} in\n{dump}"))
+    };
+    line("nccl communicator \"world\"  id=0x1234567890abcdef  rank=0  ranks=2  interface=7");
+    line("nccl communicator 0x000000000000feed  id=");
+    let called = line("nccl call AllReduce \"world\"  count=4  type=ncclUint32  root=0  stream=stream#1");
+    let given = line("nccl give AllReduce \"world\"  count=4  type=ncclUint32  root=0  algorithm=RING  protocol=LL");
+    assert!(called + 1 == line("nccl return AllReduce \"world\"") && called + 1 < line("cuLaunchKernel("), "{dump}");
+    assert!(line("cuLaunchKernel(") == given - 1, "{dump}");
+    line("nccl give Send \"world\"  count=3  type=ncclUint32  peer=1");
+    let json = run(place.cutrace(["dump", "--json", "--grep", "nccl give"]).arg(&trace)).expect(0).stdout;
+    let objects: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let [reduce, send] = &objects[..] else { panic!("{json}") };
+    assert_eq!(
+        (&reduce["nccl"], &reduce["function"], &reduce["count"]),
+        (&"give".into(), &"AllReduce".into(), &4.into())
+    );
+    assert_eq!((&send["communicator"], &send["peer"]), (&"\"world\"".into(), &1.into()));
+    // As whoever reads it packed finds it.
+    run(place.cutrace(["pack", "-o", "packed.bin"]).arg(&trace)).expect(0);
+    assert_eq!(run(&mut place.cutrace(["dump", "packed.bin"])).expect(0).stdout, dump);
+}
+
+fn json(command: &mut Command) -> Value {
+    serde_json::from_str(&run(command).expect(0).stdout).expect("JSON")
+}
+
+/// The rows of a table of the report on all ranks.
+fn table<'a>(report: &'a Value, part: &str) -> &'a Value {
+    let all = report["reports"].as_array().expect("tables");
+    all.iter().find(|table| table["table"] == part).unwrap_or_else(|| panic!("no {part} in {report}"))
+}
+
+/// Ranks of which one does not come; all are killed once it is seen to stay away.
+fn hang(place: &Place, number: u32, late: &str) {
+    let script = "truncate -s 32768 ring; for rank in $(seq 0 $((ranks - 1))); do \
+                  RANK=$rank WORLD_SIZE=$ranks \"$0\" ring $rank $ranks 9 $late > out$rank & pids=\"$pids $!\"; done; \
+                  while ! grep -q late out*; do sleep 0.1; done; sleep 0.5; kill -9 $pids; wait";
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script]);
+    record.arg(program()).env("ranks", number.to_string()).env("late", late);
+    run(record.env("RING_VERSION", "7")).expect(0);
+}
+
+#[test]
+fn the_rank_that_is_behind_is_named_and_the_operation_that_the_others_wait_in() {
+    let place = Place::new();
+    hang(&place, 3, "1 6");
+    let report = json(&mut place.cutrace(["report", "run/", "-r", "collectives", "--json"]));
+    let members = table(&report, "communicators");
+    let told = "communicator \"world\" (0x1234567890abcdef): rank 1 is behind: the last begun is #5 AllReduce of 16 B, \
+                finished; ranks 0, 2 wait in #6 AllReduce of 16 B";
+    assert_eq!(members["notes"], serde_json::json!([told]));
+    let counts: Vec<_> = members["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| {
+            let number = |key: &str| row[key].as_u64();
+            (number("job_rank"), number("ranks"), number("begun"), number("finished"), row["last_begun"].as_str())
+        })
+        .collect();
+    let of = |rank: u64, begun: u64, finished: u64, last: &'static str| {
+        (Some(rank), Some(3), Some(begun), Some(finished), Some(last))
+    };
+    let (fifth, sixth, first) = ("#5 AllReduce of 16 B", "#6 AllReduce of 16 B", "#1 AllReduce of 8 B");
+    let world = [of(0, 6, 5, sixth), of(1, 5, 5, fifth), of(2, 6, 5, sixth)];
+    let second = [of(0, 1, 1, first), of(1, 1, 1, first), of(2, 1, 1, first)];
+    assert_eq!(counts, [world, second].concat());
+    let operations = table(&report, "operations")["rows"].as_array().expect("rows");
+    assert_eq!(operations.len(), 6 + 5 + 6 + 3);
+    let latest: Vec<_> = operations[..3]
+        .iter()
+        .map(|row| (row["job_rank"].clone(), row["number"].clone(), row["state"].clone()))
+        .collect();
+    assert_eq!(
+        latest,
+        [(0, 6, "under way"), (2, 6, "under way"), (0, 5, "finished")].map(|(r, n, s)| (r.into(), n.into(), s.into()))
+    );
+    // All ranks of a host are on one clock: none is done before all have begun.
+    for number in 1..=5 {
+        let of = |key: &str| {
+            operations
+                .iter()
+                .filter(|row| row["number"] == number && row["bytes"] == 16)
+                .map(|row| row[key].as_i64().expect("a time"))
+                .collect::<Vec<_>>()
+        };
+        assert!(of("begin_ns").iter().max() < of("done_by_ns").iter().min(), "{number}: {operations:?}");
+    }
+
+    let info = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
+    let told = "communicator \"world\" (0x1234567890abcdef): rank 1 is behind: the last begun is #5 AllReduce of 16 B; \
+                ranks 0, 2 have begun #6 AllReduce of 16 B\n  cutrace report run/ -r collectives tells more\n";
+    assert!(info.contains(told), "{info}");
+    let both =
+        run(&mut place.cutrace(["report", "run/", "-r", "ranks,collectives", "--format", "csv"])).expect(0).stdout;
+    assert!(both.contains("last_begun") && both.contains("waiting_percent"), "{both}");
+    // Of some of the ranks: who is not there is said.
+    let some = run(&mut place.cutrace(["report", "run/", "--rank", "0-1", "-r", "collectives"])).expect(0).stdout;
+    assert!(some.contains("rank 0 waits in #6") && some.contains("of its 3 ranks no trace is read: 2"), "{some}");
+    // One by itself disagrees with nobody.
+    let one = traces(&place).remove(0).path;
+    let alone = run(place.cutrace(["report", "-r", "collectives"]).arg(&one)).expect(0).stdout;
+    assert!(alone.contains("#6 AllReduce of 16 B") && alone.contains("not known to have finished"), "{alone}");
+    assert!(run(place.cutrace(["info"]).arg(&one)).expect(0).stdout.contains("2 communicators of NCCL, 7 operations"));
+}
+
+#[test]
+fn ranks_that_agree_are_not_named() {
+    let place = Place::new();
+    run(record(&place, 2, 4).env("RING_VERSION", "4")).expect(0);
+    let report = json(&mut place.cutrace(["report", "run/", "-r", "collectives", "--json"]));
+    assert_eq!(table(&report, "communicators")["notes"], serde_json::json!([]));
+    let operations = table(&report, "operations")["rows"].as_array().expect("rows");
+    assert!(operations.iter().all(|row| row["state"] == "finished"), "{operations:?}");
+    let sent: Vec<_> =
+        operations.iter().filter_map(|row| Some((row["function"].as_str()?, row["peer"].as_u64()?))).collect();
+    assert_eq!(sent, [("Send", 1), ("Recv", 0)]);
+    let info = json(&mut place.cutrace(["info", "run/", "--json"]));
+    assert_eq!(info["collectives"], serde_json::json!([]));
+}
+
+#[test]
+fn without_the_plugin_the_names_of_kernels_tell() {
+    let place = Place::new();
+    let script = "truncate -s 32768 ring; for rank in 0 1; do RANK=$rank \"$0\" ring $rank 2 5 1 3 > out$rank & \
+                  pids=\"$pids $!\"; done; while ! grep -q late out*; do sleep 0.1; done; sleep 0.5; kill -9 $pids; wait";
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script]);
+    run(record.arg(program()).env("NCCL_PROFILER_PLUGIN", "none")).expect(0);
+    let report = json(&mut place.cutrace(["report", "run/", "-r", "collectives", "--json"]));
+    let members = table(&report, "communicators");
+    let told =
+        "NCCL's kernels: rank 1 is behind: the last begun is #2 AllReduce, finished; rank 0 waits in #3 AllReduce";
+    assert_eq!(members["notes"][0], told);
+    assert_eq!((&members["rows"][0]["communicator"], &members["rows"][0]["begun"]), (&"not told".into(), &3.into()));
+    let operation = &table(&report, "operations")["rows"][0];
+    assert_eq!((&operation["function"], &operation["datatype"]), (&"AllReduce".into(), &"u32".into()));
+    assert_eq!((&operation["bytes"], &operation["state"]), (&Value::Null, &"under way".into()));
+}
+
+#[test]
+fn another_plugin_keeps_its_place() {
+    for (plugin, version) in [("none", "7"), ("/no/such/plugin.so", "7"), ("", "0")] {
+        let place = Place::new();
+        let mut record = record(&place, 1, 2);
+        record.env("RING_VERSION", version);
+        if !plugin.is_empty() {
+            record.env("NCCL_PROFILER_PLUGIN", plugin);
+        }
+        let ran = run(&mut record).expect(0);
+        let told = format!("cutrace: NCCL_PROFILER_PLUGIN is {plugin}: ");
+        assert_eq!(ran.said()[0].starts_with(&told), !plugin.is_empty(), "{}", ran.stderr);
+        let trace = traces(&place).remove(0);
+        assert!(trace.communicators.is_empty() && trace.operations().is_empty(), "{}", name_of(&trace.path));
+    }
+}
+
+/// Loaded for itself, it records nothing, and harms nobody.
+#[test]
+fn a_plugin_without_a_recording() {
+    let place = Place::new();
+    let mut bare = place.bare("env");
+    ranks(&mut bare, 2, 4);
+    let ran = run(bare.env("NCCL_PROFILER_PLUGIN", artifact("libcutrace.so"))).expect(0);
+    assert_eq!(ran.stdout.lines().count(), 2);
+}
