@@ -304,7 +304,11 @@ fn notes(members: &[Member], are_all: bool) -> Vec<String> {
         let missing = group.missing().filter(|_| are_all).map(|note| format!("{}: {note}", group.name()));
         group.notes().into_iter().chain(missing).collect::<Vec<_>>()
     };
-    let by_names = members.iter().any(|member| member.id.is_none()).then(|| BY_NAMES.to_owned());
+    const NONE: &str = "nothing of NCCL: it has told of no communicator, and no kernel of its was launched";
+    let by_names = match members {
+        [] => Some(NONE.to_owned()),
+        _ => members.iter().any(|member| member.id.is_none()).then(|| BY_NAMES.to_owned()),
+    };
     groups(members).into_iter().flat_map(of_group).chain(by_names).collect()
 }
 

@@ -15,7 +15,7 @@ fn program() -> PathBuf {
 
 /// A shell that starts the ranks, which share a file: `$0` is the program, `$ranks` how many, `$turns` their turns.
 fn ranks(command: &mut Command, ranks: u32, turns: u32) {
-    let script = "truncate -s 32768 ring; for rank in $(seq 0 $((ranks - 1))); do \
+    let script = "truncate -s 36864 ring; for rank in $(seq 0 $((ranks - 1))); do \
                   RANK=$rank WORLD_SIZE=$ranks \"$0\" ring $rank $ranks $turns $late & done; wait";
     command.args(["sh", "-c", script]).arg(program());
     command.env("ranks", ranks.to_string()).env("turns", turns.to_string());
@@ -136,7 +136,7 @@ fn table<'a>(report: &'a Value, part: &str) -> &'a Value {
 
 /// Ranks of which one does not come; all are killed once it is seen to stay away.
 fn hang(place: &Place, number: u32, late: &str) {
-    let script = "truncate -s 32768 ring; for rank in $(seq 0 $((ranks - 1))); do \
+    let script = "truncate -s 36864 ring; for rank in $(seq 0 $((ranks - 1))); do \
                   RANK=$rank WORLD_SIZE=$ranks \"$0\" ring $rank $ranks 9 $late > out$rank & pids=\"$pids $!\"; done; \
                   while ! grep -q late out*; do sleep 0.1; done; sleep 0.5; kill -9 $pids; wait";
     let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script]);
@@ -224,9 +224,22 @@ fn ranks_that_agree_are_not_named() {
 }
 
 #[test]
+fn sixty_four_ranks() {
+    let place = Place::new();
+    run(record(&place, 64, 3).env("RING_VERSION", "7")).expect(0);
+    let report = json(&mut place.cutrace(["report", "run/", "-r", "collectives", "--json"]));
+    let rows = table(&report, "communicators")["rows"].as_array().expect("rows");
+    let world: Vec<_> = rows.iter().filter(|row| row["communicator"] == "world").collect();
+    let told: Vec<_> = world.iter().map(|row| (row["rank"].as_u64(), row["finished"].as_u64())).collect();
+    assert_eq!(told, (0..64).map(|rank| (Some(rank), Some(3))).collect::<Vec<_>>());
+    assert_eq!(table(&report, "communicators")["notes"], serde_json::json!([]));
+    assert_eq!(json(&mut place.cutrace(["info", "run/", "--json"]))["collectives"], serde_json::json!([]));
+}
+
+#[test]
 fn without_the_plugin_the_names_of_kernels_tell() {
     let place = Place::new();
-    let script = "truncate -s 32768 ring; for rank in 0 1; do RANK=$rank \"$0\" ring $rank 2 5 1 3 > out$rank & \
+    let script = "truncate -s 36864 ring; for rank in 0 1; do RANK=$rank \"$0\" ring $rank 2 5 1 3 > out$rank & \
                   pids=\"$pids $!\"; done; while ! grep -q late out*; do sleep 0.1; done; sleep 0.5; kill -9 $pids; wait";
     let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script]);
     run(record.arg(program()).env("NCCL_PROFILER_PLUGIN", "none")).expect(0);

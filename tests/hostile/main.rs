@@ -4,6 +4,7 @@ mod annotations;
 mod cut_short;
 mod processes;
 mod ranges;
+mod ranks;
 mod reaching;
 mod size_limit;
 mod surroundings;

@@ -527,7 +527,9 @@ impl Trace {
             nccl::COMMUNICATOR => self.communicators.extend(body_of::<nccl::Communicator>(body)),
             nccl::BEGAN => self.began.extend(body_of::<nccl::Began>(body).map(|began| (began.time, thread, at))),
             nccl::RETURNED => {
-                self.began_returned.extend(body_of::<nccl::Returned>(body).map(|of| (of.operation, of.time)));
+                // NCCL may return twice from what it began once.
+                let returned = body_of::<nccl::Returned>(body);
+                returned.iter().for_each(|of| _ = self.began_returned.entry(of.operation).or_insert(of.time));
             }
             record::PRINTED => self.printed = body_of::<record::Printed>(body),
             record::ENDED => self.ended = body_of::<record::Ended>(body),
