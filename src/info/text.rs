@@ -84,7 +84,7 @@ fn threads(out: &mut impl Write, trace: &Trace) -> Result<()> {
 
 /// Memory that was recorded, annotations, and times of devices.
 fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
-    let Told { counts, sources, annotated, works, .. } = told;
+    let Told { counts, sources, annotated, collectives, works, .. } = told;
     for (what, amount) in [
         ("module images", counts.module_images),
         ("to the device", counts.to_device),
@@ -114,8 +114,8 @@ fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
         let (names, domains) = (counted(annotated.names, "name"), counted(annotated.domains, "domain"));
         line(out, format!("annotations       {ranges}{open}, {marks}, {names}, in {domains}"))?;
     }
-    if !trace.communicators.is_empty() {
-        let (communicators, operations) = (trace.communicators.len() as u64, trace.operations().len() as u64);
+    let (communicators, operations) = *collectives;
+    if communicators != 0 {
         let (communicators, operations) = (counted(communicators, "communicator"), counted(operations, "operation"));
         line(out, format!("collectives       {communicators} of NCCL, {operations}"))?;
     }

@@ -13,6 +13,8 @@ pub struct Told {
     pub counts: Counts,
     pub said: Said,
     pub annotated: Annotated,
+    /// Communicators of NCCL, and operations on them.
+    pub collectives: (u64, u64),
     /// Files that have what the trace only names: of each how many pieces, and their bytes.
     pub sources: Vec<(Source, u64, u64)>,
     /// Kernels, copies and fills whose device times are known.
@@ -31,10 +33,11 @@ impl Told {
             let said = scope.spawn(|| verdict::of(trace));
             let counts = count(trace, reading);
             let annotated = Annotated::of(trace);
+            let collectives = (trace.communicators.len() as u64, trace.operations().len() as u64);
             let sources = trace.sources().into_iter().map(|(source, pieces, bytes)| (source.clone(), pieces, bytes));
             let (sources, works) = (sources.collect(), trace.timed_works());
             let said = said.join().expect("judging does not panic");
-            Ok(Told { counts: counts?, said, annotated, sources, works })
+            Ok(Told { counts: counts?, said, annotated, collectives, sources, works })
         })
     }
 
