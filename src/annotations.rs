@@ -165,6 +165,7 @@ impl<'a> Annotations<'a> {
                 fields.insert(name.into(), value);
             });
         };
+        field("kind", Some("annotation".into()));
         field("annotation", Some(name(about.what).into()));
         field("time_ns", Some(self.trace.nanoseconds(about.time).into()));
         field("thread", Some(annotation.thread.into()));

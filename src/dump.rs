@@ -4,6 +4,7 @@ mod blocks;
 
 use crate::exit;
 use crate::latest::File;
+use crate::line;
 use crate::reading::Reading;
 use crate::results::{self, Results};
 use anyhow::Result;
@@ -23,7 +24,8 @@ Examples:
   cutrace dump --calls ..20              the first 20 calls of trace.bin
   cutrace dump app.bin --grep Launch     the launches, with kernel names and arguments
   cutrace dump --grep '!!'               the calls that failed
-  cutrace dump --json | jq .function     one object a line")]
+  cutrace dump --json | jq -r 'select(.kind == \"call\").function'
+                                         one object a line, behind one about the trace")]
 pub struct Arguments {
     #[command(flatten)]
     file: File,
@@ -37,6 +39,11 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<u8> {
     let trace = arguments.file.open()?;
     let mut out = BufWriter::with_capacity(1 << 16, Results::begin());
+    if arguments.reading.json {
+        // Calls that are not there are told before anything is written.
+        let _are_there = arguments.reading.selection(&trace)?;
+        writeln!(out, "{}", line::header(&trace))?;
+    }
     let (mut left, mut missing) = (arguments.reading.limit.unwrap_or(u64::MAX), 0);
     blocks::each(&trace, &arguments, |block| {
         let told = block.told.get(..left.min(usize::MAX as u64) as usize).unwrap_or(&block.told);

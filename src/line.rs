@@ -5,6 +5,7 @@ use crate::json::Fields;
 use crate::writes::{self, Run, Wrote};
 use anyhow::Result;
 use serde::Serialize;
+use serde_json::json;
 use std::fmt::Write;
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
@@ -78,9 +79,43 @@ pub fn text(
     Ok(())
 }
 
+/// Version of the JSON form. Fields and kinds of lines may be added within a version.
+const SCHEMA: u32 = 1;
+
+/// The first line: what the others are about.
+pub fn header(trace: &Trace) -> serde_json::Value {
+    use trace::preamble::{RANK, RANKS};
+    let about = &trace.preamble;
+    let devices = trace.devices.iter().map(|device| {
+        let (major, minor) = device.compute;
+        json!({ "ordinal": device.ordinal, "name": device.name, "memory": device.memory,
+                "compute": format!("{major}.{minor}") })
+    });
+    let threads = trace.threads.iter().map(|thread| json!({ "os_id": thread.os_id, "name": thread.name }));
+    json!({
+        "kind": "header",
+        "schema": SCHEMA,
+        "writer": concat!("cutrace ", env!("CARGO_PKG_VERSION")),
+        "trace": trace.path.display().to_string(),
+        "program": about.program,
+        "command": about.command_line,
+        "host": about.host,
+        "pid": about.pid,
+        "rank": about.number(RANK),
+        "ranks": about.number(RANKS),
+        "created_ns": about.created,
+        "driver_version": about.driver_version,
+        "calls": trace.calls_made(),
+        "devices": devices.collect::<Vec<_>>(),
+        "threads": threads.collect::<Vec<_>>(),
+        "device_times": trace.profile.as_ref().map(|profile| crate::works::run(profile.source)),
+    })
+}
+
 /// A call as an object: a line of `--json`, and of `export --to jsonl`.
 #[derive(Serialize)]
 pub struct Line<'x> {
+    kind: &'static str,
     call: u64,
     time_ns: i64,
     thread: u32,
@@ -121,6 +156,7 @@ struct Repeated {
 pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
     let words = || call.words().map(|word| format!("{word:#x}")).collect();
     Line {
+        kind: "call",
         call: call.number,
         time_ns: trace.nanoseconds(call.begin),
         thread: call.thread,

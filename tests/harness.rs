@@ -29,6 +29,6 @@ mod screen;
 pub use artifacts::{artifact, driver_directory, kernels, nvtx_include, source};
 pub use clients::{client, client_with};
 pub use place::Place;
-pub use recording::{calls_named, names, sound, thread_names};
+pub use recording::{calls_named, names, objects, sound, thread_names};
 pub use run::{Outcome, run, run_within};
 pub use screen::Screen;

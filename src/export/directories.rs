@@ -1,12 +1,13 @@
-//! Directories that get their names when all of them are whole.
+//! Files and directories that get their names when all of them are whole.
 
 use super::sink::remove_when_interrupted;
 use crate::exit::{FAILED, failure};
 use anyhow::{Context, Result};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-pub struct Directories {
+pub struct Set {
     into: PathBuf,
     force: bool,
     /// Whether the directory is ours.
@@ -16,9 +17,9 @@ pub struct Directories {
     names: Vec<PathBuf>,
 }
 
-impl Directories {
+impl Set {
     /// `into`: the directory for them, which is made if it is not there.
-    pub fn create(into: &Path, force: bool) -> Result<Directories> {
+    pub fn create(into: &Path, force: bool) -> Result<Set> {
         let shown = into.display();
         let is_new = !into.exists();
         if is_new {
@@ -30,20 +31,35 @@ impl Directories {
         let partial = partial.map_err(|error| std::io::Error::from(error.kind()));
         let partial = partial.with_context(|| format!("-o {shown}: the directory cannot be written to"))?;
         remove_when_interrupted(partial.path(), is_new.then_some(into));
-        Ok(Directories { into: into.to_path_buf(), force, is_new, partial: Some(partial), names: Vec::new() })
+        Ok(Set { into: into.to_path_buf(), force, is_new, partial: Some(partial), names: Vec::new() })
     }
 
-    /// Where the files of one of them go until it has its name.
-    pub fn add(&mut self, name: PathBuf) -> Result<PathBuf> {
+    /// Where the files of a directory go until it has its name.
+    pub fn directory(&mut self, name: PathBuf) -> Result<PathBuf> {
+        let shown = self.into.join(&name).display().to_string();
+        let partial = self.add(name, "two of the traces are of the same process")?;
+        std::fs::create_dir_all(&partial).with_context(|| shown)?;
+        Ok(partial)
+    }
+
+    pub fn file(&mut self, name: PathBuf) -> Result<File> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let shown = self.into.join(&name).display().to_string();
+        let partial = self.add(name, "two tables have this name")?;
+        // Mode 0600, as a trace: it holds the application's data.
+        File::options().write(true).create_new(true).mode(0o600).open(partial).with_context(|| shown)
+    }
+
+    /// What it is called until it has its name. `twice`: what is wrong with a name that is in the set.
+    fn add(&mut self, name: PathBuf, twice: &str) -> Result<PathBuf> {
         let (place, shown) = (self.into.join(&name), self.into.join(&name).display().to_string());
         if self.names.contains(&name) {
-            return Err(failure(FAILED, format_args!("{shown}: two of the traces are of the same process")));
+            return Err(failure(FAILED, format_args!("{shown}: {twice}")));
         }
         if place.symlink_metadata().is_ok() && !self.force {
             return Err(failure(FAILED, format_args!("{shown} exists already; --force replaces it")));
         }
         let partial = self.partial.as_ref().map_or(self.into.clone(), |partial| partial.path().join(&name));
-        std::fs::create_dir_all(&partial).with_context(|| shown.clone())?;
         self.names.push(name);
         Ok(partial)
     }
@@ -65,7 +81,7 @@ impl Directories {
     }
 }
 
-impl Drop for Directories {
+impl Drop for Set {
     fn drop(&mut self) {
         drop(self.partial.take());
         if self.is_new {

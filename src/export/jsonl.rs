@@ -19,7 +19,14 @@ pub struct Jsonl<'t> {
 
 impl<'t> Jsonl<'t> {
     pub fn new(trace: &'t Trace, reading: &'t Reading) -> Result<Jsonl<'t>> {
+        // Before anything is written.
+        let _is_there = reading.selection(trace)?;
         Ok(Jsonl { trace, annotations: Annotations::of(trace, reading, true)?, works: ByCall::of(trace) })
+    }
+
+    /// In front of the first call.
+    pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
+        put(out, &line::header(self.trace))
     }
 
     pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {

@@ -2,8 +2,9 @@
 
 mod chrome;
 mod counters;
+mod csv;
 mod device;
-mod directories;
+pub mod directories;
 mod event;
 mod field;
 mod jsonl;
@@ -27,10 +28,12 @@ use crate::reading::Reading;
 use crate::results::Results;
 use anyhow::{Context, Result};
 use chrome::Chrome;
-use directories::Directories;
+use csv::Csv;
+use directories::Set;
 use jsonl::Jsonl;
 use nsys::Nsys;
-use parquet::Parquet;
+use nsys::rows::Store;
+use parquet::{Parquet, partition};
 use perfetto::Perfetto;
 use process::Process;
 use serde_json::json;
@@ -46,11 +49,12 @@ use walk::{Needs, walk};
 /// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with
 /// its arguments, counters; of a trace with device times (replay --profile, record --gpu-times) a track for
 /// each stream, and flows from calls to what the device did for them. chrome is the same as JSON events, as
-/// PyTorch's profiler writes them. jsonl is one JSON object a line for each call, as cutrace dump --json prints
-/// them. sqlite is a database with the tables, columns and labels of Nsight Systems' exports (schema 3.16), for
+/// PyTorch's profiler writes them. jsonl is one JSON object a line, as cutrace dump --json prints them: the
+/// "kind" of the first is header, of the others call, annotation, or what a device did (kernel, copy, fill,
+/// graph). sqlite is a database with the tables, columns and labels of Nsight Systems' exports (schema 3.16), for
 /// scripts and tools that read those; what is not known is NULL, and a trace without device times has no tables
 /// of kernels, copies and fills. parquet is the same tables, one file each, in OUT/host=HOST/rank=RANK/pid=PID,
-/// which DuckDB, Polars and others read as one table. docs/exports.md tells more.
+/// which DuckDB, Polars and others read as one table; csv is the same, OUT/TABLE.csv. docs/exports.md tells more.
 ///
 /// Of several traces, or a directory of them, the processes are on one time axis. A file is written under a
 /// temporary name and gets its own when it is whole; like a trace it holds the application's data, and only its
@@ -69,14 +73,14 @@ Examples:
   cutrace export timed.bin --to sqlite -o timed.sqlite  for scripts that read Nsight Systems' exports
   cutrace export run/ --to parquet -o tables/           for DuckDB, Polars and others, all processes as one
   cutrace export --to jsonl -o calls.jsonl --force      replaces calls.jsonl
-  cutrace export --to jsonl --grep Memcpy -o - | jq -r .function | sort | uniq -c
+  cutrace export --to jsonl --grep Memcpy -o - | jq -r 'select(.kind == \"call\").function' | sort | uniq -c
 
 Exit status: 0 written, 1 the file exists or cannot be written, 2 usage, 3 the trace cannot be read (or not all of it).")]
 pub struct Arguments {
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Format,
-    /// The file to write, compressed if it ends in .gz; - for stdout. The directory, for parquet
+    /// The file to write, compressed if it ends in .gz; - for stdout. The directory, for parquet and csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace the file if it exists
@@ -103,6 +107,8 @@ enum Format {
     Sqlite,
     /// The same tables as files of Apache Parquet, in a directory for each process
     Parquet,
+    /// The same tables as files of comma-separated values, in a directory
+    Csv,
 }
 
 impl Format {
@@ -113,6 +119,7 @@ impl Format {
             Format::Jsonl => "jsonl",
             Format::Sqlite => "sqlite",
             Format::Parquet => "parquet",
+            Format::Csv => "csv",
         }
     }
 }
@@ -127,6 +134,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let Written { calls, bytes, status } = match to {
         Format::Sqlite => as_sqlite(&arguments, &paths)?,
         Format::Parquet => as_parquet(&arguments, &paths)?,
+        Format::Csv => as_csv(&arguments, &paths)?,
         Format::Perfetto | Format::Chrome | Format::Jsonl => as_stream(&arguments, &paths)?,
     };
     if reading.json {
@@ -164,11 +172,11 @@ impl Arguments {
             "--no-args is for --to perfetto and chrome; the other formats have arguments always, or never"
         } else if self.is_stdout() && self.reading.json {
             "--json tells on stdout what was written: give -o a file"
-        } else if sink::is_packed(&self.output) && matches!(self.to, Format::Sqlite | Format::Parquet) {
+        } else if sink::is_packed(&self.output) && matches!(self.to, Format::Sqlite | Format::Parquet | Format::Csv) {
             "-o NAME.gz is for --to perfetto, chrome and jsonl: nobody reads the other formats compressed"
         } else if self.is_stdout() && self.to == Format::Sqlite {
             "-o -: a database is not written from front to back; give a file"
-        } else if self.is_stdout() && self.to == Format::Parquet {
+        } else if self.is_stdout() && matches!(self.to, Format::Parquet | Format::Csv) {
             "-o -: there are several files; give a directory"
         } else {
             return Ok(());
@@ -236,6 +244,7 @@ fn as_stream(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
 
 fn as_jsonl(out: &mut Sink, trace: &Trace, reading: &Reading) -> Result<u64> {
     let mut jsonl = Jsonl::new(trace, reading)?;
+    jsonl.begin(out)?;
     let needs = Needs { arguments: true, model: false, all: false };
     let walked = walk(trace, reading, needs, |event| jsonl.call(out, event))?;
     // What follows the last call was asked for, too.
@@ -254,19 +263,33 @@ fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let processes = Process::all(&traces);
     let shown = || arguments.output.display().to_string();
     let store = Sqlite::create(output.partial()).with_context(shown)?;
+    let (store, written) = as_tables(&arguments.reading, &processes, store)?;
+    store.finish().with_context(shown)?;
+    let bytes = output.file().metadata().with_context(shown)?.len();
+    output.finish()?;
+    Ok(Written { bytes, ..written })
+}
+
+/// All processes in the same tables.
+fn as_tables<S: Store>(reading: &Reading, processes: &[Process], store: S) -> Result<(S, Written)> {
     let mut tables = Nsys::new(&processes[0], store)?;
     let mut written = Written::default();
-    for process in &processes {
+    for process in processes {
         if process.index > 0 {
             tables.turn_to(process)?;
         }
-        let walked = walk(process.trace, &arguments.reading, ROWS, |event| tables.call(event))?;
-        tables.end(&arguments.reading)?;
+        let walked = walk(process.trace, reading, ROWS, |event| tables.call(event))?;
+        tables.end(reading)?;
         written.add(walked.made, process.trace);
     }
-    tables.finish()?.finish().with_context(shown)?;
-    let bytes = output.file().metadata().with_context(shown)?.len();
-    output.finish()?;
+    Ok((tables.finish()?, written))
+}
+
+fn as_csv(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
+    let traces = open(paths)?;
+    let store = Csv::create(&arguments.output, arguments.force)?;
+    let (store, written) = as_tables(&arguments.reading, &Process::all(&traces), store)?;
+    let bytes = store.finish().with_context(|| arguments.output.display().to_string())?;
     Ok(Written { bytes, ..written })
 }
 
@@ -275,10 +298,10 @@ fn as_parquet(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let shown = || arguments.output.display().to_string();
     let traces = open(paths)?;
     let processes = Process::all(&traces);
-    let mut set = Directories::create(&arguments.output, arguments.force)?;
+    let mut set = Set::create(&arguments.output, arguments.force)?;
     let mut written = Written::default();
     for process in &processes {
-        let store = Parquet::new(set.add(parquet::partition(&process.trace.preamble))?.as_path());
+        let store = Parquet::new(set.directory(partition(&process.trace.preamble))?.as_path());
         let mut tables = Nsys::new(process, store)?;
         let walked = walk(process.trace, &arguments.reading, ROWS, |event| tables.call(event))?;
         tables.end(&arguments.reading)?;

@@ -50,7 +50,7 @@ fn arguments_in_json_have_types_sizes_and_bytes() {
     let place = Place::new();
     run(&mut place.recorded(client("argument_types.c"))).expect(0);
     let dump = run(&mut place.cutrace(["dump", "--json", "--grep", "cuLaunchKernel"])).expect(0).stdout;
-    let launches: Vec<Value> = dump.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let launches = objects(&dump);
     let given = |launch: usize| &launches[launch]["args"]["kernelParams"];
 
     let (values, parameters) = (&given(0)["arguments"], &given(0)["parameters"]);

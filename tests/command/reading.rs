@@ -261,7 +261,7 @@ fn dump_shows_what_no_call_told() {
     assert!(told, "{dump}");
     assert!(lines.iter().any(|line| line.contains(" the CPU wrote 0x")), "{dump}");
     let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0).stdout;
-    let objects: Vec<Value> = dump.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let objects = objects(&dump);
     assert!(objects.iter().any(|call| call["callback_runs"][0]["wrote"][0]["bytes"].as_u64() > Some(0)));
     assert!(objects.iter().any(|call| call["cpu_wrote"][0]["content"].is_string()));
 }
@@ -294,8 +294,8 @@ fn what_the_cpu_wrote_at_once_is_one_line() {
 fn dump_in_json() {
     let (place, _) = recorded("vector_add.c");
     let ran = run(&mut place.cutrace(["dump", "--json", "--grep", "cuLaunchKernel"])).expect(0);
-    let launch: Value = serde_json::from_str(&ran.stdout).expect("JSON");
-    assert_eq!(launch["function"], "cuLaunchKernel");
+    let launch = &objects(&ran.stdout)[0];
+    assert_eq!((&launch["kind"], &launch["function"]), (&"call".into(), &"cuLaunchKernel".into()));
     let arguments = &launch["args"]["kernelParams"]["arguments"];
     assert_eq!(arguments[3], 1000, "{arguments}");
     assert!(arguments[0].as_str().is_some_and(|address| address.starts_with("0x")), "{arguments}");

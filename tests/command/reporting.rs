@@ -95,7 +95,7 @@ fn nsights_columns_are_nsights() {
 fn the_sums_are_those_of_the_calls() {
     let place = recorded("wasteful.c");
     let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0).stdout;
-    let calls: Vec<Value> = dump.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let calls = objects(&dump);
     let mut expected: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for call in &calls {
         let function = call["function"].as_str().expect("a name").to_owned();
@@ -544,7 +544,7 @@ fn copies_that_do_not_fit_say_so() {
         assert!(report.contains(&format!("\"{what}\"")), "{report}");
     }
     let dump = run(&mut place.cutrace(["dump", "--json", "--grep", "cuMemcpyHtoD"])).expect(0).stdout;
-    let copies: Vec<Value> = dump.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let copies = objects(&dump);
     assert_eq!((&copies[0]["misfits"][0], &copies[1]["misfits"]), (&wanted[0].into(), &Value::Null));
     let at = copies[0]["call"].to_string();
     let frame = run(&mut place.cutrace(["view", "--once", "--size", "120x40", "--at", &at])).expect(0).stdout;
@@ -561,8 +561,8 @@ fn arguments_that_are_not_as_declared_are_told() {
     let texts: Vec<Value> = said.iter().map(|row| row["text"].clone()).collect();
     assert_eq!(texts, ["add_two: 16 bytes given, 12 declared"]);
     let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0);
-    let launches = dump.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let launches: Vec<Value> = launches.filter(|call| call["function"] == "cuLaunchKernel").collect();
+    let launches: Vec<Value> =
+        objects(&dump.stdout).into_iter().filter(|call| call["function"] == "cuLaunchKernel").collect();
     assert_eq!(pick(&launches[0], &["result"]), ["CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"]);
     assert_eq!(pick(&launches[1], &["result"]), ["CUDA_ERROR_INVALID_VALUE"]);
     for (launch, given) in [(2, 8), (3, 12)] {

@@ -1,4 +1,4 @@
-//! `cutrace export --to sqlite` and `--to parquet`: the tables of Nsight Systems, and who reads them.
+//! `cutrace export --to sqlite`, `csv` and `parquet`: the tables of Nsight Systems, and who reads them.
 
 use crate::reporting::recorded;
 use serde_json::{Value, json};
@@ -111,6 +111,34 @@ fn annotations_are_rows() {
     let domains = "SELECT DISTINCT d.text FROM NVTX_EVENTS e JOIN NVTX_EVENTS d \
                    ON d.eventType = 75 AND d.domainId = e.domainId WHERE e.eventType = 60";
     assert_eq!(query(&place.join("app.sqlite"), domains), [[json!("other")]]);
+}
+
+/// Value by value what the database has, read by Python's own reader.
+#[test]
+fn tables_are_files_of_values() {
+    let place = timed("graphs.c");
+    export(&place, &["timed.bin", "--to", "sqlite", "-o", "timed.sqlite"]).expect(0);
+    let ran = export(&place, &["timed.bin", "--to", "csv", "-o", "tables"]).expect(0);
+    assert!(ran.stdout.starts_with("tables: csv, "), "{}", ran.stdout);
+    let script = "import csv, os, sqlite3\n\
+                  base = sqlite3.connect('timed.sqlite')\n\
+                  names = sorted(name for name, in base.execute('SELECT name FROM sqlite_master WHERE type = \"table\"'))\n\
+                  assert sorted(os.listdir('tables')) == [name + '.csv' for name in names], os.listdir('tables')\n\
+                  for name in names:\n\
+                  \x20   rows = base.execute(f'SELECT * FROM {name}')\n\
+                  \x20   head = [column for column, *_ in rows.description]\n\
+                  \x20   text = [['' if value is None else str(value) for value in row] for row in rows]\n\
+                  \x20   with open(f'tables/{name}.csv', newline='') as file:\n\
+                  \x20       assert list(csv.reader(file)) == [head, *text], name\n\
+                  print(len(names))";
+    let told = run(place.command("python3").args(["-c", script])).expect(0).stdout;
+    assert!(told.trim().parse::<usize>().is_ok_and(|tables| tables > 12), "{told}");
+    // Tables of a trace without device times do not come to stand beside these.
+    let ran = export(&place, &["trace.bin", "--to", "csv", "-o", "tables"]).expect(1);
+    assert!(ran.stderr.contains("exists already; --force replaces it"), "{}", ran.stderr);
+    assert!(place.join("tables/CUPTI_ACTIVITY_KIND_KERNEL.csv").exists());
+    export(&place, &["trace.bin", "--to", "csv", "-o", "tables", "--force"]).expect(0);
+    assert!(!place.join("tables/CUPTI_ACTIVITY_KIND_KERNEL.csv").exists());
 }
 
 /// nsys-ai, which reads what Nsight Systems exports; `scripts/readers` fetches it.

@@ -12,6 +12,14 @@ pub fn sound(path: impl AsRef<Path>) -> Trace {
     trace
 }
 
+/// The lines of `dump --json`, behind the one about the trace.
+pub fn objects(dump: &str) -> Vec<serde_json::Value> {
+    let mut all = dump.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let header: serde_json::Value = all.next().expect("a header");
+    assert_eq!((&header["kind"], &header["schema"]), (&"header".into(), &1.into()));
+    all.collect()
+}
+
 /// The functions called, by entry time.
 pub fn names(trace: &Trace) -> Vec<&str> {
     trace.calls().map(|call| call.name()).collect()

@@ -40,8 +40,7 @@ fn there_and_back(app: &str, verdict: &str, kernels: &[&str]) {
             assert!(dump.stdout.lines().any(launched), "no launch of {kernel} in\n{}", dump.stdout);
         }
         let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0);
-        for (number, line) in dump.stdout.lines().enumerate() {
-            let line: Value = serde_json::from_str(line).expect("JSON");
+        for (number, line) in objects(&dump.stdout).iter().enumerate() {
             assert_eq!(line["call"], number);
         }
 

@@ -212,6 +212,14 @@ fn payload(f: &mut Formatter, len: u64, pieces: u64, content: Content, missing: 
     }
 }
 
+/// Text as a value of a line of comma-separated ones, by RFC 4180.
+pub fn csv(text: &str) -> Cow<'_, str> {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")).into(),
+        false => text.into(),
+    }
+}
+
 /// Text in one line that no terminal obeys: control characters as escapes. Names in a trace are anybody's.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {

@@ -6,7 +6,6 @@ use crate::data::kept::{keep, places};
 use crate::data::lane::Source;
 use crate::state::rows;
 use crate::state::{Mark, State};
-use crate::text::csv_quoted;
 use crossterm::style::ContentStyle;
 use ratatui::backend::IntoCrossterm;
 use ratatui::buffer::Buffer;
@@ -15,6 +14,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use trace::text::csv;
 
 /// Writes the events between two moments that the filter lets pass, of the rows that are shown; how many. An
 /// existing file is left alone.
@@ -48,7 +48,7 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
                     });
                     write!(out, "{}\n{object}", if first { "" } else { "," })?;
                 } else {
-                    let (title, name) = (csv_quoted(&title), csv_quoted(name));
+                    let (title, name) = (csv(&title), csv(name));
                     let (begin, end) = (event.begin, event.end);
                     let call = call.map_or(String::new(), |call| call.to_string());
                     writeln!(out, "{call},{title},{name},{category},{begin},{end},{failed},{is_known}")?;

@@ -85,12 +85,6 @@ pub fn tame(text: &str) -> String {
     plain.chars().map(|c| if c.width().unwrap_or(0) == 0 { '\u{fffd}' } else { c }).collect()
 }
 
-/// A field of CSV: in quotes where it has to be.
-pub fn csv_quoted(text: &str) -> String {
-    let plain = !text.contains(['"', ',', '\n', '\r']);
-    if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
-}
-
 /// At most that many cells of text that is tame.
 pub fn cut(text: &str, cells: usize) -> &str {
     let mut used = 0;

@@ -1,7 +1,7 @@
 //! A table as CSV: figures as plain numbers, times in nanoseconds.
 
 use super::rows::{Table, Value};
-use crate::text::csv_quoted as quoted;
+use trace::text::csv as quoted;
 
 impl Table {
     /// With a line of headings; in the order that is shown.
@@ -11,7 +11,7 @@ impl Table {
             Some(Value::Share(..)) => " (%)",
             _ => "",
         };
-        let head = self.columns.iter().enumerate().map(|(n, name)| quoted(&format!("{name}{}", unit(n))));
+        let head = self.columns.iter().enumerate().map(|(n, name)| quoted(&format!("{name}{}", unit(n))).into_owned());
         let mut out = head.collect::<Vec<_>>().join(",");
         out.push('\n');
         for row in &self.rows {
@@ -24,7 +24,7 @@ impl Table {
 
 fn cell(value: &Value) -> String {
     match value {
-        Value::Text(text) => quoted(text),
+        Value::Text(text) => quoted(text).into_owned(),
         Value::Count(n) | Value::Time(n) | Value::Bytes(n) | Value::Moment(n) => n.to_string(),
         Value::Share(_, 0) | Value::None => String::new(),
         Value::Share(part, whole) => format!("{:.3}", *part as f64 / *whole as f64 * 100.0),
