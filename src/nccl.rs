@@ -83,6 +83,7 @@ impl Said<'_> {
 
     pub fn object(&self, trace: &Trace, of: &HashMap<u32, &Communicator>, objects: &Objects) -> Value {
         let mut object = Map::new();
+        object.insert("kind".into(), "nccl".into());
         object.insert("nccl".into(), self.word().into());
         object.insert("time_ns".into(), trace.nanoseconds(self.time).into());
         self.thread.iter().for_each(|thread| _ = object.insert("thread".into(), (*thread).into()));

@@ -1,6 +1,6 @@
 //! The reports by name: what each is about, and what it needs that a trace may not have.
 
-use super::device::{self, Scope, exec, gaps, kernels, nvtx};
+use super::device::{self, Scope, exec, gaps, kernels, nvtx, ranges};
 use super::table::Table;
 use super::walk::Report;
 use super::{
@@ -10,6 +10,9 @@ use crate::exit::{USAGE, failure};
 use crate::shell::shell;
 use anyhow::Result;
 use trace::Trace;
+
+pub const NO_ANNOTATIONS: &str =
+    "needs NVTX annotations, and this trace has none: the program made none, or the recorder could not take them";
 
 /// What a report is made of besides the recorded calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,12 +26,10 @@ pub enum Needs {
 impl Needs {
     /// Why the report cannot be made.
     fn missing(self, trace: &Trace) -> Option<String> {
-        const ANNOTATIONS: &str = "needs NVTX annotations, and this trace has none: the program made none, or the recorder \
-                                   could not take them";
         let times = matches!(self, Needs::DeviceTimes | Needs::Both) && !trace.has_device_times();
         let annotations = matches!(self, Needs::Annotations | Needs::Both) && !trace.has_annotations();
         match (times, annotations) {
-            (_, true) => Some(ANNOTATIONS.into()),
+            (_, true) => Some(NO_ANNOTATIONS.into()),
             (true, _) => {
                 let path = shell(&[trace.path.display().to_string()]);
                 let how =
@@ -131,21 +132,108 @@ const REPORTS: &[Entry] = &[
         Needs::DeviceTimes,
     ),
     measured("cuda_gpu_sum", "kernels, copies and fills: device times", kernels::all, Needs::DeviceTimes),
+    measured(
+        "cuda_api_gpu_sum",
+        "driver functions beside kernels, copies and fills",
+        kernels::with_calls,
+        Needs::DeviceTimes,
+    ),
     measured("cuda_kern_exec_sum", "kernels: launch, queue and device times", exec::sum, Needs::DeviceTimes),
     streamed("cuda_kern_exec_trace", "every kernel: launch, queue and device time", Stream::Launches),
     measured("gaps", "why the device idled", gaps::tables, Needs::DeviceTimes),
     measured("nvtx_sum", "NVTX ranges", nvtx::all, Needs::Annotations),
     measured("nvtx_pushpop_sum", "NVTX ranges that were pushed and popped", nvtx::pushed, Needs::Annotations),
+    measured("nvtx_pushpop_trace", "every NVTX range that was pushed", ranges::pushed, Needs::Annotations),
+    measured("nvtx_startend_sum", "NVTX ranges that were started and ended", nvtx::started, Needs::Annotations),
+    measured("nvtx_startend_trace", "every NVTX range that was started", ranges::started, Needs::Annotations),
+    measured("nvtx_kern_sum", "kernels by the NVTX ranges that they were launched in", ranges::kernels, Needs::Both),
     measured("nvtx_gpu_proj_sum", "NVTX ranges on the device", nvtx::projected, Needs::Both),
+    measured("nvtx_gpu_proj_trace", "every NVTX range on the device", ranges::projected, Needs::Both),
 ];
 
-/// What was asked for.
+/// Names of Nsight Systems' for what a report of ours answers, with columns of ours.
+const ALIASES: &[(&str, &str)] = &[
+    ("cuda_api_sync", "sync"),
+    ("cuda_memcpy_async", "transfers"),
+    ("cuda_memcpy_sync", "transfers"),
+    ("cuda_memset_sync", "sync"),
+    ("gpu_gaps", "gaps"),
+    ("gpu_time_util", "gaps"),
+];
+
+/// Reports of Nsight Systems on what is no call of the CUDA driver.
+const ELSEWHERE: &[&str] = &[
+    "dx11_pix_sum",
+    "dx12_gpu_marker_sum",
+    "dx12_mem_ops",
+    "dx12_pix_sum",
+    "mpi_event_sum",
+    "mpi_event_trace",
+    "mpi_msg_size_sum",
+    "network_congestion",
+    "nvvideo_api_sum",
+    "openacc_sum",
+    "opengl_khr_gpu_range_sum",
+    "opengl_khr_range_sum",
+    "openmp_sum",
+    "osrt_sum",
+    "syscall_sum",
+    "um_cpu_page_faults_sum",
+    "um_sum",
+    "um_total_sum",
+    "vulkan_api_sum",
+    "vulkan_api_trace",
+    "vulkan_gpu_marker_sum",
+    "vulkan_marker_sum",
+    "wddm_queue_sum",
+];
+
+/// Reports in which kernels have names that can be written in several ways, by the report.
+const WITH_KERNELS: &[&str] = &[
+    "cuda_api_gpu_sum",
+    "cuda_gpu_kern_gb_sum",
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_sum",
+    "cuda_gpu_trace",
+    "cuda_kern_exec_sum",
+    "cuda_kern_exec_trace",
+    NVTX_KERNELS,
+];
+
+const NVTX_KERNELS: &str = "nvtx_kern_sum";
+
+/// A report that is in the list.
 #[derive(Clone, Copy)]
 pub struct Chosen(&'static Entry);
+
+impl PartialEq for Chosen {
+    fn eq(&self, other: &Chosen) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl std::fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
 
 impl Chosen {
     pub fn way(self) -> Way {
         self.0.way
+    }
+
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    pub fn has_kernels(self) -> bool {
+        WITH_KERNELS.contains(&self.0.name)
+    }
+
+    /// Its rows are of ranges.
+    pub fn has_ranges(self) -> bool {
+        self.0.name == NVTX_KERNELS
     }
 
     /// Says why it cannot be made of this trace.
@@ -161,14 +249,36 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     REPORTS.iter().map(|entry| entry.name)
 }
 
-/// Names that are in the list, each once.
-pub fn choose(names: &[String]) -> Vec<Chosen> {
-    let first = names.iter().enumerate().filter(|(at, name)| !names[..*at].contains(name)).map(|(_, name)| name);
-    first.filter_map(|name| REPORTS.iter().find(|entry| entry.name == name)).map(Chosen).collect()
+/// By its name, or one that Nsight Systems has for it.
+pub fn find(name: &str) -> Result<Chosen, String> {
+    let known = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, of)| of);
+    let found = REPORTS.iter().find(|entry| entry.name == known).map(Chosen);
+    found.ok_or_else(|| match ELSEWHERE.contains(&name) {
+        true => format!(
+            "{name}: Nsight Systems makes it of what is no call of the CUDA driver, which a trace does not hold"
+        ),
+        false => format!("[possible values: {}]", names().collect::<Vec<_>>().join(", ")),
+    })
 }
 
-/// The list for `--help`.
+/// The list for people.
 pub fn described() -> String {
     let line = |entry: &Entry| format!("  {:<22} {}{}\n", entry.name, entry.about, entry.needs.described());
-    REPORTS.iter().map(line).collect()
+    let aliases = ALIASES.iter().map(|(alias, of)| format!("  {alias:<22} is {of}\n"));
+    REPORTS.iter().map(line).chain(aliases).collect()
+}
+
+/// The same for scripts.
+pub fn objects() -> Vec<serde_json::Value> {
+    let object = |entry: &Entry| {
+        let aliases = ALIASES.iter().filter(|(_, of)| *of == entry.name).map(|(alias, _)| *alias);
+        serde_json::json!({
+            "name": entry.name,
+            "about": entry.about,
+            "device_times": matches!(entry.needs, Needs::DeviceTimes | Needs::Both),
+            "annotations": matches!(entry.needs, Needs::Annotations | Needs::Both),
+            "aliases": aliases.collect::<Vec<_>>(),
+        })
+    };
+    REPORTS.iter().map(object).collect()
 }

@@ -2,6 +2,7 @@
 
 mod api_sum;
 mod api_trace;
+mod asked;
 mod collectives;
 pub mod device;
 mod durations;
@@ -24,24 +25,28 @@ mod sync;
 pub mod table;
 mod tally;
 mod transfers;
+mod unit;
 pub mod walk;
 
-use crate::exit;
+use crate::exit::{self, FAILED, USAGE, failure};
+use crate::export::directories::Set;
 use crate::latest::Files;
 use crate::progress::Progress;
 use crate::reading::Reading;
 use crate::results::Results;
 use anyhow::Result;
-use clap::builder::PossibleValuesParser;
+use asked::{Asked, Report};
 use device::Scope;
 use list::{Stream, Way};
 use render::{Format, Output};
 use serde_json::json;
 use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use table::Table;
 use trace::Trace;
 use trace::preamble::Preamble;
 use trace::text::plain;
+use unit::Unit;
 use viewer::kernel_name::{Names, Style};
 
 /// Say where a program's time and memory went
@@ -56,10 +61,15 @@ use viewer::kernel_name::{Names, Style};
 #[derive(clap::Args)]
 #[command(after_help = help())]
 pub struct Arguments {
-    /// Which reports: names from the list below, separated by commas; may be given again
+    /// Which reports: names from the list below, separated by commas; may be given again. Kernels are
+    /// called as with --short by NAME:base, as with --mangled by NAME:mangled, and RANGE/KERNEL by
+    /// NAME:nvtx-name, of the innermost NVTX range
     #[arg(short, long = "report", value_name = "NAME", value_delimiter = ',', default_value = list::SUMMARY)]
-    #[arg(value_parser = PossibleValuesParser::new(list::names()), hide_possible_values = true)]
-    report: Vec<String>,
+    #[arg(value_parser = asked::Parser, hide_possible_values = true)]
+    report: Vec<Asked>,
+    /// Which reports there are, and nothing else (also -r help)
+    #[arg(long)]
+    list: bool,
     /// How they are written; --json is short for --format json
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
@@ -69,6 +79,15 @@ pub struct Arguments {
     /// Names of kernels without namespaces, template arguments and parameters
     #[arg(long)]
     short: bool,
+    /// All times in ns, us, ms or s
+    #[arg(long = "timeunit", value_name = "UNIT")]
+    unit: Option<Unit>,
+    /// Write each table into a file of its own: PREFIX_cuda_api_sum.csv
+    #[arg(short, long, value_name = "PREFIX")]
+    output: Option<PathBuf>,
+    /// Replace files that exist
+    #[arg(long, requires = "output")]
+    force: bool,
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
@@ -81,6 +100,29 @@ impl Arguments {
             true => Format::Json,
             false => self.format.unwrap_or(Format::Table),
         }
+    }
+
+    /// Each once.
+    fn reports(&self) -> impl Iterator<Item = Report> {
+        let reports = self.report.iter().enumerate().filter(|(at, asked)| !self.report[..*at].contains(asked));
+        reports.filter_map(|(_, asked)| match asked {
+            Asked::Report(report) => Some(*report),
+            Asked::List => None,
+        })
+    }
+
+    /// What kernels are called.
+    fn style(&self) -> Style {
+        match self {
+            Arguments { mangled: true, .. } => Style::Mangled,
+            Arguments { short: true, .. } => Style::Short,
+            _ => Style::Full,
+        }
+    }
+
+    fn scope<'t>(&'t self, trace: &'t Trace, report: &Report) -> Result<Scope<'t>> {
+        let scope = Scope::new(trace, &self.reading, Names::new(report.style.unwrap_or(self.style())))?;
+        Ok(if report.in_ranges { scope.in_ranges() } else { scope })
     }
 
     pub fn is_json(&self) -> bool {
@@ -99,12 +141,17 @@ Examples:
   cutrace report run/ --rank 0,3-5                these ranks, one after the other
   cutrace report -r launches --short --grep gemm  kernels with gemm in their names, in short
   cutrace report -r memory --json | jq '.reports[].rows'
-  cutrace report -r cuda_api_trace --format csv > calls.csv",
+  cutrace report -r cuda_api_trace --format csv > calls.csv
+  cutrace report -r memory,sync --format csv -o app      app_memory.csv, app_memory_left.csv, ... app_sync.csv
+  cutrace report timed.bin -r cuda_gpu_kern_sum:nvtx-name:base --timeunit us",
         list::described()
     )
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
+    if arguments.list || arguments.report.contains(&Asked::List) {
+        return say_reports(&arguments);
+    }
     let paths = arguments.files.paths()?;
     let format = arguments.format();
     let mut out = BufWriter::with_capacity(1 << 16, Results::begin());
@@ -112,10 +159,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut status = exit::DONE;
     // Before anything is written: one that cannot be read leaves no half a document.
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
-    if traces.len() > 1 && arguments.report.iter().all(|name| list::TOGETHER.contains(&name.as_str())) {
+    if traces.len() > 1 && arguments.reports().all(|report| list::TOGETHER.contains(&report.chosen.name())) {
         together(&mut out, &traces, &arguments, format)?;
         out.flush()?;
         return Ok(traces.iter().map(|trace| exit::damage(trace, 0)).max().unwrap_or(exit::DONE));
+    }
+    if let Some(prefix) = &arguments.output {
+        return into_files(&traces, &arguments, prefix);
     }
     for (index, (path, trace)) in paths.iter().zip(&traces).enumerate() {
         let between = match index {
@@ -151,14 +201,14 @@ fn together(out: &mut impl Write, traces: &[Trace], arguments: &Arguments, forma
     }
     let about = traces.iter().map(about).collect();
     let mut tables = Vec::new();
-    for name in list::TOGETHER.iter().filter(|name| arguments.report.iter().any(|asked| asked == *name)) {
+    for name in list::TOGETHER.iter().filter(|name| arguments.reports().any(|report| report.chosen.name() == **name)) {
         let of = |at: usize| by_trace.iter().map(move |(trace, tables)| (*trace, tables[at].clone()));
         match *name {
             list::RANKS => tables.push(ranks::together(of(0).flat_map(|(_, tables)| tables))),
             _ => tables.extend(collectives::together(of(1))),
         }
     }
-    let mut out = Output::new(out, format, reading.colored(), tables.len() > 1, &about)?;
+    let mut out = Output::new(out, format, reading.colored(), tables.len() > 1, &about)?.in_unit(arguments.unit);
     for mut table in tables {
         table.limit(limit(reading, format, &table));
         out.table(&table)?;
@@ -172,53 +222,111 @@ fn limit(reading: &Reading, format: Format, table: &Table) -> u64 {
     reading.limit.unwrap_or(if is_long { collectives::SHOWN } else { u64::MAX })
 }
 
+/// A report, and its tables if it is not written row by row.
+type Made = (Report, Option<Vec<Table>>);
+
 /// All reports on one trace.
 fn one(out: &mut impl Write, trace: &Trace, arguments: &Arguments, format: Format) -> Result<()> {
-    let reading = &arguments.reading;
-    let chosen = list::choose(&arguments.report);
-    let style = match arguments {
-        Arguments { mangled: true, .. } => Style::Mangled,
-        Arguments { short: true, .. } => Style::Short,
-        _ => Style::Full,
-    };
-    chosen.iter().try_for_each(|chosen| chosen.check(trace))?;
-    let mut reports = Vec::new();
-    for chosen in &chosen {
-        if let Way::Walk(make) = chosen.way() {
-            reports.push(make(trace));
-        }
-    }
-    let ending = match reports.is_empty() {
-        true => None,
-        false => Some(walk::walk(trace, reading, style, progress(trace), &mut reports)?),
-    };
-    let scope = Scope::new(trace, reading, Names::new(style))?;
-    let mut reports = reports.into_iter();
-    let mut made = Vec::new();
-    for chosen in &chosen {
-        made.push(match (chosen.way(), &ending) {
-            (Way::Walk(_), Some(ending)) => reports.next().map(|mut report| report.tables(ending)),
-            (Way::Measured(make), _) => Some(make(&scope)),
-            _ => None,
-        });
-    }
-    let many = made.iter().map(|tables| tables.as_ref().map_or(1, Vec::len)).sum::<usize>() > 1;
-    let mut out = Output::new(out, format, reading.colored(), many, &about(trace))?;
-    let limit = reading.limit.unwrap_or(u64::MAX);
-    for (chosen, tables) in chosen.iter().zip(made) {
-        match (chosen.way(), tables) {
-            (Way::Stream(Stream::Calls), _) => api_trace::write(trace, reading, &mut out)?,
-            (Way::Stream(Stream::Works), _) => device::trace::write(&scope, limit, &mut out)?,
-            (Way::Stream(Stream::Launches), _) => device::exec::write(&scope, limit, &mut out)?,
-            (_, tables) => {
-                for mut table in tables.into_iter().flatten() {
-                    table.limit(self::limit(reading, format, &table));
-                    out.table(&table)?;
-                }
-            }
+    let made = make(trace, arguments)?;
+    let many = made.iter().map(|(_, tables)| tables.as_ref().map_or(1, Vec::len)).sum::<usize>() > 1;
+    let colored = arguments.reading.colored();
+    let mut out = Output::new(out, format, colored, many, &about(trace))?.in_unit(arguments.unit);
+    for (report, tables) in &made {
+        match tables {
+            Some(tables) => tables.iter().try_for_each(|table| out.table(table))?,
+            None => stream(trace, arguments, report, &mut out)?,
         }
     }
     out.finish()
+}
+
+fn make(trace: &Trace, arguments: &Arguments) -> Result<Vec<Made>> {
+    let reading = &arguments.reading;
+    let asked: Vec<Report> = arguments.reports().collect();
+    asked.iter().try_for_each(|report| report.check(trace))?;
+    let mut walked = Vec::new();
+    for report in &asked {
+        if let Way::Walk(make) = report.chosen.way() {
+            walked.push(make(trace));
+        }
+    }
+    let ending = match walked.is_empty() {
+        true => None,
+        false => Some(walk::walk(trace, reading, arguments.style(), progress(trace), &mut walked)?),
+    };
+    let mut walked = walked.into_iter();
+    let mut made = Vec::new();
+    for report in asked {
+        let mut tables = match (report.chosen.way(), &ending) {
+            (Way::Walk(_), Some(ending)) => walked.next().map(|mut report| report.tables(ending)),
+            (Way::Measured(make), _) => Some(make(&arguments.scope(trace, &report)?)),
+            _ => None,
+        };
+        tables.iter_mut().flatten().for_each(|table| table.limit(limit(reading, arguments.format(), table)));
+        made.push((report, tables));
+    }
+    Ok(made)
+}
+
+fn stream(trace: &Trace, arguments: &Arguments, report: &Report, out: &mut Output<impl Write>) -> Result<()> {
+    let limit = arguments.reading.limit.unwrap_or(u64::MAX);
+    match report.chosen.way() {
+        Way::Stream(Stream::Calls) => api_trace::write(trace, &arguments.reading, out),
+        Way::Stream(Stream::Works) => device::trace::write(&arguments.scope(trace, report)?, limit, out),
+        Way::Stream(Stream::Launches) => device::exec::write(&arguments.scope(trace, report)?, limit, out),
+        _ => Ok(()),
+    }
+}
+
+/// Each table in a file; none has its name before all are whole.
+fn into_files(traces: &[Trace], arguments: &Arguments, prefix: &Path) -> Result<u8> {
+    let Some(name) = prefix.file_name().map(|name| name.to_string_lossy().into_owned()) else {
+        let why = format_args!("-o {}: the names of files begin with it, and it has none", prefix.display());
+        return Err(failure(USAGE, why));
+    };
+    let directory = prefix.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        let why = format_args!("-o {}: there is no directory {}", prefix.display(), directory.display());
+        return Err(failure(FAILED, why));
+    }
+    let mut set = Set::create(directory, arguments.force)?;
+    let mut files = 0;
+    let ending = arguments.format().ending();
+    for trace in traces {
+        let of = if traces.len() > 1 { format!("_{}", trace.preamble.pid) } else { String::new() };
+        let mut begin = |report: &str, part: &str| -> Result<Output<BufWriter<std::fs::File>>> {
+            let part = if part.is_empty() { String::new() } else { format!("_{}", part.replace(' ', "_")) };
+            let file = set.file(format!("{name}{of}_{report}{part}.{ending}").into())?;
+            files += 1;
+            let out = BufWriter::with_capacity(1 << 16, file);
+            Ok(Output::new(out, arguments.format(), false, false, &about(trace))?.in_unit(arguments.unit))
+        };
+        for (report, tables) in make(trace, arguments)? {
+            for table in tables.iter().flatten() {
+                let mut out = begin(table.head.report, table.head.part)?;
+                out.table(table)?;
+                out.finish()?;
+            }
+            if tables.is_none() {
+                let mut out = begin(report.chosen.name(), "")?;
+                stream(trace, arguments, &report, &mut out)?;
+                out.finish()?;
+            }
+        }
+    }
+    set.finish()?;
+    let said = format!("{}_*.{ending}: {}", prefix.display(), crate::figures::counted(files, "table"));
+    writeln!(Results::begin(), "{}", plain(&said))?;
+    Ok(traces.iter().map(|trace| exit::damage(trace, 0)).max().unwrap_or(exit::DONE))
+}
+
+fn say_reports(arguments: &Arguments) -> Result<u8> {
+    let mut out = Results::begin();
+    match arguments.is_json() {
+        true => writeln!(out, "{}", json!({ "schema": 1, "reports": list::objects() }))?,
+        false => out.write_all(list::described().as_bytes())?,
+    }
+    Ok(exit::DONE)
 }
 
 fn progress(trace: &Trace) -> Progress {

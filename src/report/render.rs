@@ -1,12 +1,14 @@
 //! Tables written down: for the eye, as CSV, as JSON. Row by row, so that a report may be longer than memory.
 
 use super::table::{Cell, Column, Head, Layout, Table};
+use super::unit::Unit;
 use crate::figures::{duration, grouped, real, size};
 use anyhow::Result;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use std::borrow::Cow;
 use std::io::Write;
-use trace::text::plain;
+use trace::text::{csv, plain};
 use unicode_width::UnicodeWidthStr;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -17,6 +19,17 @@ pub enum Format {
     Csv,
     /// One object with all reports
     Json,
+}
+
+impl Format {
+    /// Of names of files.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Format::Table => "txt",
+            Format::Csv => "csv",
+            Format::Json => "json",
+        }
+    }
 }
 
 /// Version of the JSON form. Columns may be added within a version, by new reports only.
@@ -31,6 +44,8 @@ pub struct Output<W: Write> {
     colored: bool,
     /// Whether several tables come, which CSV must tell apart.
     many: bool,
+    /// Of times; none where each stands in the one that fits it, or in nanoseconds.
+    unit: Option<Unit>,
     tables: usize,
     rows: u64,
     head: Option<Head>,
@@ -43,12 +58,17 @@ impl<W: Write> Output<W> {
         if format == Format::Json {
             write!(out, "{{\"schema\":{SCHEMA},\"trace\":{about},\"reports\":[")?;
         }
-        Ok(Output { out, format, colored, many, tables: 0, rows: 0, head: None, widths: Vec::new() })
+        Ok(Output { out, format, colored, many, unit: None, tables: 0, rows: 0, head: None, widths: Vec::new() })
+    }
+
+    /// With times in this unit.
+    pub fn in_unit(self, unit: Option<Unit>) -> Output<W> {
+        Output { unit, ..self }
     }
 
     pub fn table(&mut self, table: &Table) -> Result<()> {
         let widths = match self.format {
-            Format::Table => widths(table),
+            Format::Table => self.widths_of(table),
             _ => Vec::new(),
         };
         self.begin(table.head, widths)?;
@@ -72,7 +92,8 @@ impl<W: Write> Output<W> {
                 writeln!(self.out, "{on}{}{off}", head.title)?;
                 self.widths = widths;
                 if head.layout == Layout::Grid && !self.widths.is_empty() {
-                    let headings: Vec<Cell> = head.columns.iter().map(|c| c.heading.into()).collect();
+                    let headings: Vec<Cell> =
+                        head.columns.iter().map(|c| named(self.unit, c, c.heading).into_owned().into()).collect();
                     self.line(&headings)?;
                     let rules: Vec<Cell> = self.widths.iter().map(|width| "-".repeat(*width).into()).collect();
                     self.line(&rules)?;
@@ -85,7 +106,8 @@ impl<W: Write> Output<W> {
                 if self.many {
                     writeln!(self.out, "# {}", [head.report, head.part].join(" ").trim_end())?;
                 }
-                let headings: Vec<String> = head.columns.iter().map(|column| quoted(column.key)).collect();
+                let headings: Vec<String> =
+                    head.columns.iter().map(|column| csv(&named(self.unit, column, column.key)).into_owned()).collect();
                 writeln!(self.out, "{}", headings.join(","))?;
             }
             Format::Json => {
@@ -94,7 +116,7 @@ impl<W: Write> Output<W> {
                 if !head.part.is_empty() {
                     write!(self.out, ",\"table\":{}", json(head.part)?)?;
                 }
-                let keys: Vec<&str> = head.columns.iter().map(|column| column.key).collect();
+                let keys: Vec<_> = head.columns.iter().map(|column| named(self.unit, column, column.key)).collect();
                 write!(self.out, ",\"title\":{},\"columns\":{},\"rows\":[", json(head.title)?, json(&keys)?)?;
             }
         }
@@ -105,6 +127,14 @@ impl<W: Write> Output<W> {
     pub fn row(&mut self, cells: &[Cell]) -> Result<()> {
         self.rows += 1;
         let Some(head) = self.head else { return Ok(()) };
+        let scaled: Vec<Cell>;
+        let cells = match self.unit {
+            None => cells,
+            Some(unit) => {
+                scaled = head.columns.iter().zip(cells).map(|(column, cell)| unit.cell(column, cell)).collect();
+                &scaled
+            }
+        };
         match (self.format, head.layout) {
             (Format::Table, Layout::List) => {
                 // What comes behind is for scripts.
@@ -123,7 +153,7 @@ impl<W: Write> Output<W> {
             }
             (Format::Json, _) => {
                 let comma = if self.rows > 1 { "," } else { "" };
-                write!(self.out, "{comma}{}", json(&Row(head.columns, cells))?)?;
+                write!(self.out, "{comma}{}", json(&Row(head.columns, cells, self.unit))?)?;
             }
         }
         Ok(())
@@ -148,6 +178,22 @@ impl<W: Write> Output<W> {
         Ok(self.out.flush()?)
     }
 
+    fn widths_of(&self, table: &Table) -> Vec<usize> {
+        if table.rows.is_empty() {
+            return Vec::new();
+        }
+        let columns = table.head.columns;
+        let mut widths: Vec<usize> =
+            columns.iter().map(|column| named(self.unit, column, column.heading).width()).collect();
+        for row in &table.rows {
+            for ((width, cell), column) in widths.iter_mut().zip(row).zip(columns) {
+                let text = self.unit.map_or_else(|| shown(cell), |unit| shown(&unit.cell(column, cell)));
+                *width = text.width().max(*width);
+            }
+        }
+        widths
+    }
+
     /// Numbers to the right, text to the left; the last column as long as it is.
     fn line(&mut self, cells: &[Cell]) -> Result<()> {
         let last = cells.len().saturating_sub(1);
@@ -164,17 +210,8 @@ impl<W: Write> Output<W> {
     }
 }
 
-fn widths(table: &Table) -> Vec<usize> {
-    if table.rows.is_empty() {
-        return Vec::new();
-    }
-    let mut widths: Vec<usize> = table.head.columns.iter().map(|column| column.heading.width()).collect();
-    for row in &table.rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = shown(cell).width().max(*width);
-        }
-    }
-    widths
+fn named(unit: Option<Unit>, column: &Column, name: &'static str) -> Cow<'static, str> {
+    unit.map_or(Cow::Borrowed(name), |unit| unit.named(column, name))
 }
 
 /// For the eye. Names in a trace are anybody's: nothing gets hold of the terminal.
@@ -192,26 +229,20 @@ fn shown(cell: &Cell) -> String {
         Cell::Percent(x) => format!("{x:.1}"),
         Cell::Real(x) => real(*x),
         Cell::Fine(x) => format!("{x:.3}"),
+        Cell::Decimal(x, digits) => format!("{x:.digits$}"),
     }
 }
 
 fn raw(cell: &Cell) -> String {
     match cell {
         Cell::None => String::new(),
-        Cell::Text(text) => quoted(&plain(text)),
+        Cell::Text(text) => csv(&plain(text)).into_owned(),
         Cell::Count(n) | Cell::Number(n) | Cell::Bytes(n) => n.to_string(),
         Cell::Time(ns) | Cell::Nanoseconds(ns) => ns.to_string(),
         Cell::Rate(rate) => format!("{rate:.0}"),
         Cell::Percent(x) | Cell::Real(x) => format!("{x:.1}"),
         Cell::Fine(x) => format!("{x:.3}"),
-    }
-}
-
-/// By RFC 4180.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
+        Cell::Decimal(x, digits) => format!("{x:.digits$}"),
     }
 }
 
@@ -219,20 +250,22 @@ fn json(value: &(impl Serialize + ?Sized)) -> Result<String> {
     Ok(serde_json::to_string(value)?)
 }
 
-struct Row<'x>(&'x [Column], &'x [Cell]);
+struct Row<'x>(&'x [Column], &'x [Cell], Option<Unit>);
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(Some(self.1.len()))?;
         for (column, cell) in self.0.iter().zip(self.1) {
+            let key = &*named(self.2, column, column.key);
             match cell {
-                Cell::None => map.serialize_entry(column.key, &()),
-                Cell::Text(text) => map.serialize_entry(column.key, text),
-                Cell::Count(n) | Cell::Number(n) | Cell::Bytes(n) => map.serialize_entry(column.key, n),
-                Cell::Time(ns) | Cell::Nanoseconds(ns) => map.serialize_entry(column.key, ns),
-                Cell::Rate(rate) => map.serialize_entry(column.key, &rate.round()),
-                Cell::Percent(x) | Cell::Real(x) => map.serialize_entry(column.key, &((x * 10.0).round() / 10.0)),
-                Cell::Fine(x) => map.serialize_entry(column.key, &((x * 1000.0).round() / 1000.0)),
+                Cell::None => map.serialize_entry(key, &()),
+                Cell::Text(text) => map.serialize_entry(key, text),
+                Cell::Count(n) | Cell::Number(n) | Cell::Bytes(n) => map.serialize_entry(key, n),
+                Cell::Time(ns) | Cell::Nanoseconds(ns) => map.serialize_entry(key, ns),
+                Cell::Rate(rate) => map.serialize_entry(key, &rate.round()),
+                Cell::Percent(x) | Cell::Real(x) => map.serialize_entry(key, &((x * 10.0).round() / 10.0)),
+                Cell::Fine(x) => map.serialize_entry(key, &((x * 1000.0).round() / 1000.0)),
+                Cell::Decimal(x, _) => map.serialize_entry(key, x),
             }?;
         }
         map.end()

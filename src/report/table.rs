@@ -36,6 +36,8 @@ pub enum Cell {
     Real(f64),
     /// With three.
     Fine(f64),
+    /// With so many.
+    Decimal(f64, usize),
 }
 
 impl From<&str> for Cell {

@@ -112,7 +112,7 @@ fn operations_are_shown_between_the_calls() {
     assert!(line("cuLaunchKernel(") == given - 1, "{dump}");
     line("nccl give Send \"world\"  count=3  type=ncclUint32  peer=1");
     let json = run(place.cutrace(["dump", "--json", "--grep", "nccl give"]).arg(&trace)).expect(0).stdout;
-    let objects: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let objects = objects(&json);
     let [reduce, send] = &objects[..] else { panic!("{json}") };
     assert_eq!(
         (&reduce["nccl"], &reduce["function"], &reduce["count"]),

@@ -19,6 +19,7 @@ mod layers;
 mod leaking;
 mod merged;
 mod naming;
+mod nsys_reports;
 mod packages;
 mod packing;
 mod polling;

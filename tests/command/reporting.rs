@@ -346,7 +346,7 @@ fn reports_that_cannot_be_had_are_refused_by_name() {
     // Unknown names list the known ones, with or without a trace.
     for place in [&place, &Place::new()] {
         let ran = report(place, &["-r", "cuda_api_sum,sums"]).expect(2);
-        for said in ["'sums'", "[possible values: summary, cuda_api_sum, ", "nvtx_gpu_proj_sum]"] {
+        for said in ["'sums'", "[possible values: summary, cuda_api_sum, ", "nvtx_gpu_proj_trace]"] {
             assert!(ran.stderr.contains(said), "{}", ran.stderr);
         }
     }

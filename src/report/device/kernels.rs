@@ -1,4 +1,5 @@
-//! `cuda_gpu_kern_sum`, `cuda_gpu_kern_gb_sum` and `cuda_gpu_sum`, with the columns of Nsight Systems.
+//! `cuda_gpu_kern_sum`, `cuda_gpu_kern_gb_sum`, `cuda_gpu_sum` and `cuda_api_gpu_sum`, with the columns of Nsight
+//! Systems.
 
 use super::{Scope, xyz};
 use crate::report::durations::{Durations, with};
@@ -65,15 +66,38 @@ pub fn operations(scope: &Scope) -> (Vec<(String, Durations)>, i64) {
 
 pub fn all(scope: &Scope) -> Vec<Table> {
     let title = "CUDA GPU Summary (Kernels/MemOps) (cuda_gpu_sum)";
-    let mut table = Table::new(head("cuda_gpu_sum", title, BY_OPERATION));
-    let (groups, whole) = grouped(scope, |work| {
-        let category = match work.about.what {
-            timed::KERNEL => "CUDA_KERNEL",
-            timed::GRAPH => "CUDA_GRAPH",
-            _ => "MEMORY_OPER",
-        };
-        Some((category, scope.name(work), NO_SHAPE, NO_SHAPE))
-    });
+    let (groups, whole) = grouped(scope, |work| Some(by_operation(scope, work)));
+    listed(scope, head("cuda_gpu_sum", title, BY_OPERATION), groups, whole)
+}
+
+fn by_operation(scope: &Scope, work: &trace::timed::Work) -> Key {
+    let category = match work.about.what {
+        timed::KERNEL => "CUDA_KERNEL",
+        timed::GRAPH => "CUDA_GRAPH",
+        _ => "MEMORY_OPER",
+    };
+    (category, scope.name(work), NO_SHAPE, NO_SHAPE)
+}
+
+/// The host's calls beside what devices did.
+pub fn with_calls(scope: &Scope) -> Vec<Table> {
+    let (mut groups, _) = grouped(scope, |work| Some(by_operation(scope, work)));
+    let mut calls: HashMap<&str, Durations> = HashMap::new();
+    for call in scope.trace.calls().filter(|call| scope.has(call)) {
+        let Some(end) = call.end else { continue };
+        let durations = calls.entry(call.name()).or_default();
+        durations.add(scope.trace.nanoseconds(end).saturating_sub(scope.trace.nanoseconds(call.begin)));
+        durations.add_alike(call.count() - 1, call.repeats_took());
+    }
+    groups.extend(calls.into_iter().map(|(name, times)| (("CUDA_API", name.to_owned(), NO_SHAPE, NO_SHAPE), times)));
+    groups.sort_by(|(a, one), (b, other)| (Reverse(one.sum), a).cmp(&(Reverse(other.sum), b)));
+    let whole = groups.iter().fold(0i64, |whole, (_, durations)| whole.saturating_add(durations.sum));
+    let title = "CUDA Summary (API/Kernels/MemOps) (cuda_api_gpu_sum)";
+    listed(scope, head("cuda_api_gpu_sum", title, BY_OPERATION), groups, whole)
+}
+
+fn listed(scope: &Scope, head: Head, groups: Vec<(Key, Durations)>, whole: i64) -> Vec<Table> {
+    let mut table = Table::new(head);
     for ((category, operation, ..), durations) in groups {
         table.row([&durations.cells(whole)[..], &[category.into(), Cell::Text(operation)]].concat());
     }

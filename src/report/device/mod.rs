@@ -1,11 +1,13 @@
 //! Reports on what devices did, from the times that a replay has measured. They go over the measured work,
 //! not over the calls.
 
+mod enclosing;
 pub mod exec;
 pub mod gaps;
 pub mod kernels;
 pub mod memory;
 pub mod nvtx;
+pub mod ranges;
 pub mod trace;
 
 use super::table::Cell;
@@ -17,6 +19,7 @@ use ::trace::annotation;
 use ::trace::record::timed;
 use ::trace::timed::Work;
 use anyhow::Result;
+use enclosing::Enclosing;
 use viewer::kernel_name::Names;
 
 /// What is reported on.
@@ -25,7 +28,13 @@ pub struct Scope<'t> {
     pub names: Names,
     wanted: Box<dyn Fn(&Work) -> bool + 't>,
     opened: Box<IsOpened<'t>>,
+    called: Box<IsWanted<'t>>,
+    /// Where names of kernels stand behind the innermost range in which they were launched.
+    enclosing: Option<Enclosing<'t>>,
 }
+
+/// Of a call.
+type IsWanted<'t> = dyn Fn(&::trace::Call) -> bool + 't;
 
 /// Of a range and its name.
 type IsOpened<'t> = dyn Fn(&annotation::Range, &str) -> bool + 't;
@@ -38,12 +47,32 @@ impl<'t> Scope<'t> {
             let call = || work.call.and_then(|call| trace.call(call));
             everything || call().is_some_and(|call| selected(&call) && is_meant(&grep, &call, work))
         };
+        let (called, named) = (reading.selection(trace)?, Grep::new(reading));
+        let called = move |call: &::trace::Call| called(call) && named.matches(call);
         let between = reading.between(trace)?;
         let opened = move |range: &annotation::Range, name: &str| {
             let (thread, next) = (range.opened.thread, trace.call_from(range.opened.about.time));
             everything || between(thread, next) && reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(name))
         };
-        Ok(Scope { trace, names, wanted: Box::new(wanted), opened: Box::new(opened) })
+        Ok(Scope {
+            trace,
+            names,
+            wanted: Box::new(wanted),
+            opened: Box::new(opened),
+            called: Box::new(called),
+            enclosing: None,
+        })
+    }
+
+    /// The same, with names as `range/kernel`.
+    pub fn in_ranges(mut self) -> Scope<'t> {
+        self.enclosing = Some(Enclosing::of(self.trace.annotated_ranges()));
+        self
+    }
+
+    /// Whether the call was asked for.
+    pub fn has(&self, call: &::trace::Call) -> bool {
+        (self.called)(call)
     }
 
     /// Whether the range of this name was opened among the calls that were asked for.
@@ -58,7 +87,14 @@ impl<'t> Scope<'t> {
 
     /// The kernel, or what stands for work that has no name.
     pub fn name(&self, work: &Work) -> String {
-        work.name.map_or_else(|| work.about.operation(), |name| self.names.of(name))
+        let Some(name) = work.name else { return work.about.operation() };
+        let name = self.names.of(name);
+        let call = || work.call.and_then(|call| self.trace.call(call));
+        let range = self.enclosing.as_ref().and_then(|all| {
+            let call = call()?;
+            all.at(call.thread, call.begin).next().map(|range| nvtx::name(&all.ranges[range]))
+        });
+        range.map_or(name.clone(), |range| format!("{range}/{name}"))
     }
 
     /// What stands below every report on times.

@@ -1,4 +1,5 @@
-//! `nvtx_sum`, `nvtx_pushpop_sum` and `nvtx_gpu_proj_sum`, with the columns of Nsight Systems.
+//! `nvtx_sum`, `nvtx_pushpop_sum`, `nvtx_startend_sum` and `nvtx_gpu_proj_sum`, with the columns of Nsight
+//! Systems.
 //!
 //! A range is projected onto the device from the first start to the last end of the work that its thread's
 //! calls, made within it when recorded, gave to devices.
@@ -28,6 +29,14 @@ const PUSHED: Head = Head {
     layout: Layout::Grid,
 };
 
+const STARTED: Head = Head {
+    report: "nvtx_startend_sum",
+    part: "",
+    title: "NVTX Start/End Range Summary (nvtx_startend_sum)",
+    columns: &with::<1, 9>([same("Range")]),
+    layout: Layout::Grid,
+};
+
 const PROJECTED: Head = Head {
     report: "nvtx_gpu_proj_sum",
     part: "",
@@ -52,16 +61,16 @@ const PROJECTED: Head = Head {
 };
 
 /// Domain and message, as Nsight Systems writes them: `domain:message`, the default domain without a name.
-fn name(range: &Range) -> String {
+pub fn name(range: &Range) -> String {
     let message = range.opened.message.as_deref().unwrap_or("");
     format!("{}:{message}", range.opened.domain.as_deref().unwrap_or(""))
 }
 
-fn style(range: &Range) -> &'static str {
+pub fn style(range: &Range) -> &'static str {
     if range.opened.about.what == annotated::PUSH { "PushPop" } else { "StartEnd" }
 }
 
-fn duration(scope: &Scope, range: &Range) -> Option<i64> {
+pub fn duration(scope: &Scope, range: &Range) -> Option<i64> {
     Some(scope.trace.nanoseconds(range.end?) - scope.trace.nanoseconds(range.opened.about.time))
 }
 
@@ -103,9 +112,17 @@ pub fn all(scope: &Scope) -> Vec<Table> {
 }
 
 pub fn pushed(scope: &Scope) -> Vec<Table> {
-    let (groups, open) = summed(scope, |range| range.opened.about.what == annotated::PUSH);
+    by_name(scope, PUSHED, |range| range.opened.about.what == annotated::PUSH)
+}
+
+pub fn started(scope: &Scope) -> Vec<Table> {
+    by_name(scope, STARTED, |range| range.opened.about.what != annotated::PUSH)
+}
+
+fn by_name(scope: &Scope, head: Head, wanted: impl Fn(&Range) -> bool) -> Vec<Table> {
+    let (groups, open) = summed(scope, wanted);
     let whole = groups.iter().map(|(_, durations)| durations.sum).sum();
-    let mut table = Table::new(PUSHED);
+    let mut table = Table::new(head);
     for ((_, name), durations) in groups {
         table.row([&durations.cells(whole)[..], &[name.into()]].concat());
     }
@@ -155,12 +172,12 @@ impl Spans {
 }
 
 /// A thread's works by the times of their calls, as recorded (ticks).
-struct Lane {
+pub struct Lane {
     calls: Vec<u64>,
     spans: Spans,
 }
 
-fn lanes(scope: &Scope) -> HashMap<u32, Lane> {
+pub fn lanes(scope: &Scope) -> HashMap<u32, Lane> {
     let mut threads: HashMap<u32, Vec<(u64, i64, i64)>> = HashMap::new();
     for work in scope.works() {
         if let Some(call) = work.call.and_then(|call| scope.trace.call(call)) {
@@ -176,6 +193,24 @@ fn lanes(scope: &Scope) -> HashMap<u32, Lane> {
     threads.into_iter().map(|(thread, works)| (thread, lane(works))).collect()
 }
 
+/// A range on the device: its work, from the first start to the last end.
+pub struct Projection {
+    pub start: i64,
+    pub end: i64,
+    pub works: u64,
+}
+
+impl Lane {
+    /// None if the range has no work.
+    pub fn within(&self, range: &Range) -> Option<Projection> {
+        let (from, to) = (range.opened.about.time, range.end.unwrap_or(u64::MAX));
+        let from = self.calls.partition_point(|call| *call < from);
+        let to = self.calls.partition_point(|call| *call < to).max(from);
+        let (start, end) = self.spans.within(from, to)?;
+        Some(Projection { start, end, works: (to - from) as u64 })
+    }
+}
+
 #[derive(Default)]
 struct Projected {
     times: Durations,
@@ -186,7 +221,7 @@ struct Projected {
 }
 
 /// How many ranges each range holds that lie in no other one within it.
-fn children(ranges: &[Range]) -> Vec<u64> {
+pub fn children(ranges: &[Range]) -> Vec<u64> {
     let mut counts = vec![0; ranges.len()];
     let mut open: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
     let pushed = |range: &Range| range.opened.about.what == annotated::PUSH;
@@ -206,15 +241,11 @@ pub fn projected(scope: &Scope) -> Vec<Table> {
     let children = children(&ranges);
     let mut groups: HashMap<(&str, String), Projected> = HashMap::new();
     for (range, children) in ranges.iter().zip(children) {
-        let Some(lane) = lanes.get(&range.opened.thread) else { continue };
-        let (from, to) = (range.opened.about.time, range.end.unwrap_or(u64::MAX));
-        let from = lane.calls.partition_point(|call| *call < from);
-        let to = lane.calls.partition_point(|call| *call < to);
-        let Some((start, end)) = lane.spans.within(from, to.max(from)) else { continue };
+        let Some(found) = lanes.get(&range.opened.thread).and_then(|lane| lane.within(range)) else { continue };
         let group = groups.entry((style(range), name(range))).or_default();
-        group.times.add(end - start);
+        group.times.add(found.end - found.start);
         group.ranges += duration(scope, range).unwrap_or(0);
-        group.works += (to - from) as u64;
+        group.works += found.works;
         group.levels += u64::from(range.depth);
         group.children += children;
     }
