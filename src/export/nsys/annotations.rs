@@ -1,7 +1,7 @@
 //! What the program said by NVTX, in one table: ranges, marks, and the names of domains and categories.
 
-use super::rows::{Cell, Store};
-use super::schema::Table;
+use super::rows::Store;
+use super::schema::Nvtx;
 use super::{Nsys, labels};
 use crate::reading::Reading;
 use anyhow::Result;
@@ -49,30 +49,23 @@ impl<S: Store> Nsys<'_, '_, S> {
         };
         // By the type that the program gave it: one of six columns.
         let payload = |kind: u8| (!is_named && kind == about.payload_type).then_some(about.payload);
-        self.rows.add(
-            Table::Nvtx,
-            [
-                self.process.at(about.time).into(),
-                end.into(),
-                kind.into(),
-                (kind == labels::STARTED).then_some(about.subject).into(),
-                category.into(),
-                of.color().filter(|_| !is_named).into(),
-                text.into(),
-                self.thread_id(of.thread).into(),
-                Cell::None,
-                Cell::None,
-                about.domain.into(),
-                payload(1).into(),
-                payload(2).into(),
-                payload(3).map(f64::from_bits).into(),
-                payload(4).map(|bits| bits as u32).into(),
-                payload(5).map(|bits| i64::from(bits as u32 as i32)).into(),
-                payload(6).map(|bits| f64::from(f32::from_bits(bits as u32))).into(),
-                Cell::None,
-                Cell::None,
-                Cell::None,
-            ],
-        )
+        self.rows.put(Nvtx {
+            start: self.process.at(about.time).into(),
+            end: end.into(),
+            eventType: kind.into(),
+            rangeId: (kind == labels::STARTED).then_some(about.subject).into(),
+            category: category.into(),
+            color: of.color().filter(|_| !is_named).into(),
+            text: text.into(),
+            globalTid: self.thread_id(of.thread).into(),
+            domainId: about.domain.into(),
+            uint64Value: payload(1).into(),
+            int64Value: payload(2).into(),
+            doubleValue: payload(3).map(f64::from_bits).into(),
+            uint32Value: payload(4).map(|bits| bits as u32).into(),
+            int32Value: payload(5).map(|bits| i64::from(bits as u32 as i32)).into(),
+            floatValue: payload(6).map(|bits| f64::from(f32::from_bits(bits as u32))).into(),
+            ..Nvtx::default()
+        })
     }
 }

@@ -86,7 +86,7 @@ const ALL: [(Table, Labels); 5] = [
 pub fn write(rows: &mut Rows<impl Store>) -> Result<()> {
     for (table, labels) in ALL {
         for (id, name, label) in labels {
-            rows.add(table, [(*id).into(), (*name).into(), (*label).into()])?;
+            rows.label(table, [(*id).into(), (*name).into(), (*label).into()])?;
         }
     }
     Ok(())

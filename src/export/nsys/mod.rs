@@ -16,7 +16,10 @@ use super::process::Process;
 use crate::reading::Reading;
 use anyhow::Result;
 use rows::{Cell, Rows, Store};
-use schema::Table;
+use schema::{
+    Analysis, CudaDevice, ExportMetaData, Gpu, MemoryUsage, Processes, Ranks, Runtime, SessionStart, Strings,
+    ThreadNames,
+};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use trace::Trace;
@@ -96,28 +99,27 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         let about = &self.trace.preamble;
         let name = about.program.rsplit('/').next().unwrap_or(&about.program);
         let id = self.process_id();
-        self.rows.add(Table::Processes, [id.into(), about.pid.into(), name.into()])?;
+        self.rows.put(Processes { globalPid: id.into(), pid: about.pid.into(), name: name.into() })?;
         // Where each process has files of its own, their directories say it.
         if !S::ADDED {
             let number = |name: &str| Cell::from(about.number(name));
             let (command, trace) = (about.command_line.join(" "), self.trace.path.display().to_string());
-            let row = [
-                id.into(),
-                about.pid.into(),
-                number(RANK),
-                number(RANKS),
-                number(LOCAL_RANK),
-                about.host.as_str().into(),
-                about.program.as_str().into(),
-                command.as_str().into(),
-                trace.as_str().into(),
-                self.process.at(self.trace.clocks[0].tsc).into(),
-            ];
-            self.rows.add(Table::Ranks, row)?;
+            self.rows.put(Ranks {
+                globalPid: id.into(),
+                pid: about.pid.into(),
+                rank: number(RANK),
+                ranks: number(RANKS),
+                localRank: number(LOCAL_RANK),
+                hostName: about.host.as_str().into(),
+                program: about.program.as_str().into(),
+                command: command.as_str().into(),
+                trace: trace.as_str().into(),
+                start: self.process.at(self.trace.clocks[0].tsc).into(),
+            })?;
         }
         for (at, thread) in self.trace.threads.iter().enumerate() {
             let (name, id) = (self.string(&thread.name)?, self.thread_id(at as u32));
-            self.rows.add(Table::ThreadNames, [name.into(), Cell::None, id.into()])?;
+            self.rows.put(ThreadNames { nameId: name.into(), globalTid: id.into(), ..ThreadNames::default() })?;
         }
         Ok(())
     }
@@ -141,20 +143,28 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
             let taken = |id: &i64| self.devices.values().any(|other| other == id);
             let free = || if taken(&ordinal) { (0..).find(|id| !taken(id)).unwrap_or(ordinal) } else { ordinal };
             let id = known.unwrap_or_else(free);
-            let device = [id.into(), ordinal.into(), pid.into(), uuid.as_deref().into(), Cell::None];
-            self.rows.add(Table::CudaDevice, device)?;
+            self.rows.put(CudaDevice {
+                gpuId: id.into(),
+                cudaId: ordinal.into(),
+                pid: pid.into(),
+                uuid: uuid.as_deref().into(),
+                ..CudaDevice::default()
+            })?;
             if self.devices.insert(key, id).is_some() {
                 continue;
             }
-            let mut row = [Cell::None; 41];
-            (row[0], row[1], row[2]) = ((self.process.host as i64).into(), id.into(), name.into());
-            row[6] = recorded.map(|device| device.memory).into();
-            row[11] = uuid.as_deref().into();
-            row[14] = ordinal.into();
-            (row[37], row[38]) = recorded.map_or((Cell::None, Cell::None), |of| {
-                (i64::from(of.compute.0).into(), i64::from(of.compute.1).into())
-            });
-            self.rows.add(Table::Gpu, row)?;
+            let compute = recorded.map(|of| of.compute);
+            self.rows.put(Gpu {
+                vmId: (self.process.host as i64).into(),
+                id: id.into(),
+                name: name.into(),
+                totalMemory: recorded.map(|device| device.memory).into(),
+                uuid: uuid.as_deref().into(),
+                cuDevice: ordinal.into(),
+                computeMajor: compute.map(|(major, _)| i64::from(major)).into(),
+                computeMinor: compute.map(|(_, minor)| i64::from(minor)).into(),
+                ..Gpu::default()
+            })?;
         }
         Ok(())
     }
@@ -176,7 +186,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         }
         let id = self.strings.len() as i64 + 1;
         self.strings.insert(text.to_owned(), id);
-        self.rows.add(Table::Strings, [id.into(), text.into()])?;
+        self.rows.put(Strings { id: id.into(), value: text.into() })?;
         Ok(id)
     }
 
@@ -186,20 +196,17 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         match (call.end, call.result) {
             (Some(end), Some(result)) => {
                 let (end, name) = (self.process.at(end), self.function(call.function_id(), call.name())?);
-                self.rows.add(
-                    Table::Runtime,
-                    [
-                        begin.into(),
-                        end.into(),
-                        labels::DRIVER_CALL.into(),
-                        self.thread_id(call.thread).into(),
-                        call.number.into(),
-                        name.into(),
-                        result.into(),
-                        Cell::None,
-                        call.name().into(),
-                    ],
-                )?;
+                self.rows.put(Runtime {
+                    start: begin.into(),
+                    end: end.into(),
+                    eventClass: labels::DRIVER_CALL.into(),
+                    globalTid: self.thread_id(call.thread).into(),
+                    correlationId: call.number.into(),
+                    nameId: name.into(),
+                    returnValue: result.into(),
+                    name: call.name().into(),
+                    ..Runtime::default()
+                })?;
                 self.last = self.last.max(end);
                 self.repeated = self.repeated.saturating_add(call.count().saturating_sub(1));
             }
@@ -232,13 +239,17 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
     /// Memory that was got or given up. Ranges of addresses without memory are none.
     fn memory(&mut self, call: u64, at: i64, one: &Allocation, operation: i64) -> Result<()> {
         let (Some(bytes), Some(kind)) = (one.bytes, memory_kind(one.kind)) else { return Ok(()) };
-        let mut row = [Cell::None; 18];
-        (row[0], row[1]) = (at.into(), self.process_id().into());
-        row[2] = one.device.map(i64::from).into();
-        row[4] = one.address().into();
-        (row[6], row[7], row[8]) = (bytes.into(), kind.into(), operation.into());
-        row[10] = call.into();
-        self.rows.add(Table::MemoryUsage, row)
+        self.rows.put(MemoryUsage {
+            start: at.into(),
+            globalPid: self.process_id().into(),
+            deviceId: one.device.map(i64::from).into(),
+            address: one.address().into(),
+            bytes: bytes.into(),
+            memKind: kind.into(),
+            memoryOperationType: operation.into(),
+            correlationId: call.into(),
+            ..MemoryUsage::default()
+        })
     }
 
     /// What is not of a call.
@@ -249,10 +260,11 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
     /// What the whole says of itself. The store has it all then.
     pub fn finish(mut self) -> Result<S> {
         let last = self.last;
-        self.rows.add(Table::SessionStart, [self.process.epoch.into(), Cell::None, Cell::None])?;
-        self.rows.add(Table::Analysis, [0i64.into(), last.into(), 0i64.into(), last.into()])?;
+        self.rows.put(SessionStart { utcEpochNs: self.process.epoch.into(), ..SessionStart::default() })?;
+        let (from, to) = (Cell::from(0i64), Cell::from(last));
+        self.rows.put(Analysis { globalVid: from, duration: to, startTime: from, stopTime: to })?;
         for (name, value) in self.about() {
-            self.rows.add(Table::ExportMetaData, [name.into(), value.as_str().into()])?;
+            self.rows.put(ExportMetaData { name: name.into(), value: value.as_str().into() })?;
         }
         self.rows.finish()
     }

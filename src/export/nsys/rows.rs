@@ -4,8 +4,9 @@ use super::schema::{Column, Kind, Table};
 use anyhow::Result;
 
 /// What stands in a column of a row.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Cell<'x> {
+    #[default]
     None,
     Integer(i64),
     Real(f64),
@@ -109,6 +110,13 @@ impl Batch {
     }
 }
 
+/// A row whose table is known by its type, and its cells in the order of the columns.
+pub trait Row<'x> {
+    const TABLE: Table;
+
+    fn cells(self) -> impl AsRef<[Cell<'x>]>;
+}
+
 /// Where batches go.
 pub trait Store {
     /// Whether added columns are written, too.
@@ -131,9 +139,18 @@ impl<S: Store> Rows<S> {
         Rows { store, held: Table::all().map(Batch::new::<S>).collect() }
     }
 
-    pub fn add<const COLUMNS: usize>(&mut self, table: Table, cells: [Cell; COLUMNS]) -> Result<()> {
+    pub fn put<'x, R: Row<'x>>(&mut self, row: R) -> Result<()> {
+        self.add(R::TABLE, row.cells().as_ref())
+    }
+
+    /// Of a table of labels: the number, the name, the label.
+    pub fn label(&mut self, table: Table, cells: [Cell; 3]) -> Result<()> {
+        self.add(table, &cells)
+    }
+
+    fn add(&mut self, table: Table, cells: &[Cell]) -> Result<()> {
         let batch = &mut self.held[table as usize];
-        batch.add(&cells);
+        batch.add(cells);
         if batch.rows >= HELD { self.write(table) } else { Ok(()) }
     }
 

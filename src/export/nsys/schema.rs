@@ -3,6 +3,8 @@
 //! Its reference says which columns always have a value. Here only those do of which the trace always knows
 //! one: what is not known is NULL, where Nsight Systems writes zero.
 
+use super::rows::{Cell, Row};
+
 /// Of the schema, as META_DATA_EXPORT has it: Nsight Systems 2024.6 writes this one.
 pub const VERSION: [u32; 3] = [3, 16, 1];
 
@@ -23,108 +25,162 @@ pub struct Column {
     pub is_added: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Table {
-    ExportMetaData,
-    Strings,
-    Processes,
-    ThreadNames,
-    Analysis,
-    SessionStart,
-    Gpu,
-    CudaDevice,
-    Runtime,
-    Kernel,
-    Copy,
-    Fill,
-    Graph,
-    MemoryUsage,
-    Nvtx,
-    CopyKinds,
-    MemoryKinds,
-    MemoryOperations,
-    EventTypes,
-    EventClasses,
-    Ranks,
+impl Column {
+    const fn always(name: &'static str, kind: Kind) -> Column {
+        Column { name, kind, is_required: true, is_added: false }
+    }
+
+    const fn maybe(name: &'static str, kind: Kind) -> Column {
+        Column { name, kind, is_required: false, is_added: false }
+    }
+
+    const fn added(name: &'static str, kind: Kind) -> Column {
+        Column { name, kind, is_required: true, is_added: true }
+    }
 }
 
-/// By [`Table`]: the name, and the columns: ! has a value in every row, $ is text, ~ is a real number, + is
-/// added.
-const TABLES: [(Table, &str, &str); 21] = [
-    (Table::ExportMetaData, "META_DATA_EXPORT", "name!$ value$"),
-    (Table::Strings, "StringIds", "id! value!$"),
-    (Table::Processes, "PROCESSES", "globalPid! pid! name!$"),
-    (Table::ThreadNames, "ThreadNames", "nameId! priority globalTid!"),
-    (Table::Analysis, "ANALYSIS_DETAILS", "globalVid! duration! startTime! stopTime!"),
-    (Table::SessionStart, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs! utcTime$ localTime$"),
+/// A row of each table by its columns; tables of labels have three alike.
+macro_rules! tables {
     (
-        Table::Gpu,
-        "TARGET_INFO_GPU",
-        "vmId! id! name$ busLocation$ isDiscrete l2CacheSize totalMemory memoryBandwidth clockRate smCount pwGpuId \
-         uuid$ luid chipName$ cuDevice ctxswDevPath$ ctrlDevPath$ revision nodeMask constantMemory maxIPC \
-         maxRegistersPerBlock maxShmemPerBlock maxShmemPerBlockOptin maxShmemPerSm maxRegistersPerSm threadsPerWarp \
-         asyncEngines maxWarpsPerSm maxBlocksPerSm maxThreadsPerBlock maxBlockDimX maxBlockDimY maxBlockDimZ \
-         maxGridDimX maxGridDimY maxGridDimZ computeMajor computeMinor smMajor smMinor",
-    ),
-    (Table::CudaDevice, "TARGET_INFO_CUDA_DEVICE", "gpuId! cudaId! pid! uuid$ numMultiprocessors"),
-    (
-        Table::Runtime,
-        "CUPTI_ACTIVITY_KIND_RUNTIME",
-        "start! end! eventClass! globalTid! correlationId! nameId! returnValue! callchainId name!+$",
-    ),
-    (
-        Table::Kernel,
-        "CUPTI_ACTIVITY_KIND_KERNEL",
-        "start! end! deviceId contextId greenContextId streamId correlationId globalPid! demangledName! shortName! \
-         mangledName! launchType cacheConfig registersPerThread gridX gridY gridZ blockX blockY blockZ \
-         staticSharedMemory dynamicSharedMemory localMemoryPerThread localMemoryTotal gridId sharedMemoryExecuted \
-         graphNodeId sharedMemoryLimitConfig name!+$",
-    ),
-    (
-        Table::Copy,
-        "CUPTI_ACTIVITY_KIND_MEMCPY",
-        "start! end! deviceId contextId greenContextId streamId correlationId globalPid! bytes! copyKind! \
-         deprecatedSrcId srcKind dstKind srcDeviceId srcContextId dstDeviceId dstContextId migrationCause graphNodeId \
-         virtualAddress",
-    ),
-    (
-        Table::Fill,
-        "CUPTI_ACTIVITY_KIND_MEMSET",
-        "start! end! deviceId contextId greenContextId streamId correlationId globalPid! value bytes! graphNodeId \
-         memKind",
-    ),
-    (
-        Table::Graph,
-        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-        "start! end! deviceId contextId greenContextId streamId correlationId globalPid! graphId graphExecId",
-    ),
-    (
-        Table::MemoryUsage,
-        "CUDA_GPU_MEMORY_USAGE_EVENTS",
-        "start! globalPid! deviceId contextId address pc bytes! memKind! memoryOperationType! name$ correlationId \
-         streamId localMemoryPoolAddress localMemoryPoolReleaseThreshold localMemoryPoolSize \
-         localMemoryPoolUtilizedSize importedMemoryPoolAddress importedMemoryPoolProcessId",
-    ),
-    (
-        Table::Nvtx,
-        "NVTX_EVENTS",
-        "start! end eventType! rangeId category color text$ globalTid! endGlobalTid textId domainId! uint64Value \
-         int64Value doubleValue~ uint32Value int32Value floatValue~ jsonTextId jsonText$ binaryData$",
-    ),
-    (Table::CopyKinds, "ENUM_CUDA_MEMCPY_OPER", LABELS),
-    (Table::MemoryKinds, "ENUM_CUDA_MEM_KIND", LABELS),
-    (Table::MemoryOperations, "ENUM_CUDA_DEV_MEM_EVENT_OPER", LABELS),
-    (Table::EventTypes, "ENUM_NSYS_EVENT_TYPE", LABELS),
-    (Table::EventClasses, "ENUM_NSYS_EVENT_CLASS", LABELS),
-    // Not one of Nsight Systems': who the processes are in their job.
-    (
-        Table::Ranks,
-        "CUTRACE_PROCESSES",
-        "globalPid! pid! rank ranks localRank hostName!$ program!$ command!$ trace!$ start!",
-    ),
-];
+        $($table:ident = $name:literal { $($column:ident: $rule:ident $kind:ident),* $(,)? })*
+        @labels { $($labels:ident = $labels_name:literal),* $(,)? }
+    ) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Table { $($table,)* $($labels,)* }
 
-const LABELS: &str = "id! name!$ label!$";
+        /// By [`Table`].
+        const TABLES: &[(Table, &str, &[Column])] = &[
+            $((Table::$table, $name, &[$(Column::$rule(stringify!($column), Kind::$kind)),*]),)*
+            $((Table::$labels, $labels_name, LABELS),)*
+        ];
+
+        $(
+            #[allow(non_snake_case, reason = "Nsight Systems calls them so")]
+            #[derive(Default)]
+            pub struct $table<'x> {
+                $(pub $column: Cell<'x>),*
+            }
+
+            impl<'x> Row<'x> for $table<'x> {
+                const TABLE: Table = Table::$table;
+
+                fn cells(self) -> impl AsRef<[Cell<'x>]> {
+                    [$(self.$column),*]
+                }
+            }
+        )*
+    };
+}
+
+tables! {
+    ExportMetaData = "META_DATA_EXPORT" {
+        name: always Text, value: maybe Text,
+    }
+    Strings = "StringIds" {
+        id: always Integer, value: always Text,
+    }
+    Processes = "PROCESSES" {
+        globalPid: always Integer, pid: always Integer, name: always Text,
+    }
+    ThreadNames = "ThreadNames" {
+        nameId: always Integer, priority: maybe Integer, globalTid: always Integer,
+    }
+    Analysis = "ANALYSIS_DETAILS" {
+        globalVid: always Integer, duration: always Integer, startTime: always Integer,
+        stopTime: always Integer,
+    }
+    SessionStart = "TARGET_INFO_SESSION_START_TIME" {
+        utcEpochNs: always Integer, utcTime: maybe Text, localTime: maybe Text,
+    }
+    Gpu = "TARGET_INFO_GPU" {
+        vmId: always Integer, id: always Integer, name: maybe Text, busLocation: maybe Text,
+        isDiscrete: maybe Integer, l2CacheSize: maybe Integer, totalMemory: maybe Integer,
+        memoryBandwidth: maybe Integer, clockRate: maybe Integer, smCount: maybe Integer,
+        pwGpuId: maybe Integer, uuid: maybe Text, luid: maybe Integer, chipName: maybe Text,
+        cuDevice: maybe Integer, ctxswDevPath: maybe Text, ctrlDevPath: maybe Text, revision: maybe Integer,
+        nodeMask: maybe Integer, constantMemory: maybe Integer, maxIPC: maybe Integer,
+        maxRegistersPerBlock: maybe Integer, maxShmemPerBlock: maybe Integer,
+        maxShmemPerBlockOptin: maybe Integer, maxShmemPerSm: maybe Integer, maxRegistersPerSm: maybe Integer,
+        threadsPerWarp: maybe Integer, asyncEngines: maybe Integer, maxWarpsPerSm: maybe Integer,
+        maxBlocksPerSm: maybe Integer, maxThreadsPerBlock: maybe Integer, maxBlockDimX: maybe Integer,
+        maxBlockDimY: maybe Integer, maxBlockDimZ: maybe Integer, maxGridDimX: maybe Integer,
+        maxGridDimY: maybe Integer, maxGridDimZ: maybe Integer, computeMajor: maybe Integer,
+        computeMinor: maybe Integer, smMajor: maybe Integer, smMinor: maybe Integer,
+    }
+    CudaDevice = "TARGET_INFO_CUDA_DEVICE" {
+        gpuId: always Integer, cudaId: always Integer, pid: always Integer, uuid: maybe Text,
+        numMultiprocessors: maybe Integer,
+    }
+    Runtime = "CUPTI_ACTIVITY_KIND_RUNTIME" {
+        start: always Integer, end: always Integer, eventClass: always Integer, globalTid: always Integer,
+        correlationId: always Integer, nameId: always Integer, returnValue: always Integer,
+        callchainId: maybe Integer, name: added Text,
+    }
+    Kernel = "CUPTI_ACTIVITY_KIND_KERNEL" {
+        start: always Integer, end: always Integer, deviceId: maybe Integer, contextId: maybe Integer,
+        greenContextId: maybe Integer, streamId: maybe Integer, correlationId: maybe Integer,
+        globalPid: always Integer, demangledName: always Integer, shortName: always Integer,
+        mangledName: always Integer, launchType: maybe Integer, cacheConfig: maybe Integer,
+        registersPerThread: maybe Integer, gridX: maybe Integer, gridY: maybe Integer, gridZ: maybe Integer,
+        blockX: maybe Integer, blockY: maybe Integer, blockZ: maybe Integer, staticSharedMemory: maybe Integer,
+        dynamicSharedMemory: maybe Integer, localMemoryPerThread: maybe Integer,
+        localMemoryTotal: maybe Integer, gridId: maybe Integer, sharedMemoryExecuted: maybe Integer,
+        graphNodeId: maybe Integer, sharedMemoryLimitConfig: maybe Integer, name: added Text,
+    }
+    Copy = "CUPTI_ACTIVITY_KIND_MEMCPY" {
+        start: always Integer, end: always Integer, deviceId: maybe Integer, contextId: maybe Integer,
+        greenContextId: maybe Integer, streamId: maybe Integer, correlationId: maybe Integer,
+        globalPid: always Integer, bytes: always Integer, copyKind: always Integer,
+        deprecatedSrcId: maybe Integer, srcKind: maybe Integer, dstKind: maybe Integer,
+        srcDeviceId: maybe Integer, srcContextId: maybe Integer, dstDeviceId: maybe Integer,
+        dstContextId: maybe Integer, migrationCause: maybe Integer, graphNodeId: maybe Integer,
+        virtualAddress: maybe Integer,
+    }
+    Fill = "CUPTI_ACTIVITY_KIND_MEMSET" {
+        start: always Integer, end: always Integer, deviceId: maybe Integer, contextId: maybe Integer,
+        greenContextId: maybe Integer, streamId: maybe Integer, correlationId: maybe Integer,
+        globalPid: always Integer, value: maybe Integer, bytes: always Integer, graphNodeId: maybe Integer,
+        memKind: maybe Integer,
+    }
+    Graph = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" {
+        start: always Integer, end: always Integer, deviceId: maybe Integer, contextId: maybe Integer,
+        greenContextId: maybe Integer, streamId: maybe Integer, correlationId: maybe Integer,
+        globalPid: always Integer, graphId: maybe Integer, graphExecId: maybe Integer,
+    }
+    MemoryUsage = "CUDA_GPU_MEMORY_USAGE_EVENTS" {
+        start: always Integer, globalPid: always Integer, deviceId: maybe Integer, contextId: maybe Integer,
+        address: maybe Integer, pc: maybe Integer, bytes: always Integer, memKind: always Integer,
+        memoryOperationType: always Integer, name: maybe Text, correlationId: maybe Integer,
+        streamId: maybe Integer, localMemoryPoolAddress: maybe Integer,
+        localMemoryPoolReleaseThreshold: maybe Integer, localMemoryPoolSize: maybe Integer,
+        localMemoryPoolUtilizedSize: maybe Integer, importedMemoryPoolAddress: maybe Integer,
+        importedMemoryPoolProcessId: maybe Integer,
+    }
+    Nvtx = "NVTX_EVENTS" {
+        start: always Integer, end: maybe Integer, eventType: always Integer, rangeId: maybe Integer,
+        category: maybe Integer, color: maybe Integer, text: maybe Text, globalTid: always Integer,
+        endGlobalTid: maybe Integer, textId: maybe Integer, domainId: always Integer,
+        uint64Value: maybe Integer, int64Value: maybe Integer, doubleValue: maybe Real,
+        uint32Value: maybe Integer, int32Value: maybe Integer, floatValue: maybe Real,
+        jsonTextId: maybe Integer, jsonText: maybe Text, binaryData: maybe Text,
+    }
+    // Not one of Nsight Systems': who the processes are in their job.
+    Ranks = "CUTRACE_PROCESSES" {
+        globalPid: always Integer, pid: always Integer, rank: maybe Integer, ranks: maybe Integer,
+        localRank: maybe Integer, hostName: always Text, program: always Text, command: always Text,
+        trace: always Text, start: always Integer,
+    }
+    @labels {
+        CopyKinds = "ENUM_CUDA_MEMCPY_OPER",
+        MemoryKinds = "ENUM_CUDA_MEM_KIND",
+        MemoryOperations = "ENUM_CUDA_DEV_MEM_EVENT_OPER",
+        EventTypes = "ENUM_NSYS_EVENT_TYPE",
+        EventClasses = "ENUM_NSYS_EVENT_CLASS",
+    }
+}
+
+const LABELS: &[Column] =
+    &[Column::always("id", Kind::Integer), Column::always("name", Kind::Text), Column::always("label", Kind::Text)];
 
 impl Table {
     pub const COUNT: usize = TABLES.len();
@@ -138,30 +194,6 @@ impl Table {
     }
 
     pub fn columns(self) -> impl Iterator<Item = Column> {
-        TABLES[self as usize].2.split_ascii_whitespace().map(|written| {
-            let (rest, kind) = match written.strip_suffix(['$', '~']) {
-                Some(rest) if written.ends_with('$') => (rest, Kind::Text),
-                Some(rest) => (rest, Kind::Real),
-                None => (written, Kind::Integer),
-            };
-            let (rest, is_added) = rest.strip_suffix('+').map_or((rest, false), |rest| (rest, true));
-            let name = rest.strip_suffix('!');
-            Column { name: name.unwrap_or(rest), kind, is_required: name.is_some(), is_added }
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_stand_at_their_numbers() {
-        assert!(TABLES.iter().enumerate().all(|(at, (table, ..))| *table as usize == at));
-        let of = |column: Column| (column.name, column.kind, column.is_required);
-        let strings: Vec<_> = Table::Strings.columns().map(of).collect();
-        assert_eq!(strings, [("id", Kind::Integer, true), ("value", Kind::Text, true)]);
-        let double = Table::Nvtx.columns().find(|column| column.name == "doubleValue").map(of);
-        assert_eq!(double, Some(("doubleValue", Kind::Real, false)));
+        TABLES[self as usize].2.iter().copied()
     }
 }

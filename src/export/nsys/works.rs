@@ -1,7 +1,7 @@
 //! Kernels, copies, fills, and graphs that were timed as a whole.
 
 use super::rows::{Cell, Store};
-use super::schema::Table;
+use super::schema::{self, Copy, Fill, Graph};
 use super::{Nsys, labels};
 use crate::export::placed::Slice;
 use anyhow::Result;
@@ -16,6 +16,18 @@ pub struct Kernel {
     full: String,
 }
 
+/// What all kinds of work have.
+struct Place {
+    start: Cell<'static>,
+    end: Cell<'static>,
+    device: Cell<'static>,
+    context: Cell<'static>,
+    stream: Cell<'static>,
+    call: Cell<'static>,
+    process: Cell<'static>,
+    node: Cell<'static>,
+}
+
 impl<'t, S: Store> Nsys<'_, 't, S> {
     pub(super) fn work(&mut self, slice: &Slice<'t>) -> Result<()> {
         self.last = self.last.max(slice.end);
@@ -24,59 +36,67 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             timed::COPY => self.copy(slice),
             timed::FILL => self.fill(slice),
             timed::GRAPH => {
-                let row: [Cell; 10] = with(self.place(slice), [Cell::None; 2]);
-                self.rows.add(Table::Graph, row)
+                let at = self.place(slice);
+                self.rows.put(Graph {
+                    start: at.start,
+                    end: at.end,
+                    deviceId: at.device,
+                    contextId: at.context,
+                    streamId: at.stream,
+                    correlationId: at.call,
+                    globalPid: at.process,
+                    ..Graph::default()
+                })
             }
             _ => Ok(()),
         }
     }
 
-    /// The columns that all kinds of work begin with.
-    fn place(&self, slice: &Slice) -> [Cell<'static>; 8] {
+    fn place(&self, slice: &Slice) -> Place {
         let about = &slice.work.about;
-        [
-            slice.start.into(),
-            slice.end.into(),
-            known(about.device).into(),
-            known(about.context).into(),
-            Cell::None,
-            known(about.stream).into(),
-            slice.work.call.into(),
-            self.process_id().into(),
-        ]
+        Place {
+            start: slice.start.into(),
+            end: slice.end.into(),
+            device: known(about.device).into(),
+            context: known(about.context).into(),
+            stream: known(about.stream).into(),
+            call: slice.work.call.into(),
+            process: self.process_id().into(),
+            node: (about.node != 0).then_some(about.node).into(),
+        }
     }
 
     fn kernel(&mut self, slice: &Slice<'t>) -> Result<()> {
-        let about = &slice.work.about;
+        let (about, at) = (&slice.work.about, self.place(slice));
         let names = self.kernel_names(slice.work.name.unwrap_or("[CUDA kernel]"))?;
         let [demangled, short, mangled] = names.ids;
         let shape = |[x, y, z]: [u32; 3]| [x, y, z].map(|number| Cell::from(known(x).map(|_| number)));
         let ([gx, gy, gz], [bx, by, bz]) = (shape(about.grid), shape(about.block));
-        let rest = [
-            demangled.into(),
-            short.into(),
-            mangled.into(),
-            Cell::None,
-            Cell::None,
-            known(about.registers).into(),
-            gx,
-            gy,
-            gz,
-            bx,
-            by,
-            bz,
-            known(about.static_shared).into(),
-            known(about.dynamic_shared).into(),
-            known(about.local).into(),
-            Cell::None,
-            Cell::None,
-            Cell::None,
-            (about.node != 0).then_some(about.node).into(),
-            Cell::None,
-            names.full.as_str().into(),
-        ];
-        let row: [Cell; 29] = with(self.place(slice), rest);
-        self.rows.add(Table::Kernel, row)
+        self.rows.put(schema::Kernel {
+            start: at.start,
+            end: at.end,
+            deviceId: at.device,
+            contextId: at.context,
+            streamId: at.stream,
+            correlationId: at.call,
+            globalPid: at.process,
+            demangledName: demangled.into(),
+            shortName: short.into(),
+            mangledName: mangled.into(),
+            registersPerThread: known(about.registers).into(),
+            gridX: gx,
+            gridY: gy,
+            gridZ: gz,
+            blockX: bx,
+            blockY: by,
+            blockZ: bz,
+            staticSharedMemory: known(about.static_shared).into(),
+            dynamicSharedMemory: known(about.dynamic_shared).into(),
+            localMemoryPerThread: known(about.local).into(),
+            graphNodeId: at.node,
+            name: names.full.as_str().into(),
+            ..schema::Kernel::default()
+        })
     }
 
     fn kernel_names(&mut self, name: &'t str) -> Result<Rc<Kernel>> {
@@ -91,37 +111,38 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
     }
 
     fn copy(&mut self, slice: &Slice<'t>) -> Result<()> {
-        let about = &slice.work.about;
-        let rest = [
-            about.bytes.into(),
-            i64::from(about.copy).into(),
-            Cell::None,
-            labels::memory_kind(about.from).into(),
-            labels::memory_kind(about.to).into(),
-            Cell::None,
-            Cell::None,
-            Cell::None,
-            Cell::None,
-            Cell::None,
-            (about.node != 0).then_some(about.node).into(),
-            Cell::None,
-        ];
-        let row: [Cell; 20] = with(self.place(slice), rest);
-        self.rows.add(Table::Copy, row)
+        let (about, at) = (&slice.work.about, self.place(slice));
+        self.rows.put(Copy {
+            start: at.start,
+            end: at.end,
+            deviceId: at.device,
+            contextId: at.context,
+            streamId: at.stream,
+            correlationId: at.call,
+            globalPid: at.process,
+            bytes: about.bytes.into(),
+            copyKind: i64::from(about.copy).into(),
+            srcKind: labels::memory_kind(about.from).into(),
+            dstKind: labels::memory_kind(about.to).into(),
+            graphNodeId: at.node,
+            ..Copy::default()
+        })
     }
 
     fn fill(&mut self, slice: &Slice<'t>) -> Result<()> {
-        let about = &slice.work.about;
-        let node = (about.node != 0).then_some(about.node).into();
-        let rest = [Cell::None, about.bytes.into(), node, labels::memory_kind(about.to).into()];
-        let row: [Cell; 12] = with(self.place(slice), rest);
-        self.rows.add(Table::Fill, row)
+        let (about, at) = (&slice.work.about, self.place(slice));
+        self.rows.put(Fill {
+            start: at.start,
+            end: at.end,
+            deviceId: at.device,
+            contextId: at.context,
+            streamId: at.stream,
+            correlationId: at.call,
+            globalPid: at.process,
+            bytes: about.bytes.into(),
+            graphNodeId: at.node,
+            memKind: labels::memory_kind(about.to).into(),
+            ..Fill::default()
+        })
     }
-}
-
-fn with<'x, const REST: usize, const ALL: usize>(place: [Cell<'x>; 8], rest: [Cell<'x>; REST]) -> [Cell<'x>; ALL] {
-    let mut row = [Cell::None; ALL];
-    row[..8].copy_from_slice(&place);
-    row[8..].copy_from_slice(&rest);
-    row
 }
