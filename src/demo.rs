@@ -1,12 +1,13 @@
 //! `cutrace demo`: the first minute, with a program of our own.
 
+use crate::color;
 use crate::driver::calls::sample::{self, Sample};
 use crate::exit::{DONE, FAILED, failure};
 use crate::results::Results;
 use crate::signals;
 use anyhow::{Context, Result};
 use std::env;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,7 +76,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
 fn step(what: &str, arguments: &[&str], directory: &Path) -> Result<u8> {
     let shown = arguments.join(" ");
     let mut out = Results::begin();
-    match std::io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) {
+    match color::is_wanted() {
         true => writeln!(out, "\n\x1b[1m$ cutrace {shown}\x1b[0m\n\x1b[2m# {what}\x1b[0m")?,
         false => writeln!(out, "\n$ cutrace {shown}\n# {what}")?,
     }

@@ -5,6 +5,7 @@
 mod annotations;
 mod clocks;
 mod collectives;
+mod color;
 mod completions;
 mod cupti;
 mod demo;
@@ -47,7 +48,7 @@ mod view;
 mod works;
 mod writes;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -60,6 +61,9 @@ use trace::segment::FORMAT_VERSION;
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    /// Colour: auto follows the terminal and NO_COLOR
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
 }
 
 /// With what a report of a bug has to name: the revision, and what traces can be read.
@@ -123,8 +127,9 @@ impl Command {
     /// Whether stdout is read by a script, also of a command that fails.
     fn is_json(&self) -> bool {
         match self {
-            Command::Record(_) | Command::On(_) | Command::Off(_) | Command::Demo(_) => false,
-            Command::View(_) | Command::Completions(_) | Command::Man(_) => false,
+            Command::Record(_) | Command::View(_) | Command::Demo(_) | Command::Completions(_) => false,
+            Command::On(arguments) | Command::Off(arguments) => arguments.json,
+            Command::Man(arguments) => arguments.json,
             Command::Replay(arguments) => arguments.json,
             Command::Info(arguments) => arguments.reading.json,
             Command::Dump(arguments) => arguments.reading.json,
@@ -139,7 +144,9 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    let Some(command) = Arguments::parse().command else {
+    let arguments = Arguments::parse();
+    color::choose(arguments.color);
+    let Some(command) = arguments.command else {
         let _gone = writeln!(std::io::stderr(), "{FIRST}");
         return ExitCode::from(exit::USAGE);
     };

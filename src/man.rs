@@ -1,5 +1,6 @@
 //! `cutrace man`: pages for man(1).
 
+use crate::results::Results;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_mangen::Man;
@@ -17,6 +18,9 @@ pub struct Arguments {
     /// Where to; it is made if it is not there
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
+    /// Say as JSON which files were written
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `command`: the whole of `cutrace`.
@@ -26,13 +30,17 @@ pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
     command.build();
     let write = || {
         fs::create_dir_all(&directory)?;
-        command.get_subcommands().chain([&command]).try_for_each(|command| write(command, &directory))
+        command.get_subcommands().chain([&command]).map(|command| write(command, &directory)).collect::<io::Result<_>>()
     };
-    write().with_context(|| directory.display().to_string())?;
+    let written: Vec<PathBuf> = write().with_context(|| directory.display().to_string())?;
+    if arguments.json {
+        writeln!(Results::begin(), "{}", serde_json::json!({ "schema": 1, "files": written }))?;
+    }
     Ok(crate::exit::DONE)
 }
 
-fn write(command: &Command, directory: &Path) -> io::Result<()> {
+/// The file.
+fn write(command: &Command, directory: &Path) -> io::Result<PathBuf> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let man = Man::new(command.clone().after_help(None)).source(concat!("cutrace ", env!("CARGO_PKG_VERSION")));
@@ -46,7 +54,9 @@ fn write(command: &Command, directory: &Path) -> io::Result<()> {
         man.render_subcommands_section(&mut page)?;
     }
     notes.split("\n\n").filter(|part| !part.is_empty()).try_for_each(|part| section(part, &mut page))?;
-    fs::write(directory.join(format!("{name}.1")), page)
+    let path = directory.join(format!("{name}.1"));
+    fs::write(&path, page)?;
+    Ok(path)
 }
 
 /// What stands behind the options, `Examples:` and the like, line by line.

@@ -3,7 +3,6 @@
 use crate::exit::{USAGE, failure};
 use anyhow::Result;
 use clap::{Args, ColorChoice};
-use std::io::IsTerminal;
 use std::str::FromStr;
 use trace::{Call, Trace};
 
@@ -115,13 +114,7 @@ impl Reading {
     }
 
     pub fn colored(&self) -> bool {
-        match self.color {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => {
-                std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && std::io::stdout().is_terminal()
-            }
-        }
+        crate::color::is_wanted_with(self.color)
     }
 }
 

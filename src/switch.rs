@@ -1,9 +1,10 @@
 //! `cutrace on` and `cutrace off`: have processes that run record, or leave calls out.
 
-use crate::exit::{DONE, FAILED, explain, failure};
+use crate::exit::{DONE, FAILED, explain, failure, in_full};
 use crate::job::begins_as_one;
 use crate::results::Results;
 use anyhow::{Result, bail};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -32,18 +33,34 @@ pub struct Arguments {
     /// All recorded processes that descend from PID as well
     #[arg(long)]
     all: bool,
+    /// As JSON: what each process is now
+    #[arg(long)]
+    pub json: bool,
 }
 
 pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
-    let mut status = DONE;
+    let (mut status, mut all) = (DONE, Vec::new());
     for pid in arguments.pids {
-        let done = recorded(pid, arguments.all).and_then(|found| switch(&found, command));
+        let done = recorded(pid, arguments.all).and_then(|found| switch(&found, command, &mut all));
         if let Err(error) = done {
+            all.push(json!({ "pid": pid, "error": in_full(&error) }));
             explain(error, false);
             status = FAILED;
         }
     }
+    let mut out = Results::begin();
+    match arguments.json {
+        true => writeln!(out, "{}", json!({ "schema": 1, "processes": all }))?,
+        false => all.iter().filter_map(said).try_for_each(|line| writeln!(out, "{line}"))?,
+    }
     Ok(status)
+}
+
+/// Of a process that was switched.
+fn said(process: &Value) -> Option<String> {
+    let (pid, state) = (&process["pid"], process["state"].as_str()?);
+    let waits = if process["in_range"] == false { "; its range has not begun, or is over" } else { "" };
+    Some(format!("process {pid} is {state}{waits}"))
 }
 
 /// A process and the trace that it writes.
@@ -120,18 +137,20 @@ fn trace_of(pid: u32) -> Result<Option<File>> {
     Ok(None)
 }
 
-fn switch(all: &[Recorded], command: Command) -> Result<()> {
+/// `told`: what each process is now.
+fn switch(all: &[Recorded], command: Command, told: &mut Vec<Value>) -> Result<()> {
     let is_on = command == Command::On;
     let already = if is_on { "is recording already" } else { "is off already" };
-    let (mut switched, mut out) = (0, Results::begin());
+    let state = if is_on { "on" } else { "off" };
+    let mut switched = 0;
     for Recorded { pid, trace } in all {
         match asked(*pid, trace, command)? {
             Answer::Already if all.len() == 1 => bail!("process {pid} {already}"),
             Answer::Already => continue,
             Answer::Ended => bail!("process {pid}: its recording has ended, or cannot be switched"),
             Answer::Unknown => bail!("process {pid} is recorded by another version of cutrace, which cannot do that"),
-            Answer::Closed => writeln!(out, "process {pid} is on; its range has not begun, or is over")?,
-            Answer::Done => writeln!(out, "process {pid} is {}", if is_on { "on" } else { "off" })?,
+            Answer::Closed => told.push(json!({ "pid": pid, "state": "on", "in_range": false })),
+            Answer::Done => told.push(json!({ "pid": pid, "state": state })),
         }
         switched += 1;
     }

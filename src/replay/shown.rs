@@ -3,6 +3,7 @@
 use super::as_json::{LISTED, SCHEMA};
 use super::explain::Explanation;
 use super::{compared, culprit, explain, explained};
+use crate::color;
 use crate::figures::{counted, grouped, size};
 use crate::results::Results;
 use crate::verdict;
@@ -69,7 +70,12 @@ pub fn text(
     (place, verbose): (bool, bool),
 ) -> Result<()> {
     let verbose = verbose || report.outcome == Outcome::Diverged;
-    outcome(out, plan, report, explained)?;
+    let mut line = Vec::new();
+    outcome(&mut line, plan, report, explained)?;
+    match color_of(report.outcome).filter(|_| color::is_wanted()) {
+        Some(code) => writeln!(out, "\x1b[{code}m{}\x1b[0m", String::from_utf8_lossy(&line).trim_end_matches('\n'))?,
+        None => out.write_all(&line)?,
+    }
     if let Some((call, function)) = &report.stopped_before {
         writeln!(out, "  stopped      before call {call} {function}")?;
     }
@@ -112,6 +118,19 @@ pub fn text(
         explained::text(out, explained)?;
     }
     advice(out, report, place, explained.is_some_and(Explanation::is_found))
+}
+
+/// Of the line that says what came of it.
+fn color_of(outcome: Outcome) -> Option<u8> {
+    const RED: u8 = 31;
+    const GREEN: u8 = 32;
+    const YELLOW: u8 = 33;
+    match outcome {
+        Outcome::Verified => Some(GREEN),
+        Outcome::Diverged | Outcome::Faulted => Some(RED),
+        Outcome::Unverified => Some(YELLOW),
+        Outcome::Replayed | Outcome::Stopped => None,
+    }
 }
 
 /// In one line.

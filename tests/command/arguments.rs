@@ -70,3 +70,22 @@ fn arguments_in_json_have_types_sizes_and_bytes() {
         ["float*", "unsigned int", "int", "float", "long", "bool", "__half", "float4", "Color", "float const*"];
     assert_eq!(types, wanted.map(Some));
 }
+
+/// Wherever it stands, and whatever the command.
+#[test]
+fn every_command_takes_a_colour() {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--driver", "sim", "--color", "never", "--"]);
+    run(record.arg(client("vector_add.c"))).expect(0);
+    let replay =
+        |color: &str| run(&mut place.cutrace(["replay", "--driver", "sim", "--color", color])).expect(0).stdout;
+    assert!(replay("always").starts_with("\x1b[32mverified\x1b[0m\n"));
+    assert!(replay("never").starts_with("verified\n") && replay("auto").starts_with("verified\n"));
+    let report = |arguments: &[&str]| run(&mut place.cutrace(arguments)).expect(0).stdout;
+    assert!(report(&["--color", "always", "report"]).contains("\x1b[1m"));
+    assert_eq!(report(&["report", "--color", "never"]), report(&["report"]));
+    for command in ["info", "export", "repair", "redact", "pack", "doctor", "demo", "completions", "man", "on", "off"] {
+        let help = run(&mut place.cutrace([command, "--help"])).expect(0).stdout;
+        assert!(help.contains("--color <WHEN>"), "{command}: {help}");
+    }
+}

@@ -211,7 +211,7 @@ fn the_version_names_the_build() {
 #[test]
 fn each_command_has_a_man_page() {
     let place = Place::new();
-    run(&mut place.cutrace(["man", "pages"])).expect(0);
+    let told = run(&mut place.cutrace(["man", "pages", "--json"])).expect(0).stdout;
     let help = run(&mut place.cutrace(["--help"])).expect(0).stdout;
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let names = commands.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
@@ -222,6 +222,11 @@ fn each_command_has_a_man_page() {
     wanted.sort();
     found.sort();
     assert_eq!(found, wanted);
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let told = told["files"].as_array().expect("files").iter().map(|file| file.as_str().expect("a path").to_owned());
+    let mut told: Vec<String> = told.collect();
+    told.sort();
+    assert_eq!(told, wanted.iter().map(|name| format!("pages/{name}")).collect::<Vec<_>>());
     let page = fs::read_to_string(place.join("pages/cutrace-record.1")).expect("read");
     for heading in ["EXAMPLES", "ENVIRONMENT", "\"EXIT STATUS\""] {
         assert!(page.contains(&format!(".SH {heading}\n")), "{heading}: {page}");
