@@ -17,7 +17,7 @@ const NAMED: usize = 12;
 /// Cells of a name: each has one line.
 const LONGEST: usize = 48;
 /// More events are not added up for a frame.
-const ADDED: u64 = 500_000;
+const ADDED: u64 = 200_000;
 
 /// The events of these lanes in a piece of time, by name.
 pub fn of_lanes(state: &State, lanes: &[usize], from: u64, to: u64) -> Vec<Detail> {
@@ -91,11 +91,9 @@ pub fn group(state: &State, row: usize) -> Vec<Detail> {
     let events = format!("{}{told} on {}", counted(count, "event"), counted(lanes.len() as u64, "lane"));
     all.push(detail("events", events, tone));
     all.push(detail("total", duration(busy), Tone::Plain));
-    if let rows::Id::Device(device) = shown.id
-        && count <= ADDED
-    {
+    if let rows::Id::Device(device) = shown.id {
         let own = format!("device {device}: ");
-        let lines = busy::lines(&state.opened, scope);
+        let lines = busy::lines(&state.opened, scope, busy::FRAME);
         all.extend(lines.iter().filter_map(|line| Some(detail("device", line.strip_prefix(&own)?, Tone::Plain))));
     }
     all.extend(of_lanes(state, &lanes, from, to));

@@ -45,7 +45,7 @@ pub fn panel(state: &State) -> Option<Vec<Detail>> {
     }
     match state.scope() {
         Scope::Range(at, from, to) => {
-            let busy = busy::lines(&state.opened, state.scope());
+            let busy = busy::lines(&state.opened, state.scope(), busy::FRAME);
             lines.extend(busy.into_iter().map(|line| plain("", line)));
             lines.extend(named::of_range(state, at, from, to));
         }

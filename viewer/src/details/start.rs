@@ -69,7 +69,7 @@ fn devices(state: &State) -> Vec<String> {
         opened.model.lanes.iter().filter_map(|lane| Some(lane.source.queue()?.device)).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let busy = busy::lines(opened, Scope::Whole);
+    let busy = busy::lines(opened, Scope::Whole, busy::FRAME);
     let lines = numbers.into_iter().map(|number| {
         let named = opened.trace.devices.iter().find(|about| about.ordinal == number);
         let name = named.map_or(String::new(), |about| format!(" {}", about.name));

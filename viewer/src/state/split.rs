@@ -50,7 +50,7 @@ impl State {
                     let of = format!("{of}: {count} are too many for each move; {key} lists them");
                     Table { of, basis: Some(basis), ..Table::default() }
                 }
-                false => self.table_of(tab),
+                false => self.rows_of(tab),
             };
             self.under.tab = Some(tab);
         }

@@ -7,18 +7,19 @@ use crate::state::scope::Scope;
 use crate::text::{duration, percent};
 use std::collections::BTreeMap;
 
-/// Pieces of work that are put in order for one answer.
-const ORDERED: usize = 4_000_000;
+/// Pieces of work that are put in order for one answer: for a table that is asked for, and for a frame.
+pub const ASKED: usize = 4_000_000;
+pub const FRAME: usize = 200_000;
 
-/// One line for each device.
-pub fn lines(opened: &Opened, scope: Scope) -> Vec<String> {
+/// One line for each device. `most`: more work is not put in order.
+pub fn lines(opened: &Opened, scope: Scope, most: usize) -> Vec<String> {
     let (from, to) = scope.time().unwrap_or((0, opened.summary().end));
     if opened.summary().timing.is_none() {
         return Vec::new();
     }
     let piece = Piece::new(opened, None, scope);
     let lines = devices(opened).into_iter().map(|(device, lanes)| {
-        let Some((busy, span)) = of(&piece, &lanes) else {
+        let Some((busy, span)) = of(&piece, &lanes, most) else {
             return format!("device {device}: too much work to tell how busy it was; a shorter piece can be told");
         };
         let whole = to.saturating_sub(from);
@@ -27,7 +28,7 @@ pub fn lines(opened: &Opened, scope: Scope) -> Vec<String> {
         };
         let Scope::Range(..) = scope else { return share(busy, "") };
         // What a range gave to the device may run when the range is over.
-        let during = of(&Piece::new(opened, None, Scope::Selection(from, to)), &lanes);
+        let during = of(&Piece::new(opened, None, Scope::Selection(from, to)), &lanes, most);
         let during = share(during.map_or(0, |(busy, _)| busy), "the range's ");
         let Some((first, last)) = span else { return format!("{during}; the range gave it no work") };
         let (took, own, of) = (duration(last - first), duration(busy), percent(busy, last - first));
@@ -49,13 +50,18 @@ fn devices(opened: &Opened) -> BTreeMap<i32, Vec<&Lane>> {
 
 /// Nanoseconds in which at least one of the lanes had something to do, and from when to when; none if it is
 /// too much to tell.
-fn of(piece: &Piece, lanes: &[&Lane]) -> Option<(u64, Option<(u64, u64)>)> {
+fn of(piece: &Piece, lanes: &[&Lane], most: usize) -> Option<(u64, Option<(u64, u64)>)> {
+    // What a lane shows does not overlap.
+    if let ([only], Some(busy)) = (lanes, lanes.first().and_then(|lane| piece.busy(lane))) {
+        let ends = only.begin.first().zip(only.len().checked_sub(1).map(|last| only.end(last)));
+        return Some((busy, ends.map(|(first, last)| (*first, last))));
+    }
     let mut times = Vec::new();
     for lane in lanes {
-        piece.device_times(lane, &mut times);
-        if times.len() > ORDERED {
+        if times.len() + piece.works_of(lane) > most {
             return None;
         }
+        piece.device_times(lane, &mut times);
     }
     Some(union(&mut times))
 }

@@ -36,6 +36,15 @@ impl Table {
 impl State {
     /// Of what is selected, in the window or passes the filter, as far as the table can tell.
     pub fn table_of(&self, tab: Tab) -> Table {
+        let mut table = self.rows_of(tab);
+        if let Some(basis) = &table.basis {
+            table.busy = busy::lines(&self.opened, basis.scope, busy::ASKED);
+        }
+        table
+    }
+
+    /// The table without how busy devices were.
+    pub(super) fn rows_of(&self, tab: Tab) -> Table {
         let basis = self.basis();
         let is_sum = matches!(tab, Tab::Kernels | Tab::Copies | Tab::Api | Tab::Ranges);
         let is_compared = self.opened.second.is_some() && matches!(tab, Tab::Api | Tab::Kernels);
@@ -56,7 +65,6 @@ impl State {
             _ => "of the whole trace".into(),
         };
         if is_sum {
-            table.busy = busy::lines(&self.opened, basis.scope);
             table.basis = Some(basis);
         }
         table

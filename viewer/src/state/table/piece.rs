@@ -52,8 +52,8 @@ impl<'s> Piece<'s> {
     pub fn sums(mut self, tab: Tab) -> Vec<Sum> {
         let timed = self.opened.summary().timing.is_some();
         match tab {
-            Tab::Api => self.functions(|_| true),
-            Tab::Copies if !timed => self.functions(|category| category == Category::Copy),
+            Tab::Api => self.functions(false),
+            Tab::Copies if !timed => self.functions(true),
             Tab::Kernels if !timed => self.launches(),
             Tab::Copies | Tab::Kernels => self.works(tab == Tab::Kernels),
             Tab::Ranges => self.ranges(),
@@ -145,19 +145,21 @@ impl<'s> Piece<'s> {
         self.opened.call(number).filter(|_| self.read <= READ)
     }
 
-    /// Calls by function.
-    fn functions(&mut self, wanted: impl Fn(Category) -> bool) {
+    /// Calls by function. `copies`: those alone, with their bytes.
+    fn functions(&mut self, copies: bool) {
         let (model, repeats) = (&self.opened.model, self.opened.trace.calls_repeated() > 0);
         for (at, range) in self.calls.clone() {
             let lane = &model.lanes[at];
             for index in range {
                 let mut event = lane.event(index);
                 let (category, failed) = (event.flags.category(), event.flags.failed());
-                if !wanted(category) || self.filter.is_some_and(|filter| !filter.passes(&event, &lane.source)) {
+                if copies && category != Category::Copy
+                    || self.filter.is_some_and(|filter| !filter.passes(&event, &lane.source))
+                {
                     continue;
                 }
                 let mut bytes = 0;
-                if category == Category::Copy {
+                if copies {
                     bytes = self.call(event.call).and_then(|call| moved(&call, call.function()?)).unwrap_or(0);
                 }
                 // One event stands for a run of polls.
@@ -265,6 +267,19 @@ impl<'s> Piece<'s> {
     fn is_own(&self, call: u32) -> bool {
         let mut lanes = self.calls.iter();
         lanes.any(|(at, range)| self.opened.model.lanes[*at].of_call(call).is_some_and(|index| range.contains(&index)))
+    }
+
+    /// How long a lane has something to do within the piece; none of a range, of whose own work that is asked.
+    pub fn busy(&self, lane: &Lane) -> Option<u64> {
+        match self.scope {
+            Scope::Range(..) => None,
+            _ => self.scope.time().or(Some((0, u64::MAX))).map(|(from, to)| lane.cell(from, to).busy),
+        }
+    }
+
+    /// At most how many pieces of work of a lane are in the piece.
+    pub fn works_of(&self, lane: &Lane) -> usize {
+        if matches!(self.scope, Scope::Range(..)) { self.given(lane).len() } else { self.touched(lane).len() }
     }
 
     /// The times of the work that the piece's device lanes show, within it; of a range of its own work.
