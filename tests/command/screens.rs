@@ -52,6 +52,28 @@ fn a_real_program_is_looked_at() {
     screen.restored("status=0");
 }
 
+/// The terminal is asked for its background, unless somebody has said what it is.
+#[test]
+fn a_light_background_is_found_out() {
+    let place = real();
+    let screen = Screen::new(&place);
+    // What stands on the chosen view: nearly white on a dark background, nearly black on a light one.
+    let (on_dark, on_light) = ("38;5;255", "38;5;232");
+    for (background, options, wanted, other) in [
+        ("#ffffff", "", on_light, on_dark),
+        ("#101010", "", on_dark, on_light),
+        ("#ffffff", "--theme dark", on_dark, on_light),
+    ] {
+        screen.tmux(&["set-option", "-g", "window-style", &format!("bg={background}")]);
+        screen.run(&format!("clear; {} {options}; echo status=$?", view()));
+        screen.wait("? help");
+        let drawn = screen.tmux(&["capture-pane", "-p", "-e"]);
+        assert!(drawn.contains(wanted) && !drawn.contains(other), "{background} {options}: {drawn:?}");
+        screen.keys(&["q"]);
+        screen.wait("status=0");
+    }
+}
+
 #[test]
 fn marks_are_kept_beside_the_trace() {
     let place = real();

@@ -15,7 +15,7 @@ use crate::state::keymap::Keymap;
 use crate::view::theme::{Depth, Theme};
 use std::path::PathBuf;
 use std::time::Duration;
-use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
+use terminal_colorsaurus::{QueryOptions, background_color};
 
 #[derive(Debug, Clone, Default)]
 pub struct Config {
@@ -95,7 +95,8 @@ const ANSWERED: Duration = Duration::from_millis(500);
 pub fn ask_terminal() -> Option<bool> {
     let mut options = QueryOptions::default();
     options.timeout = ANSWERED;
-    theme_mode(options).ok().map(|mode| mode == ThemeMode::Light)
+    // Some tell of their background alone.
+    background_color(options).ok().map(|colour| colour.perceived_lightness() > 0.5)
 }
 
 /// What the terminal shows, as the environment tells. `colored`: as `--color` and NO_COLOR have decided.

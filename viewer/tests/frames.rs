@@ -318,6 +318,53 @@ fn failures_win_their_cell_in_every_depth() {
     }
 }
 
+/// What BENCHMARKS.md promises of a line that is slow: with high lanes and a table below them, too.
+#[test]
+fn a_move_by_one_column_takes_few_bytes() {
+    const SIZE: (u16, u16) = (240, 60);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("trace.bin");
+    write(&path, Shape { calls: 20_000, threads: 8, ..Shape::default() }).expect("written");
+    let mut state = state(&opened(path), SIZE);
+    let area = Rect::new(0, 0, SIZE.0, SIZE.1);
+    for part in [1, 10, 1_000] {
+        state.window = state.window.fitting(state.window.end / 2, state.window.end / 2 + state.window.end / part / 2);
+        let out = Written::default();
+        let viewport = ratatui::Viewport::Fixed(area);
+        let backend = ratatui::backend::CrosstermBackend::new(out.clone());
+        let terminal = ratatui::Terminal::with_options(backend, ratatui::TerminalOptions { viewport });
+        let mut frames = viewer::term::Frames::new(terminal.expect("memory"));
+        let mut sent = |state: &State| {
+            let before = out.0.get();
+            frames.frame(area, |buffer| draw(state, &UNICODE, buffer)).expect("memory");
+            out.0.get() - before
+        };
+        sent(&state);
+        assert_eq!(sent(&state), 0, "nothing has changed");
+        for _ in 0..10 {
+            state.window = state.window.panned(1.0 / state.window.columns as f64);
+            state.update(Input::Resize(SIZE.0, SIZE.1));
+            let bytes = sent(&state);
+            assert!(bytes < 40_000, "1/{part}: {bytes} bytes");
+        }
+    }
+}
+
+/// Counts what is written.
+#[derive(Clone, Default)]
+struct Written(std::rc::Rc<std::cell::Cell<usize>>);
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.set(self.0.get() + bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[test]
 fn something_is_done_for_every_action() {
     let mut state = state(&SYNTHETIC, (120, 40));
