@@ -99,9 +99,9 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "cutrace",
         layers: &[
-            "results figures job json shell output layout exit signals stdout program progress driver cupti",
+            "results figures color job json shell output layout exit signals stdout program progress driver cupti",
             "clocks reading grep latest references streams works writes nccl collectives annotations line verdict unfinished",
-            "report::table report::tally export::event export::field export::placed export::proto export::track",
+            "report::table report::tally report::unit export::event export::field export::placed export::proto export::track",
             "report::durations report::render export::device export::nvtx",
             "report::device",
             "report::walk replay::again replay::compared replay::printed",
