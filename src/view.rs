@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
-use viewer::app::{Error, Options, name_objects, once, open, printed, run as show};
+use viewer::app::{Error, Options, keep_index, name_objects, once, open, printed, run as show};
 use viewer::config;
 use viewer::state::arrange::Step;
 use viewer::state::command::Shown;
@@ -165,13 +165,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { view, window, row, follow, filter, hide, select, sort, no_details, arrange, .. } = arguments;
     let shown =
         Shown { view, window, row, place: arguments.at, follow, filter, hide, select, sort, no_details, arrange };
-    let options = Options { theme, config, index: !arguments.no_index, second, find, shown };
+    let say = |text: &str| exit::say(text);
+    let options = Options { theme, config, index: !arguments.no_index, second, find, shown, say };
     if arguments.once || !is_terminal {
         let opened = open(first, &options).map_err(explained)?;
         if let Some(text) = &options.shown.filter {
             name_objects(&opened);
             Filter::new(text, &opened).map_err(|why| failure(USAGE, format_args!("--filter {text:?}: {why}")))?;
         }
+        keep_index(&opened, &options);
         let ended = damage(&opened.trace, 0);
         let (text, beyond) = match arguments.once {
             true => once(opened, &options, (arguments.size.0, arguments.size.1), paints),

@@ -1,9 +1,9 @@
-//! What `info` keeps of a long trace beside it.
+//! What is kept of a long trace beside it: what `info` says, and the viewer's index.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use tests::{Outcome, Place, client, run};
+use tests::{Outcome, Place, Screen, artifact, client, run};
 use trace::hash::checksum;
 use viewer::synthetic::{Shape, write};
 
@@ -102,4 +102,48 @@ fn of_short_open_and_damaged_traces_nothing_is_kept() {
     let place = written(LONG);
     run(Command::new("mkfifo").arg(kept(&place))).expect(0);
     info(&place, &[]);
+}
+
+#[test]
+fn a_long_trace_that_is_looked_at_once_has_an_index() {
+    let place = written(LONG);
+    let index = place.join("trace.bin.idx");
+    let once = || run(&mut place.cutrace(["view", "--once", "--at", "50%"])).expect(0);
+    let read = run(&mut place.cutrace(["view", "--once", "--at", "50%", "--no-index"])).expect(0).stdout;
+    assert!(!index.exists());
+    assert_eq!(once().stdout, read);
+    let whole = fs::read(&index).expect("kept");
+    let known = once();
+    assert_eq!((known.stdout, known.stderr.as_str()), (read.clone(), ""));
+
+    let mut older = whole.clone();
+    older[8] -= 1;
+    let seal = checksum(&older[..56]).to_le_bytes();
+    older[56..64].copy_from_slice(&seal);
+    for (bytes, why) in [(older, "an index of version "), (whole[..100].to_vec(), "a damaged index")] {
+        fs::write(&index, bytes).expect("written");
+        let found = once();
+        assert!(found.stderr.contains(why) && found.stderr.contains("the trace was read instead"), "{}", found.stderr);
+        assert_eq!(found.stdout, read);
+        assert_eq!(once().stderr, "", "kept anew: {why}");
+    }
+    // Of a short one the same is read at once.
+    let place = written(LONG / 2);
+    run(&mut place.cutrace(["view", "--once"])).expect(0);
+    assert!(!place.join("trace.bin.idx").exists());
+}
+
+#[test]
+fn a_viewer_that_is_left_early_finishes_its_index() {
+    let place = written(LONG);
+    let screen = Screen::new(&place);
+    screen.run(&format!("{} view; echo status=$?", artifact("cutrace").display()));
+    screen.wait("1 Timeline");
+    screen.keys(&["q"]);
+    screen.restored("status=0");
+    assert!(place.join("trace.bin.idx").exists());
+    let entries = fs::read_dir(place.path()).expect("our own directory").map(|entry| entry.expect("an entry"));
+    let begun =
+        entries.map(|entry| entry.file_name()).find(|name| name.to_string_lossy().starts_with("trace.bin.idx."));
+    assert_eq!(begun, None);
 }

@@ -18,8 +18,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,8 @@ pub struct Options {
     pub find: Find,
     /// What to show first.
     pub shown: Shown,
+    /// Tells the user something when no screen is shown.
+    pub say: fn(&str),
 }
 
 /// What is done beside.
@@ -74,6 +76,20 @@ enum News {
     Rebuilt(Box<Opened>),
     Say(String),
     NoTerminal(io::Error),
+}
+
+/// Reading so many calls takes longer than keeping what is found.
+const LONG: u64 = 100_000;
+
+/// Keeps an index of a long trace that is looked at once, as it is kept of one that is looked at for long.
+pub fn keep_index(opened: &Opened, options: &Options) {
+    for opened in both(opened) {
+        opened.unfit.iter().for_each(|unfit| (options.say)(unfit));
+        let is_kept = options.index && opened.summary().calls >= LONG;
+        if let Some(Err(error)) = is_kept.then(|| opened.save()) {
+            (options.say)(&format!("no index was kept: {error}"));
+        }
+    }
 }
 
 /// One frame of that size as text, and what was asked for that is not there.
@@ -164,13 +180,39 @@ pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
     let mut term = Term::take(options.config.mouse.unwrap_or(true), options.theme.depth)?;
     let size = term.size()?;
     let mut state = begin(opened.clone(), options, (size.width, size.height));
+    both(&opened).filter_map(|opened| opened.unfit.as_ref()).for_each(|unfit| state.say(unfit));
     let beyond = state.set(&options.shown);
     beyond.iter().for_each(|beyond| state.say(beyond));
     read_input(sender.clone());
-    beside(opened, options.index, sender.clone());
-    let shown = show(&mut term, &mut state, options, &news, &ended, &sender);
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut index = beside(opened, (options.index, &stop), sender.clone());
+    let shown = show(&mut term, &mut state, options, &news, &ended, (&sender, &stop, &mut index));
     drop(term);
+    let is_kept = |opened: &Opened| opened.index.is_none() && opened.second.is_none() && !opened.is_live();
+    if shown.is_ok() && options.index && both(&state.opened).any(is_kept) {
+        finish_index(&state.opened.path, &index, options.say, &ended);
+    }
+    stop.store(true, Ordering::SeqCst);
+    // What was begun is taken away.
+    let _gone_or_late = index.recv_timeout(Duration::from_secs(1));
     shown.map(|()| beyond)
+}
+
+/// Waits until the index is written, if it is being written, or somebody has no time for that.
+fn finish_index(trace: &Path, index: &Receiver<()>, say: fn(&str), ended: &AtomicUsize) {
+    let is_open = |wait| matches!(index.recv_timeout(wait), Err(RecvTimeoutError::Timeout));
+    if !is_open(Duration::from_millis(20)) {
+        return;
+    }
+    let index_of = trace.display();
+    say(&format!(
+        "writing the index of {index_of}, by which it opens at once the next time; ctrl-c leaves it unwritten"
+    ));
+    while is_open(Duration::from_millis(100)) {
+        if ended.load(Ordering::SeqCst) != 0 {
+            return say("no index was kept");
+        }
+    }
 }
 
 fn show(
@@ -179,7 +221,7 @@ fn show(
     options: &Options,
     news: &Receiver<News>,
     ended: &AtomicUsize,
-    sender: &Sender<News>,
+    (sender, stop, index): (&Sender<News>, &Arc<AtomicBool>, &mut Receiver<()>),
 ) -> Result<(), Error> {
     let (mut changed, mut drawn) = (true, false);
     let mut last: Option<Instant> = None;
@@ -216,13 +258,13 @@ fn show(
                 News::Damaged => Vec::new(),
                 News::Grown(opened) => {
                     state.reload(Arc::from(opened));
-                    beside(state.opened.clone(), options.index, sender.clone());
+                    *index = beside(state.opened.clone(), (options.index, stop), sender.clone());
                     Vec::new()
                 }
                 News::Rebuilt(opened) => {
                     state.reload(Arc::from(opened));
                     state.say("the index was damaged: the trace was read again");
-                    beside(state.opened.clone(), options.index, sender.clone());
+                    *index = beside(state.opened.clone(), (options.index, stop), sender.clone());
                     Vec::new()
                 }
                 News::Say(text) => {
@@ -298,8 +340,10 @@ fn read_input(sender: Sender<News>) {
 }
 
 /// What a trace still needs once it is on the screen: names of objects, its index kept or checked, and a look
-/// at whether it has grown.
-fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
+/// at whether it has grown. What it gives is closed when the index is kept.
+fn beside(opened: Arc<Opened>, (index, stop): (bool, &Arc<AtomicBool>), sender: Sender<News>) -> Receiver<()> {
+    let (keeping, kept) = channel();
+    let stop = stop.clone();
     thread::spawn(move || {
         if both(&opened).any(|opened| opened.unchecked.as_ref().is_some_and(|unchecked| !unchecked.check())) {
             let news = reopened(&opened)
@@ -313,10 +357,11 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
             return;
         }
         for opened in both(&opened).filter(|_| index) {
-            if let Err(error) = opened.save() {
+            if let Err(error) = opened.save_unless(&stop) {
                 let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
             }
         }
+        drop(keeping);
         if opened.trace.footer.is_some() && look(&opened, index, &sender).is_err() {
             return;
         }
@@ -328,6 +373,7 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
             follow(&opened, index, &sender);
         }
     });
+    kept
 }
 
 /// Finds out what is worth looking at, which is a walk over all calls, and keeps it.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use trace::Trace;
 use trace::decode::decode;
+use trace::hash::checksum;
 use trace::objects::Objects;
 use trace::text::Text;
 use viewer::data::compare::{aligned, beside};
@@ -254,19 +255,30 @@ fn an_index_that_does_not_agree_is_not_used() {
     let (_directory, path) = synthetic(Shape::default());
     let first = opened(&path);
     let index = first.save().expect("saved").expect("kept");
-    let good = fs::read(&index).expect("an index");
+    let unfit = || {
+        let opened = Opened::open(&path, true, |_| Vec::new()).expect("opened");
+        assert_eq!(opened.index, None);
+        opened.unfit.expect("why it is not used")
+    };
     // Another trace in its place.
     write(&path, Shape { seed: 2, ..Shape::default() }).expect("written");
-    assert_eq!(Opened::open(&path, true, |_| Vec::new()).expect("opened").index, None);
+    assert!(unfit().contains("as it was before it changed: the trace was read instead"), "{}", unfit());
     write(&path, Shape::default()).expect("written");
     let again = opened(&path);
     assert_eq!(again.index, None, "the time of change differs");
     again.save().expect("saved").expect("kept");
     assert!(Opened::open(&path, true, |_| Vec::new()).expect("opened").index.is_some());
+    let good = fs::read(&index).expect("an index");
     for cut in [0, 1, 63, 64, good.len() / 2, good.len() - 1] {
         fs::write(&index, &good[..cut]).expect("written");
-        assert_eq!(Opened::open(&path, true, |_| Vec::new()).expect("opened").index, None, "cut at {cut}");
+        assert!(unfit().contains("damaged"), "cut at {cut}: {}", unfit());
     }
+    let mut newer = good;
+    newer[8] += 1;
+    let seal = checksum(&newer[..56]).to_le_bytes();
+    newer[56..64].copy_from_slice(&seal);
+    fs::write(&index, &newer).expect("written");
+    assert!(unfit().contains("an index of version "), "{}", unfit());
 }
 
 proptest! {

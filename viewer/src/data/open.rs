@@ -34,6 +34,8 @@ pub struct Opened {
     /// The index that the model comes from, if it does.
     pub index: Option<PathBuf>,
     pub unchecked: Option<Arc<Unchecked>>,
+    /// What was wrong with an index that was not used.
+    pub unfit: Option<String>,
     pages: Option<Pages>,
     at_rest: AtomicBool,
     /// The trace that this one is compared with; its lanes are in the model.
@@ -87,7 +89,7 @@ impl Opened {
     /// `index`: whether one may be used. `find`: asked for what an index does not tell.
     pub fn open(path: &Path, index: bool, find: Find) -> Result<Opened, Error> {
         let key = Key::of(path)?;
-        let loaded = if index { store::load(path, key) } else { None };
+        let (loaded, unfit) = if index { store::load(path, key) } else { (None, None) };
         if let Some(loaded) = loaded {
             let trace = Trace::open_known(path, loaded.known)?;
             let (model, unchecked) = (loaded.model, loaded.unchecked.map(Arc::new));
@@ -102,6 +104,7 @@ impl Opened {
                 key,
                 index,
                 unchecked,
+                unfit,
                 pages,
                 at_rest,
                 second,
@@ -118,7 +121,22 @@ impl Opened {
         let at_rest = AtomicBool::new(true);
         let (findings, damaged) = (Arc::default(), Arc::default());
         let path = path.into();
-        Ok(Opened { path, trace, model, key, index, unchecked, pages, at_rest, second, lives, findings, find, damaged })
+        Ok(Opened {
+            path,
+            trace,
+            model,
+            key,
+            index,
+            unchecked,
+            unfit,
+            pages,
+            at_rest,
+            second,
+            lives,
+            findings,
+            find,
+            damaged,
+        })
     }
 
     /// How what is worth looking at is found out.
@@ -135,6 +153,7 @@ impl Opened {
             key: self.key,
             index: self.index.clone(),
             unchecked: self.unchecked.clone(),
+            unfit: self.unfit.clone(),
             pages: self.pages.clone(),
             at_rest: AtomicBool::new(self.is_at_rest()),
             second: self.second.clone(),
@@ -229,11 +248,16 @@ impl Opened {
     /// Keeps the model for the next time; where. Nothing is kept of a trace that is still being written, or
     /// that comes from an index.
     pub fn save(&self) -> io::Result<Option<PathBuf>> {
+        self.save_unless(&AtomicBool::new(false))
+    }
+
+    /// The same, until it is told to stop.
+    pub fn save_unless(&self, stop: &AtomicBool) -> io::Result<Option<PathBuf>> {
         if self.index.is_some() || self.second.is_some() || self.is_live() || self.has_changed() {
             return Ok(None);
         }
         let found = (self.find_lives(), self.findings());
-        store::save(&self.path, self.key, &self.model, found, self.trace.known()).map(Some)
+        store::save(&self.path, self.key, &self.model, found, self.trace.known(), stop).map(Some)
     }
 
     /// Keeps what was found, too, once that is known.

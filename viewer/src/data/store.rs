@@ -28,6 +28,7 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::Trace;
 use trace::hash::checksum;
 use trace::known::Known;
@@ -150,46 +151,73 @@ fn sound(file: &mut File, section: &Section, bytes: &mut [u8]) -> io::Result<boo
     Ok(left == 0)
 }
 
-/// The index of a trace, if there is one that agrees with it.
-pub fn load(trace: &Path, key: Key) -> Option<Loaded> {
-    places(trace, "idx").into_iter().find_map(|path| read(&path, key))
+/// Why an index is of no use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error("it is there no more")]
+    Gone,
+    #[error("an index of version {0}, where this cutrace has version {own}", own = VERSION)]
+    Version(u32),
+    #[error("an index of the trace as it was before it changed")]
+    Changed,
+    #[error("a damaged index")]
+    Damaged,
 }
 
-fn read(path: &Path, key: Key) -> Option<Loaded> {
-    let file = File::open(path).ok()?;
+/// The index of a trace, if there is one that agrees with it; and what is wrong with one that does not.
+pub fn load(trace: &Path, key: Key) -> (Option<Loaded>, Option<String>) {
+    let mut why = None;
+    for path in places(trace, "idx") {
+        match read(&path, key) {
+            Ok(loaded) => return (Some(loaded), None),
+            Err(Unfit::Gone) => {}
+            Err(unfit) => why = why.or(Some(format!("{}: {unfit}: the trace was read instead", path.display()))),
+        }
+    }
+    (None, why)
+}
+
+fn read(path: &Path, key: Key) -> Result<Loaded, Unfit> {
+    // Opening a pipe would wait for who writes there.
+    if !path.is_file() {
+        return Err(Unfit::Gone);
+    }
+    let file = File::open(path).map_err(|_| Unfit::Gone)?;
     // SAFETY: the mapping is read as plain numbers, all of which are checked before they index anything.
     // Nobody but another viewer writes here, and that one puts a new file in its place.
-    let map = Arc::new(unsafe { Mmap::map(&file) }.ok()?);
+    let map = Arc::new(unsafe { Mmap::map(&file) }.map_err(|_| Unfit::Damaged)?);
     // A frame reads single pages here and there: what lies around them would be read from the disk in vain.
     let _as_good_as_it_gets = map.advise(Advice::Random);
     let directory = directory_of(&map, key)?;
     let sections = directory.sections();
     let mut unchecked = Some(Unchecked { path: path.to_path_buf(), sections });
     if map.len() as u64 <= CHECKED_AT_ONCE && !unchecked.take().is_some_and(|unchecked| unchecked.check()) {
-        return None;
+        return Err(Unfit::Damaged);
     }
     let findings = directory.findings.clone();
-    let (model, known, lives) = directory.open(&map)?;
-    Some(Loaded { model, known, lives, findings, path: path.to_path_buf(), unchecked, pages: Pages(map) })
+    let (model, known, lives) = directory.open(&map).ok_or(Unfit::Damaged)?;
+    Ok(Loaded { model, known, lives, findings, path: path.to_path_buf(), unchecked, pages: Pages(map) })
 }
 
-/// None if the index does not agree with this key.
-fn directory_of(map: &Mmap, key: Key) -> Option<Directory> {
-    let header = map.get(..HEADER)?;
+fn directory_of(map: &Mmap, key: Key) -> Result<Directory, Unfit> {
+    let header = map.get(..HEADER).ok_or(Unfit::Damaged)?;
     let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
     let version = u32::from_le_bytes(header[8..12].try_into().expect("4 bytes"));
-    if header[..8] != MAGIC || version != VERSION || checksum(&header[..56]) != word(56) {
-        return None;
+    if header[..8] != MAGIC || checksum(&header[..56]) != word(56) {
+        return Err(Unfit::Damaged);
+    }
+    if version != VERSION {
+        return Err(Unfit::Version(version));
     }
     if (Key { fingerprint: word(16), modified: word(24) }) != key {
-        return None;
+        return Err(Unfit::Changed);
     }
-    let (start, end) = (word(32), word(32).checked_add(word(40))?);
-    let directory = map.get(start as usize..end as usize)?;
+    let end = word(32).checked_add(word(40)).ok_or(Unfit::Damaged)?;
+    let directory = map.get(word(32) as usize..end as usize).ok_or(Unfit::Damaged)?;
     if checksum(directory) != word(48) {
-        return None;
+        return Err(Unfit::Damaged);
     }
-    decode(directory)
+    decode(directory).ok_or(Unfit::Damaged)
 }
 
 impl Directory {
@@ -245,15 +273,16 @@ impl Directory {
     }
 }
 
-/// Writes the index to the first place that takes it; where that was.
+/// Writes the index to the first place that takes it, unless it is told to stop; where that was.
 pub fn save(
     trace: &Path,
     key: Key,
     model: &Model,
     (lives, findings): (&Lives, Option<&[Finding]>),
     known: Known,
+    stop: &AtomicBool,
 ) -> io::Result<PathBuf> {
-    keep(trace, "idx", |file| write_into(file, key, model, (lives, findings), &known))
+    keep(trace, "idx", |file| write_into((file, stop), key, model, (lives, findings), &known))
 }
 
 /// Puts what was found into the index of a trace, if there is one that agrees with it: a new directory behind
@@ -264,7 +293,7 @@ pub fn add_findings(trace: &Path, key: Key, findings: &[Finding]) -> io::Result<
         let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
         // SAFETY: as in `read`.
         let map = unsafe { Mmap::map(&file) }?;
-        let Some(directory) = directory_of(&map, key) else { continue };
+        let Ok(directory) = directory_of(&map, key) else { continue };
         let directory = encode(&Directory { findings: Some(findings.to_vec()), ..directory });
         let start = map.len() as u64;
         file.write_all_at(&directory, start)?;
@@ -273,12 +302,13 @@ pub fn add_findings(trace: &Path, key: Key, findings: &[Finding]) -> io::Result<
     Ok(())
 }
 
-struct Output {
+struct Output<'s> {
     out: BufWriter<File>,
     at: u64,
+    stop: &'s AtomicBool,
 }
 
-impl Output {
+impl Output<'_> {
     fn section<T: Pod>(&mut self, column: &Column<T>) -> io::Result<Section> {
         let pad = self.at.next_multiple_of(ALIGNED) - self.at;
         self.put(&vec![0; pad as usize])?;
@@ -288,19 +318,22 @@ impl Output {
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.stop.load(Relaxed) {
+            return Err(io::Error::other("the viewer was left before it was written"));
+        }
         self.at += bytes.len() as u64;
         self.out.write_all(bytes)
     }
 }
 
 fn write_into(
-    file: File,
+    (file, stop): (File, &AtomicBool),
     key: Key,
     model: &Model,
     (lives, findings): (&Lives, Option<&[Finding]>),
     known: &Known,
 ) -> io::Result<()> {
-    let mut out = Output { out: BufWriter::with_capacity(1 << 20, file), at: 0 };
+    let mut out = Output { out: BufWriter::with_capacity(1 << 20, file), at: 0, stop };
     out.put(&[0; HEADER])?;
     let mut lanes = Vec::new();
     for lane in &model.lanes {
