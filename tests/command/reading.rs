@@ -407,8 +407,9 @@ fn a_reader_that_goes_away_changes_no_exit_status() {
 fn a_trace_that_is_cut_while_it_is_read_is_told() {
     let place = Place::new();
     std::fs::copy(source("data/torch_nvtx.bin"), place.join("trace.bin")).expect("copied");
-    let mut dump = place.cutrace(["dump", "--json"]);
-    let mut reading = dump.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    // It writes what it reads before it reads on, as dump does not.
+    let mut export = place.cutrace(["export", "--to", "jsonl", "-o", "-"]);
+    let mut reading = export.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     // It has begun, and cannot be far: a pipe holds less than what there is to write.
     reading.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("a byte");
     std::fs::File::options()
