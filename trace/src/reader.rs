@@ -332,7 +332,7 @@ impl Trace {
         let (first, last) = (self.clocks[0], self.clocks[self.clocks.len() - 1]);
         let (dt, dn) = (last.tsc.wrapping_sub(first.tsc) as i128, last.ns.wrapping_sub(first.ns) as i128);
         let since = ticks as i128 - first.tsc as i128;
-        let passed = if dt == 0 { since } else { since.saturating_mul(dn) / dt };
+        let passed = if dt == 0 { since } else { scaled(since, dn, dt) };
         passed.clamp(-i128::from(FAR), i128::from(FAR)) as i64
     }
 
@@ -392,6 +392,27 @@ impl Trace {
     }
 }
 
+/// `number * by / of`, rounded towards zero. Dividing 128 bits takes longer than reading a call, and every call
+/// asks twice: of usual numbers the quotient is guessed, which is at most a few off.
+fn scaled(number: i128, by: i128, of: i128) -> i128 {
+    const USUAL: i128 = 1 << 50;
+    let is_usual = |number: i128| (1..USUAL).contains(&number);
+    if number != 0 && [number, by, of].into_iter().all(is_usual) {
+        let mut quotient = (number as u64 as f64 * (by as u64 as f64 / of as u64 as f64)) as i64;
+        if i128::from(quotient) < USUAL {
+            let mut rest = number * by - i128::from(quotient) * of;
+            while rest < 0 {
+                (quotient, rest) = (quotient - 1, rest + of);
+            }
+            while rest >= of {
+                (quotient, rest) = (quotient + 1, rest - of);
+            }
+            return quotient.into();
+        }
+    }
+    number.saturating_mul(by) / of
+}
+
 pub(crate) struct Record<'a> {
     pub(crate) head: Head,
     pub(crate) bytes: &'a [u8],
@@ -432,4 +453,22 @@ fn find_preamble(map: &[u8], path: &Path) -> Result<(Preamble, Vec<Damage>), Err
         return Err(Error::Foreign { path: path.to_path_buf(), found: format!("\"{found}\"") });
     }
     Err(Error::NoPreamble { path: path.to_path_buf() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scaled;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn times_are_exact(number in 0..1i128 << 52, by in 1..1i128 << 52, of in 1..1i128 << 52, shift in 0..50u32) {
+            for (number, by, of) in [(number, by, of), (number, by >> shift, of >> shift), (number >> shift, by, of)] {
+                if of > 0 {
+                    prop_assert_eq!(scaled(number, by, of), number * by / of);
+                    prop_assert_eq!(scaled(-number, by, of), -number * by / of);
+                }
+            }
+        }
+    }
 }
