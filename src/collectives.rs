@@ -76,15 +76,20 @@ impl Kind {
     }
 }
 
-impl Member {
-    fn kind(&mut self, kind: Kind) -> usize {
-        let known = self.kinds.iter().rposition(|known| *known == kind);
-        known.unwrap_or_else(|| {
-            self.kinds.push(kind);
-            self.kinds.len() - 1
+/// The places of kinds among those of their member.
+#[derive(Default)]
+struct Kinds(HashMap<(usize, Kind), usize>);
+
+impl Kinds {
+    fn place(&mut self, at: usize, member: &mut Member, kind: Kind) -> usize {
+        *self.0.entry((at, kind)).or_insert_with_key(|(_, kind)| {
+            member.kinds.push(kind.clone());
+            member.kinds.len() - 1
         })
     }
+}
 
+impl Member {
     /// `#3 AllReduce of 16 B`, of the collective at this place.
     pub fn described(&self, at: usize) -> String {
         let kind = self.begun.get(at).map_or(String::new(), |kind| self.kinds[*kind].described());
@@ -146,7 +151,7 @@ pub fn of(trace: &Trace) -> Found {
 
 fn told(trace: &Trace) -> Found {
     let mut found = Found::default();
-    let mut places: HashMap<u32, usize> = HashMap::new();
+    let (mut places, mut kinds) = (HashMap::new(), Kinds::default());
     for communicator in &trace.communicators {
         places.insert(communicator.number, found.members.len());
         found.members.push(Member {
@@ -162,7 +167,8 @@ fn told(trace: &Trace) -> Found {
         let member = &mut found.members[at];
         let (function, datatype) = (operation.function(), operation.datatype());
         let is_send = function.starts_with("Send");
-        let kind = member.kind(Kind { function, bytes: operation.bytes(), datatype, root: operation.root() });
+        let kind = Kind { function, bytes: operation.bytes(), datatype, root: operation.root() };
+        let kind = kinds.place(at, member, kind);
         match operation.peer() {
             _ if operation.is_collective() => member.begun.push(kind),
             Some(peer) if is_send => member.transfers.entry(peer).or_default().0 += 1,
@@ -191,11 +197,11 @@ fn by_kernels(trace: &Trace) -> Found {
     if !trace.kernels.values().any(|kernel| is_kernel(&kernel.name)) {
         return found;
     }
-    let (mut member, mut moved) = (Member::default(), 0);
+    let (mut member, mut kinds, mut moved) = (Member::default(), Kinds::default(), 0);
     for call in trace.calls() {
         let Some(kind) = kernel_name(&call).and_then(named) else { continue };
         let is_collective = kind.function != "SendRecv";
-        let kind = member.kind(kind);
+        let kind = kinds.place(0, &mut member, kind);
         match is_collective {
             true => member.begun.push(kind),
             false => moved += 1,

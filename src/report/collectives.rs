@@ -147,14 +147,16 @@ impl Collectives<'_> {
         }
     }
 
-    /// Of one on its member's communicator, how many collectives are known to have finished: those before the
-    /// last one that has.
-    fn finished_of(&self, member: usize) -> usize {
-        let collectives =
-            || self.found.operations.iter().enumerate().filter(|(_, of)| of.member == member && of.peer.is_none());
-        let is_over = |at: usize| matches!(self.state(at), "finished" | "captured");
-        let last = collectives().filter(|(at, _)| is_over(*at)).map(|(_, of)| of.number).max();
-        last.unwrap_or(0) as usize
+    /// By member, how many collectives are known to have finished: those up to the last one that has.
+    fn finished_of(&self) -> Vec<usize> {
+        let mut finished = vec![0; self.found.members.len()];
+        for (at, operation) in self.found.operations.iter().enumerate().filter(|(_, of)| of.peer.is_none()) {
+            if matches!(self.state(at), "finished" | "captured") {
+                let last = &mut finished[operation.member];
+                *last = (*last).max(operation.number as usize);
+            }
+        }
+        finished
     }
 }
 
@@ -185,7 +187,7 @@ impl<'t> Report<'t> for Collectives<'t> {
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
         self.assign(u64::MAX);
-        let finished: Vec<usize> = (0..self.found.members.len()).map(|member| self.finished_of(member)).collect();
+        let finished = self.finished_of();
         for (member, finished) in self.found.members.iter_mut().zip(finished) {
             member.unfinished = Some(finished);
         }
@@ -278,13 +280,10 @@ impl Collectives<'_> {
 
 /// By communicator; operations with the latest first, and those of all ranks beside each other.
 fn sort(rows: &mut [Vec<Cell>]) {
-    let mut communicators: Vec<Cell> = Vec::new();
+    let mut communicators: HashMap<String, usize> = HashMap::new();
     let mut first_met = |of: &Cell| {
-        let known = communicators.iter().rposition(|known| known == of);
-        known.unwrap_or_else(|| {
-            communicators.push(of.clone());
-            communicators.len() - 1
-        })
+        let next = communicators.len();
+        *communicators.entry(format!("{of:?}")).or_insert(next)
     };
     let of = |cell: &Cell| match cell {
         Cell::Number(number) => Some(*number),
