@@ -9,6 +9,7 @@ use super::device::Devices;
 use super::event::Event;
 use super::placed::Slice;
 use super::process::Process;
+use super::submitted::{Period, Submitted};
 use crate::annotations::in_json;
 use crate::grep::kernel_name;
 use crate::json::Fields;
@@ -47,6 +48,8 @@ pub struct Of<'x, 't> {
     process: &'x Process<'t>,
     devices: Devices<'t>,
     counters: Counters,
+    /// None where the times of the work itself are known.
+    submitted: Option<Submitted>,
     /// Names of devices, by their tracks.
     titles: HashMap<u64, String>,
 }
@@ -150,12 +153,21 @@ impl Chrome {
             self.name(out, "thread_name", pid, process.number(thread.os_id), json!({ "name": thread.name }))?;
         }
         let (devices, counters) = (Devices::of(trace), Counters::default());
-        Ok(Of { process, devices, counters, titles: HashMap::new() })
+        let submitted = (!trace.has_device_times()).then(Submitted::default);
+        Ok(Of { process, devices, counters, submitted, titles: HashMap::new() })
     }
 
     pub fn call<'t>(&mut self, out: &mut impl Write, of: &mut Of<'_, 't>, event: &Event<'_, 't>) -> Result<()> {
         let points = of.counters.call(of.process, event);
         self.counters(out, of, points)?;
+        let mut new = Vec::new();
+        let submitted = of.submitted.as_mut();
+        let periods = submitted.map(|all| all.call(of.process, event, &mut new)).unwrap_or_default();
+        for track in new {
+            let tid = stream(track.number);
+            self.name(out, "thread_name", of.pid(), tid, json!({ "name": track.name }))?;
+        }
+        periods.iter().try_for_each(|period| self.period(out, of, period))?;
         if !event.is_selected {
             return Ok(());
         }
@@ -234,6 +246,26 @@ impl Chrome {
         Ok(())
     }
 
+    /// What a stream had to do, as far as the host knew.
+    fn period(&mut self, out: &mut impl Write, of: &Of, period: &Period) -> Result<()> {
+        let said = Said {
+            ph: if period.end.is_some() { "X" } else { "B" },
+            cat: Some("submitted"),
+            name: &period.title(),
+            pid: of.pid(),
+            tid: stream(period.track),
+            ts: of.microseconds(period.begin),
+            dur: period.end.map(|end| between(period.begin, end)),
+            id: None,
+            bp: None,
+            s: None,
+            args: Some(json!({
+                "first call": period.first, "last call": period.last, "submissions": period.submissions,
+            })),
+        };
+        self.put(out, &said)
+    }
+
     fn counters(&mut self, out: &mut impl Write, of: &Of, points: Vec<super::counters::Point>) -> Result<()> {
         for (counter, at, value) in points {
             let unit = match counter {
@@ -250,6 +282,8 @@ impl Chrome {
     pub fn finish(&mut self, out: &mut impl Write, mut of: Of, reading: &Reading) -> Result<()> {
         let points = of.counters.finish();
         self.counters(out, &of, points)?;
+        let left = of.submitted.as_mut().map(Submitted::finish).unwrap_or_default();
+        left.iter().try_for_each(|period| self.period(out, &of, period))?;
         let trace = of.process.trace;
         let (between, categories) = (reading.between(trace)?, trace.categories());
         let is_wanted = |about: &Annotation| between(about.thread, trace.call_from(about.about.time));

@@ -60,9 +60,9 @@ impl Counters {
         if followed.put.is_some() && !followed.is_done {
             self.change(begin, Counter::Outstanding, 1);
         }
-        if event.finished > 0 {
+        if !event.finished.is_empty() {
             let end = call.last_end().map_or(begin, |end| process.at(end));
-            self.change(end, Counter::Outstanding, -(event.finished as i64));
+            self.change(end, Counter::Outstanding, -(event.finished.len() as i64));
         }
         points
     }

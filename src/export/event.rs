@@ -2,6 +2,7 @@
 
 use trace::Call;
 use trace::decode::Decoded;
+use trace::model::outstanding::Outstanding;
 use trace::model::streams::Followed;
 use trace::objects::Objects;
 
@@ -15,6 +16,8 @@ pub struct Event<'s, 't> {
     pub is_selected: bool,
     /// What came of the call; nothing for formats that do not ask.
     pub followed: Followed,
-    /// Submissions that it tells to have finished.
-    pub finished: u64,
+    /// Submissions that it tells to have finished, by their numbers.
+    pub finished: Vec<u64>,
+    /// Moved to this call, for formats that ask for it.
+    pub outstanding: &'s Outstanding,
 }

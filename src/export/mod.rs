@@ -17,6 +17,7 @@ mod process;
 mod proto;
 mod sink;
 mod sqlite;
+mod submitted;
 mod track;
 mod walk;
 

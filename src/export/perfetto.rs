@@ -13,6 +13,7 @@ use super::nvtx::{Annotated, Step};
 use super::placed::Slice;
 use super::process::Process;
 use super::proto::Message;
+use super::submitted::{Period, Submitted};
 use super::track::{PROCESS_TRACK, THREAD_TRACKS, Track};
 use crate::grep::kernel_name;
 use crate::reading::Reading;
@@ -69,6 +70,8 @@ pub struct Perfetto<'x, 't> {
     devices: Devices<'t>,
     annotated: Annotated<'t>,
     nvtx_categories: HashMap<(u32, u32), String>,
+    /// None where the times of the work itself are known.
+    submitted: Option<Submitted>,
     counters: Counters,
     counted: Vec<Counter>,
     /// Flows so far.
@@ -95,6 +98,7 @@ impl<'x, 't> Perfetto<'x, 't> {
             devices: Devices::of(trace),
             annotated: Annotated::of(trace, reading)?,
             nvtx_categories: trace.categories(),
+            submitted: (!trace.has_device_times()).then(Submitted::default),
             counters: Counters::default(),
             counted: Vec::new(),
             flows: 0,
@@ -145,6 +149,11 @@ impl<'x, 't> Perfetto<'x, 't> {
         let begin = self.process.at(call.begin);
         let points = self.counters.call(self.process, event);
         self.count(out, &points)?;
+        let mut new = Vec::new();
+        let submitted = self.submitted.as_mut();
+        let periods = submitted.map(|all| all.call(self.process, event, &mut new)).unwrap_or_default();
+        new.iter().try_for_each(|track| self.track(out, track))?;
+        periods.iter().try_for_each(|period| self.period(out, period))?;
         if !event.is_selected {
             return Ok(());
         }
@@ -282,6 +291,27 @@ impl<'x, 't> Perfetto<'x, 't> {
         Ok(())
     }
 
+    /// What a stream had to do, as far as the host knew.
+    fn period(&mut self, out: &mut impl Write, period: &Period) -> Result<()> {
+        self.new.clear();
+        let category = self.categories.number("submitted", &mut self.new, field::CATEGORIES);
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        body.number(field::TYPE, BEGIN);
+        body.number(field::TRACK, self.own(period.track));
+        body.text(field::EVENT_NAME, &period.title());
+        body.number(field::CATEGORY_IID, category);
+        for (name, number) in
+            [("first call", period.first), ("last call", period.last), ("submissions", period.submissions)]
+        {
+            self.annotate(&mut body, name, |value| value.number(field::UNSIGNED, number));
+        }
+        let new = std::mem::take(&mut self.new);
+        self.event(out, period.begin, &new, &body)?;
+        (self.new, self.body) = (new, body);
+        period.end.map_or(Ok(()), |end| self.end(out, period.track, end))
+    }
+
     /// Ends what had ended when this call was made on its thread. A call that did not return, and after which
     /// the thread made others, was left: by an exception, or a longjmp.
     fn close(&mut self, out: &mut impl Write, call: &Call, begin: i64) -> Result<()> {
@@ -302,6 +332,8 @@ impl<'x, 't> Perfetto<'x, 't> {
         self.annotations(out, u64::MAX, is_cut)?;
         let points = self.counters.finish();
         self.count(out, &points)?;
+        let left = self.submitted.as_mut().map(Submitted::finish).unwrap_or_default();
+        left.iter().try_for_each(|period| self.period(out, period))?;
         let mut open: Vec<(u32, Vec<Option<i64>>)> = self.open.drain().collect();
         open.sort_by_key(|(thread, _)| *thread);
         for (thread, mut slices) in open {

@@ -54,7 +54,7 @@ pub fn walk<'t>(
         let step = function.map(|function| {
             let change = call.took_effect().then(|| resolve(&call, function)).flatten();
             let (_, followed) = outstanding.step(&call, function, change, &objects);
-            (followed, outstanding.take_done().len() as u64)
+            (followed, outstanding.take_done())
         });
         let (followed, finished) = step.unwrap_or_default();
         if selected {
@@ -62,7 +62,9 @@ pub fn walk<'t>(
             made = made.saturating_add(call.count());
         }
         if selected || needs.all {
-            let event = Event { call, decoded, objects: &objects, is_selected: selected, followed, finished };
+            let is_selected = selected;
+            let (objects, outstanding) = (&objects, &outstanding);
+            let event = Event { call, decoded, objects, is_selected, followed, finished, outstanding };
             see(&event).context("writing the export")?;
         }
     }

@@ -132,3 +132,29 @@ fn annotations_are_events_of_their_threads() {
     let count = |kind| of(&events, kind, "user_annotation").count();
     assert_eq!((count("b"), count("e")), (started, started));
 }
+
+/// From the first submission to the wait that told of the last, a stream for a stream.
+#[test]
+fn without_device_times_streams_have_what_was_submitted() {
+    let place = recorded("graphs.c");
+    export(&place, &["-o", "app.json"]).expect(0);
+    let (_, events) = events(&place, "app.json");
+    let trace = place.trace();
+    let periods: Vec<&Value> = of(&events, "X", "submitted").collect();
+    let names: Vec<&str> = periods.iter().map(|period| period["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["cuGraphLaunch", "cuGraphLaunch", "2 x cuGraphLaunch"]);
+    let waits = calls_named(&trace, "cuStreamSynchronize");
+    for (period, wait) in periods.iter().zip(&waits) {
+        let end = (period["ts"].as_f64().expect("a time") + period["dur"].as_f64().expect("a time")) * 1000.0;
+        assert_eq!(end.round() as i64, trace.nanoseconds(wait.end.expect("it returned")));
+        let first = trace.call(period["args"]["first call"].as_u64().expect("a call")).expect("it is there");
+        let begin = period["ts"].as_f64().expect("a time") * 1000.0;
+        assert_eq!((first.name(), begin.round() as i64), ("cuGraphLaunch", trace.nanoseconds(first.begin)));
+    }
+    let launches: u64 = periods.iter().map(|period| period["args"]["submissions"].as_u64().expect("a count")).sum();
+    assert_eq!(launches as usize, calls_named(&trace, "cuGraphLaunch").len());
+    assert!(of(&events, "s", "ac2g").next().is_none(), "nothing would end a flow");
+    let counted = events.iter().filter(|event| event["ph"] == "C" && event["name"] == "outstanding submissions");
+    let most = counted.map(|event| event["args"]["submissions"].as_i64().expect("a count"));
+    assert_eq!(most.collect::<Vec<_>>(), [1, 0, 1, 0, 1, 2, 0]);
+}

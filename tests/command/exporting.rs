@@ -149,7 +149,12 @@ fn perfetto_reads_it() {
     // Without device times nothing would end a flow.
     assert_eq!(counts["flows"], 0);
     assert_eq!(counts["kernels"], serde_json::json!({ "vector_add": 4 }));
-    assert_eq!((&counts["device"], &counts["arrows"]), (&serde_json::json!({}), &serde_json::json!({})));
+    assert_eq!(counts["arrows"], serde_json::json!({}));
+    // What was submitted, until a wait told of it.
+    let tracks = counts["tracks"].as_array().expect("tracks");
+    let is_submitted =
+        |name: &Value| name.as_str().is_some_and(|name| name.ends_with(": submitted, until known to have finished"));
+    assert!(!tracks.is_empty() && tracks.iter().all(is_submitted), "{tracks:?}");
 
     // With device times, a flow leads from each call to each piece of its work.
     let place = recorded("graphs.c");
