@@ -1,4 +1,4 @@
-//! What libcutrace.so shows to the dynamic linker: the driver's names, each once, the two nets, what NVTX asks for and what CUPTI is begun by; nothing of the debugger's.
+//! What libcutrace.so shows to the dynamic linker: the driver's names, each once, the two nets, what NVTX and NCCL ask for and what CUPTI is begun by; nothing of the debugger's.
 
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
@@ -23,6 +23,17 @@ const CUPTI: [&str; 9] = [
     "cuptiFinalize",
 ];
 
+/// What NCCL looks up in a profiler, by its version.
+const NCCL: [&str; 7] = [
+    "ncclProfiler_v1",
+    "ncclProfiler_v2",
+    "ncclProfiler_v3",
+    "ncclProfiler_v4",
+    "ncclProfiler_v5",
+    "ncclProfiler_v6",
+    "ncclProfiler_v7",
+];
+
 #[test]
 fn the_recorder_exports_the_table_the_nets_and_what_tools_ask_for() {
     let bytes = std::fs::read(tests::artifact("libcutrace.so")).expect("the recorder");
@@ -33,7 +44,7 @@ fn the_recorder_exports_the_table_the_nets_and_what_tools_ask_for() {
         .filter_map(|symbol| symbol.name().ok())
         .collect();
     let wanted: BTreeSet<&str> =
-        FUNCTIONS.iter().map(|function| function.name).chain(NETS).chain(NVTX).chain(CUPTI).collect();
+        FUNCTIONS.iter().map(|function| function.name).chain(NETS).chain(NVTX).chain(CUPTI).chain(NCCL).collect();
     let found: BTreeSet<&str> = exported.iter().copied().collect();
     assert_eq!(found.difference(&wanted).collect::<Vec<_>>(), [&""; 0], "exported, and not the driver's");
     assert_eq!(wanted.difference(&found).collect::<Vec<_>>(), [&""; 0], "in the table, and not exported");
