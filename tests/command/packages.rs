@@ -13,7 +13,7 @@ const MOVED: &str = "\
     pthread_detach pthread_getattr_np pthread_getspecific pthread_join pthread_key_create pthread_key_delete \
     pthread_kill pthread_mutex_trylock pthread_mutexattr_destroy pthread_mutexattr_init pthread_mutexattr_settype \
     pthread_setname_np pthread_setspecific pthread_sigmask \
-    fstat64 fstatat64 lstat64 stat64 exp exp2 log log2 pow";
+    fstat fstat64 fstatat64 lstat64 stat64 exp exp2 log log2 pow";
 
 const OLDEST: [u32; 2] = [2, 28];
 
