@@ -56,12 +56,12 @@ impl FromStr for Ranks {
 }
 
 impl File {
-    /// A directory of more than one trace.
+    /// A directory of more than one trace, or that should have more.
     pub fn job(&self) -> Result<Option<&Path>> {
         let Some(directory) = self.file.as_deref().filter(|path| path.is_dir()) else { return Ok(None) };
         let job = Job::open(directory).with_context(|| directory.display().to_string())?;
-        let recorded = job.processes.iter().filter(|process| process.trace.is_some());
-        Ok((recorded.count() > 1).then_some(directory))
+        let recorded = job.processes.iter().filter(|process| process.trace.is_some()).count();
+        Ok((recorded > 1 || recorded == 1 && job.is_incomplete).then_some(directory))
     }
 
     pub fn path(&self) -> Result<PathBuf> {

@@ -169,6 +169,7 @@ impl Arguments {
         self.driver.iter().for_each(|driver| with("--driver", driver.as_argument()));
         self.device.iter().for_each(|devices| with("--device", devices.to_string().into()));
         self.weights.iter().for_each(|weights| with("--weights", weights.into()));
+        asked.extend(self.finding.of_each().into_iter().map(OsString::from));
         asked
     }
 

@@ -20,6 +20,8 @@ pub struct Job {
     pub processes: Vec<Process>,
     /// What is not as it should be, in words.
     pub troubles: Vec<String>,
+    /// A trace that should be there is not, or cannot be read.
+    pub is_incomplete: bool,
 }
 
 /// A process that recorded, or that could have.
@@ -61,11 +63,12 @@ impl Job {
         }
         let mut processes = processes(told, directory);
         adopt(&mut processes, directory, &mut troubles)?;
+        let is_incomplete = !troubles.is_empty();
         processes.sort_by(|a, b| {
             let rank = |process: &Process| process.rank.map_or((0, 0), |rank| (1, rank));
             (rank(a), a.began, a.pid).cmp(&(rank(b), b.began, b.pid))
         });
-        let job = Job { directory: directory.to_path_buf(), processes, troubles };
+        let job = Job { directory: directory.to_path_buf(), processes, troubles, is_incomplete };
         Ok(job.judged())
     }
 
@@ -86,6 +89,7 @@ impl Job {
         if let Some(ranks) = recorded().filter_map(|process| process.ranks).max() {
             let missing: Vec<u64> = (0..ranks.min(MOST_RANKS)).filter(|rank| !by_rank.contains_key(rank)).collect();
             if !missing.is_empty() {
+                self.is_incomplete = true;
                 let what = format!("of {} no trace is here: {}", counted(ranks, "rank"), ranges(&missing));
                 troubles.push(what);
             }

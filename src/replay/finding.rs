@@ -5,7 +5,7 @@ use crate::exit::{USAGE, failure};
 use crate::figures::size;
 use crate::output::Output;
 use anyhow::{Context, Result};
-use replayer::{Dump, Followed, Memory, Tools};
+use replayer::{Dump, Followed, Memory, Tolerance, Tools};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::Range;
@@ -203,6 +203,18 @@ impl Finding {
             (self.bisect, "--bisect"),
         ];
         asked.into_iter().find(|(is_set, _)| *is_set).map(|(_, option)| option)
+    }
+
+    /// What each replay of a job is asked for.
+    pub fn of_each(&self) -> Vec<String> {
+        let fill = self.fill.iter().flat_map(|byte| ["--fill".to_owned(), byte.to_string()]);
+        let verify = match self.verify {
+            Verify::Exact => None,
+            Verify::Within(Tolerance { relative, absolute, float }) => {
+                Some(["--verify".to_owned(), format!("{relative},{absolute},{}", float.name())])
+            }
+        };
+        fill.chain(verify.into_iter().flatten()).collect()
     }
 
     /// What was asked for, as the trace has it.

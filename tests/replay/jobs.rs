@@ -87,6 +87,41 @@ fn what_is_wrong_with_one_process_is_said_in_a_line() {
     assert!(refused.len() == 1 && refused[0].starts_with("rank 2 "), "{}", missing.stdout);
 }
 
+/// What verifies is not the job.
+#[test]
+fn a_job_without_one_of_its_traces_is_incomplete() {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", "$0 && $0 && $0"]);
+    run(on(record.arg(client("vector_add.c")), "1")).expect(0);
+    let traces: Vec<_> =
+        std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path()).collect();
+    let mut traces = traces.into_iter().filter(|path| path.is_file());
+    let (first, second) = (traces.next().expect("a trace"), traces.next().expect("a trace"));
+    let text = std::fs::read(&first).expect("a trace");
+    std::fs::write(&first, &text[..text.len() / 2]).expect("ours");
+    let two = run(replay(&mut place.cutrace([""; 0]), "1")).expect(3);
+    let whole = two.stdout.lines().last().expect("lines");
+    assert!(whole.starts_with("incomplete: 2 processes in ") && whole.ends_with("cannot be read"), "{}", two.stdout);
+    for lost in [first, second] {
+        std::fs::remove_file(lost).expect("ours");
+    }
+    let one = run(replay(&mut place.cutrace([""; 0]), "1").arg("--json")).expect(3);
+    assert!(one.stdout.contains("\"outcome\": \"incomplete\""), "{}", one.stdout);
+}
+
+/// What is asked of a replay is asked of each.
+#[test]
+fn each_is_filled_and_compared_as_asked() {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", "$0 && $0"]);
+    run(on(record.arg(client("uninitialised.c")), "1")).expect(0);
+    let filled = run(replay(&mut place.cutrace([""; 0]), "1").args(["--fill", "0xa5"])).expect(4);
+    assert_eq!(filled.stdout.matches(": diverged: ").count(), 2, "{}", filled.stdout);
+    // The traces hold hashes alone: numbers cannot be compared.
+    let numbers = run(replay(&mut place.cutrace([""; 0]), "1").args(["--verify", "1e-3,1e-3"])).expect(2);
+    assert!(numbers.stdout.contains("failed: 2 processes"), "{}", numbers.stdout);
+}
+
 /// Two of one name are two all the same.
 #[test]
 fn two_processes_of_one_rank() {

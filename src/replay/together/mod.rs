@@ -42,6 +42,8 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
     let ranks = arguments.rank.as_ref();
     job.processes.retain(|process| process.trace.is_some() && ranks.is_none_or(|ranks| ranks.has(process.rank)));
     job.troubles.iter().for_each(say);
+    // Who chooses among the ranks does without the others.
+    let mut is_incomplete = job.is_incomplete && ranks.is_none();
     let (mut processes, mut crossings) = (Vec::new(), Vec::new());
     for process in std::mem::take(&mut job.processes) {
         let path = process.trace.clone().unwrap_or_default();
@@ -50,7 +52,10 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
                 crossings.push(Crossings::of(&trace));
                 processes.push(Process { path, about: process });
             }
-            Err(why) => say(why),
+            Err(why) => {
+                is_incomplete = true;
+                say(why);
+            }
         }
     }
     if processes.is_empty() {
@@ -67,7 +72,8 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
     let why = together.attend()?;
     let outcomes = together.running.into_iter().map(Running::outcome).collect::<Result<Vec<_>>>()?;
     let opened = imports.iter().map(|imports| imports.len() as u64).sum();
-    let whole = told::Whole { processes: &processes, outcomes: &outcomes, why, opened, elapsed: started.elapsed() };
+    let elapsed = started.elapsed();
+    let whole = told::Whole { processes: &processes, outcomes: &outcomes, is_incomplete, why, opened, elapsed };
     whole.tell(arguments.json)?;
     Ok(whole.status())
 }

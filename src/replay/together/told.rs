@@ -1,7 +1,7 @@
 //! What came of the replay of a job: a line a process, and the whole.
 
 use super::process::{Outcome, Process};
-use crate::exit::{DIVERGED, DONE, UNVERIFIED};
+use crate::exit::{DIVERGED, DONE, UNREADABLE, UNVERIFIED};
 use crate::figures::{counted, grouped};
 use crate::replay::as_json::SCHEMA;
 use crate::results::Results;
@@ -14,6 +14,8 @@ use trace::text::plain;
 pub struct Whole<'a> {
     pub processes: &'a [Process],
     pub outcomes: &'a [Outcome],
+    /// A trace of the job is missing or cannot be read.
+    pub is_incomplete: bool,
     /// Which process failed first, and why.
     pub why: Option<String>,
     /// Calls that opened what other processes share.
@@ -22,7 +24,7 @@ pub struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// That of the first that failed, else the worst.
+    /// The highest of those that failed, else the worst.
     pub fn status(&self) -> u8 {
         let of = |wanted: &dyn Fn(&Outcome) -> bool| self.outcomes.iter().any(wanted);
         let failed = self.outcomes.iter().filter(|outcome| outcome.failed.is_some());
@@ -33,6 +35,7 @@ impl Whole<'_> {
         let is_unverified = |outcome: &Outcome| outcome.status == UNVERIFIED && !(has_verified && has_nothing(outcome));
         match of(&|outcome| outcome.status == DIVERGED) {
             true => DIVERGED,
+            false if self.is_incomplete => UNREADABLE,
             false if of(&is_unverified) => UNVERIFIED,
             false => DONE,
         }
@@ -45,6 +48,7 @@ impl Whole<'_> {
             DONE => "verified",
             DIVERGED => "diverged",
             UNVERIFIED => "unverified",
+            UNREADABLE if self.outcomes.iter().all(|outcome| outcome.failed.is_none()) => "incomplete",
             _ => "failed",
         }
     }
@@ -69,8 +73,9 @@ impl Whole<'_> {
         let shared =
             if self.opened == 0 { String::new() } else { format!(", {opened} of one process opened by another") };
         let why = self.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let missing = if self.is_incomplete { "; a trace of the job is missing or cannot be read" } else { "" };
         let elapsed = self.elapsed.as_secs_f64();
-        writeln!(out, "{}", plain(&format!("{}: {processes} in {elapsed:.2} s{shared}{why}", self.word())))?;
+        writeln!(out, "{}", plain(&format!("{}: {processes} in {elapsed:.2} s{shared}{why}{missing}", self.word())))?;
         Ok(out.flush()?)
     }
 
@@ -92,6 +97,7 @@ impl Whole<'_> {
             "outcome": self.word(),
             "status": self.status(),
             "failed": self.why,
+            "incomplete": self.is_incomplete,
             "handles_opened": self.opened,
             "elapsed_ns": self.elapsed.as_nanos() as u64,
             "processes": self.processes.iter().zip(self.outcomes).map(one).collect::<Vec<_>>(),
@@ -103,9 +109,17 @@ fn said<'o>(outcome: &'o Outcome, field: &str) -> Option<&'o str> {
     outcome.report.as_ref()?[field].as_str()
 }
 
-/// Whether there was nothing to compare: it gave the device no work, as a launcher that only asks for devices.
+/// Whether there was nothing to compare: it had no memory on a device, as a launcher that only asks for devices.
 fn has_nothing(outcome: &Outcome) -> bool {
-    outcome.report.as_ref().is_some_and(|report| report["launches"] == 0 && report["came_back"] == false)
+    let is_none = |report: &Value| {
+        let placement = &report["placement"];
+        report["launches"] == 0
+            && report["came_back"] == false
+            && report["refused"] == 0
+            && placement["placed"] == 0
+            && placement["translated"] == 0
+    };
+    outcome.report.as_ref().is_some_and(is_none)
 }
 
 fn line(outcome: &Outcome) -> String {
