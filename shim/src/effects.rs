@@ -12,10 +12,13 @@ use crate::pending::Uses;
 use crate::probe::{handed_out, word_at};
 use crate::queue::Queue;
 use crate::shape::Site;
-use crate::{ask, graph_dot, implicit_modules, observation, range, recorder, times};
+use crate::{ask, graph_dot, implicit_modules, observation, passed_files, range, recorder, times};
 use std::sync::atomic::Ordering::*;
 use trace::api::roles::Class;
 use trace::api::table::BROKEN_CAPTURE;
+
+/// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+const FILE_DESCRIPTOR: u64 = 1;
 
 /// CU_MEMHOSTREGISTER_IOMEMORY
 const IO_MEMORY: u64 = 4;
@@ -237,6 +240,11 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
         Hook::GraphEnds { executable } => {
             recorder.destinations.ends(word(executable));
             recorder.node_runs.ends(word(executable));
+        }
+        Hook::FilePassed { file, kind, is_exported } if word(kind) == FILE_DESCRIPTOR => {
+            // What is handed out has been put where the call points to; what is taken is the word itself.
+            let file = if is_exported { word_at(word(file), 4, true) } else { Some(word(file)) };
+            file.into_iter().for_each(|file| passed_files::passed(lane, file as i32, is_exported));
         }
         Hook::BeginCapture => {
             ask::GRAPHS.store(true, Relaxed);

@@ -134,6 +134,12 @@ pub enum Hook {
     Draws {
         path: u8,
     },
+    /// Memory is handed out by a descriptor, or taken by one, if `kind` says that it is one.
+    FilePassed {
+        file: u8,
+        kind: u8,
+        is_exported: bool,
+    },
     /// A texture or surface over memory: its address is this word, or stands there in what the word points
     /// to.
     Textured {
@@ -232,6 +238,9 @@ const fn by_parameters(function: &Function) -> Hook {
     if matches!(function.class, Class::create) && find(function, HandedOut(Kind::Graph)).is_some() {
         return Hook::GraphMade;
     }
+    if let Some(hook) = passes_file(function) {
+        return hook;
+    }
     if let Some(ending) = find(function, Ending) {
         return ends(function, ending);
     }
@@ -241,6 +250,30 @@ const fn by_parameters(function: &Function) -> Hook {
         }
         _ => callbacks(function),
     }
+}
+
+const fn passes_file(function: &Function) -> Option<Hook> {
+    let mut i = 0;
+    while i < function.params.len() {
+        let (kind, types, is_exported) = match function.params[i].role {
+            Role::AttributeOut(kind, types) => (kind, types, true),
+            Role::AttributeIn(kind, types) => (kind, types, false),
+            _ => {
+                i += 1;
+                continue;
+            }
+        };
+        let mut j = 0;
+        while j < types.len() {
+            if matches!(types[j].1.form, Form::Handle(Kind::Shareable)) {
+                let file = (function.params[i].offset / 8) as u8;
+                return Some(Hook::FilePassed { file, kind: word_of(function, kind), is_exported });
+            }
+            j += 1;
+        }
+        i += 1;
+    }
+    None
 }
 
 const fn ends(function: &Function, word: u8) -> Hook {
@@ -320,6 +353,14 @@ mod tests {
         (
             "FunctionUsed { function: 2 }",
             "cuFuncGetAttribute cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags",
+        ),
+        (
+            "FilePassed { file: 0, kind: 2, is_exported: true }",
+            "cuMemExportToShareableHandle cuMemPoolExportToShareableHandle",
+        ),
+        (
+            "FilePassed { file: 1, kind: 2, is_exported: false }",
+            "cuMemImportFromShareableHandle cuMemPoolImportFromShareableHandle",
         ),
         ("GraphEnds { executable: 0 }", "cuGraphExecDestroy"),
         ("GraphMade", "cuGraphCreate cuGraphClone"),

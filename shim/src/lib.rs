@@ -88,6 +88,7 @@ mod nvtx;
 mod observation;
 mod operations;
 mod overlap;
+mod passed_files;
 mod payload;
 mod pending;
 mod pieces;

@@ -212,6 +212,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The file behind the descriptor that it has exported or imported, if that was recorded.
+    pub fn passed(&self) -> Option<&'a record::Passed> {
+        self.trace.passed.get(&(self.thread, self.sequence))
+    }
+
     pub(crate) fn attachments(&self, when: When) -> Attachments<'a> {
         let bytes = if when == When::Entry { self.at_entry } else { self.at_return };
         Attachments { bytes, words: self.words, when }

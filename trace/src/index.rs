@@ -535,6 +535,10 @@ impl Trace {
             record::ENDED => self.ended = body_of::<record::Ended>(body),
             record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),
             record::REFERENCED => self.references.extend(body_of::<record::Referenced>(body)),
+            record::PASSED => {
+                let passed = body_of::<record::Passed>(body);
+                self.passed.extend(passed.map(|passed| ((thread, passed.call), passed)));
+            }
             record::SWITCHED => self.switched.extend(body_of::<record::Switched>(body)),
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
             _ => return flags & record::OPTIONAL != 0,

@@ -91,6 +91,8 @@ pub struct Trace {
     pub(crate) blobs: HashMap<Hash, (u64, u64)>,
     /// What lies in other files.
     pub(crate) references: References,
+    /// Descriptors, by thread and call.
+    pub(crate) passed: HashMap<(u32, u32), record::Passed>,
     /// By thread and call, then by address.
     pub(crate) observed: HashMap<(u32, u32), Vec<Observed>>,
     /// The same, by the call after which it was observed.
@@ -192,6 +194,7 @@ impl Trace {
             functions,
             blobs: HashMap::default(),
             references: References::default(),
+            passed: HashMap::default(),
             observed: HashMap::default(),
             observed_by: HashMap::default(),
             observed_beside: Vec::new(),

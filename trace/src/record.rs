@@ -83,6 +83,9 @@ pub const ENDED: u8 = 19;
 /// Bytes that lie in a file of the program, which the trace names in their place.
 pub const REFERENCED: u8 = 20;
 
+/// The file behind a descriptor that a call has exported or imported.
+pub const PASSED: u8 = 24;
+
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
@@ -506,6 +509,20 @@ pub struct Referred {
     pub hash: [u8; 16],
     pub offset: u64,
     pub len: u64,
+}
+
+/// What tells the open file behind a descriptor from others, as it was when the call returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+pub struct Passed {
+    /// The call's number on its thread.
+    pub call: u32,
+    /// Marks that the exporting process leaves on the open file, and that all copies of the descriptor show
+    /// (fcntl's F_GETOWN and F_GETSIG).
+    pub owner: i32,
+    pub signal: i32,
+    pub zero: u32,
+    pub device: u64,
+    pub inode: u64,
 }
 
 pub const HEAD: usize = 8;
