@@ -42,7 +42,7 @@ impl Signal {
     }
 
     fn of(file: File) -> Option<Signal> {
-        let at = shared_file::map_anywhere(&file, SIZE)?;
+        let at = shared_file::map_anywhere(&file, 0, SIZE)?;
         Some(Signal { file, at })
     }
 

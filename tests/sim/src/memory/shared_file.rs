@@ -1,13 +1,16 @@
-//! Files in memory, which stand for device memory that another process may map. One that is given to another process
-//! has a last page that says what it is.
+//! Files in memory, which stand for device memory that another process may map.
 
 use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
 
 const MARK: &[u8; 8] = b"sim-file";
-const LAST: u64 = 4096;
+const PAGE: u64 = 4096;
 
 /// A file of so many bytes, all of them zero.
 pub fn create(size: u64) -> Option<File> {
@@ -20,22 +23,44 @@ pub fn create(size: u64) -> Option<File> {
     Some(file)
 }
 
-/// One that says in a last page what it is.
-pub fn create_marked(size: u64, words: [u32; 2]) -> Option<File> {
-    let file = create(size + LAST)?;
-    let words = words.map(u32::to_le_bytes).concat();
-    file.write_all_at(MARK, size).and_then(|()| file.write_all_at(&words, size + 8)).ok()?;
-    Some(file)
+/// A part of the one file of this process that all of its physical memory lies in which it may export: as with the real
+/// driver, file system and inode do not tell exported descriptors apart. A page before it says what it is.
+pub struct Part {
+    pub file: &'static File,
+    pub start: u64,
 }
 
-/// Its bytes without the last page, and what that says; none if it is no such file.
-pub fn marked(file: &File) -> Option<(u64, [u32; 2])> {
-    let size = file.metadata().ok()?.len().checked_sub(LAST)?;
-    let mut found = [0; 16];
-    file.read_exact_at(&mut found, size).ok()?;
-    let (mark, words) = found.split_at(8);
-    let word = |at: usize| u32::from_le_bytes(words[at..at + 4].try_into().expect("4 bytes"));
-    (mark == MARK).then(|| (size, [word(0), word(4)]))
+impl Part {
+    pub fn new(size: u64, words: [u32; 2]) -> Option<Part> {
+        static WHOLE: OnceLock<Option<(File, Mutex<u64>)>> = OnceLock::new();
+        let (file, used) = WHOLE.get_or_init(|| Some((create(0)?, Mutex::new(0)))).as_ref()?;
+        let mut used = used.lock();
+        let start = *used + PAGE;
+        file.set_len(start + size).ok()?;
+        let words = [size.to_le_bytes().to_vec(), words.map(u32::to_le_bytes).concat()].concat();
+        file.write_all_at(MARK, *used).and_then(|()| file.write_all_at(&words, *used + 8)).ok()?;
+        *used = start + size;
+        Some(Part { file, start })
+    }
+
+    /// An open file of its own, of this part: its position says which.
+    pub fn open(&self) -> Option<File> {
+        let mut file = reopen(std::process::id(), self.file.as_raw_fd())?;
+        file.seek(SeekFrom::Start(self.start)).ok()?;
+        Some(file)
+    }
+}
+
+/// The position in an open file that stands for a part: where that begins, how long it is and what it says of itself;
+/// none if it is no such file.
+pub fn part(file: &File) -> Option<(u64, u64, [u32; 2])> {
+    let mut file = file;
+    let start = file.stream_position().ok()?;
+    let mut found = [0; 24];
+    file.read_exact_at(&mut found, start.checked_sub(PAGE)?).ok()?;
+    let word = |at: usize| u32::from_le_bytes(found[at..at + 4].try_into().expect("4 bytes"));
+    let size = u64::from_le_bytes(found[8..16].try_into().expect("8 bytes"));
+    found.starts_with(MARK).then(|| (start, size, [word(16), word(20)]))
 }
 
 /// The same file, open once more.
@@ -71,9 +96,10 @@ pub fn map(file: &File, at: u64, size: u64) -> bool {
 }
 
 /// Maps it somewhere.
-pub fn map_anywhere(file: &File, size: u64) -> Option<u64> {
+pub fn map_anywhere(file: &File, offset: u64, size: u64) -> Option<u64> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
+    let (at, flags, offset) = (std::ptr::null_mut(), libc::MAP_SHARED, offset as i64);
     // SAFETY: replaces nothing.
-    let got = unsafe { libc::mmap(std::ptr::null_mut(), size as usize, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    let got = unsafe { libc::mmap(at, size as usize, access, flags, file.as_raw_fd(), offset) };
     (got != libc::MAP_FAILED).then_some(got as u64)
 }

@@ -1,14 +1,14 @@
 //! Physical allocations and their mapping into reservations.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
 use super::pages::{self, GRANULE};
+use super::shared_file::Part;
 use super::table::{self, Kind, Range};
 use super::{allocate, reserve, shared_file};
 use crate::abi::Handle;
@@ -21,8 +21,8 @@ struct Backing {
     at: u64,
     size: u64,
     properties: AllocationProperties,
-    /// Where it may be exported.
-    file: Option<File>,
+    /// Where it may be exported by this process.
+    part: Option<Part>,
     /// It is this process's, and not one that was imported.
     is_own: bool,
 }
@@ -37,8 +37,8 @@ pub struct Physical {
 pub const FILE_DESCRIPTOR: u32 = 1;
 
 static PHYSICAL: Registry<Physical> = Registry::new();
-/// By the numbers of their files: what has been exported or imported, while it lives.
-static SHARED: Mutex<BTreeMap<u64, Weak<Backing>>> = Mutex::new(BTreeMap::new());
+/// By the numbers of their files and where they lie in those: what has been exported or imported, while it lives.
+static SHARED: Mutex<BTreeMap<(u64, u64), Weak<Backing>>> = Mutex::new(BTreeMap::new());
 
 impl Drop for Backing {
     fn drop(&mut self) {
@@ -61,44 +61,43 @@ pub fn create(size: u64, properties: AllocationProperties) -> Result<Handle> {
     allocate::charge(device, size)?;
     let is_shareable = properties.handle_types & FILE_DESCRIPTOR != 0;
     let marks = [properties.handle_types, properties.location.id as u32];
-    let file = is_shareable.then(|| shared_file::create_marked(size, marks)).flatten();
-    let at = match &file {
-        Some(file) => shared_file::map_anywhere(file, size),
+    let part = is_shareable.then(|| Part::new(size, marks)).flatten();
+    let at = match &part {
+        Some(part) => shared_file::map_anywhere(part.file, part.start, size),
         None => pages::aliasable(size),
     };
     let Some(at) = at else {
         allocate::uncharge(device, size);
         return Err(Code::OUT_OF_MEMORY);
     };
-    Ok(held(Arc::new(Backing { at, size, properties, file, is_own: true })))
+    Ok(held(Arc::new(Backing { at, size, properties, part, is_own: true })))
 }
 
 /// A file descriptor by which the memory can be had again.
 pub fn export(handle: Handle) -> Result<i32> {
     let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
-    let file = physical.backing.file.as_ref().ok_or(Code::INVALID_VALUE)?;
-    let again = shared_file::reopen(std::process::id(), file.as_raw_fd()).ok_or(Code::OPERATING_SYSTEM)?;
-    let number = shared_file::number(file).ok_or(Code::OPERATING_SYSTEM)?;
-    SHARED.lock().insert(number, Arc::downgrade(&physical.backing));
-    Ok(again.into_raw_fd())
+    let part = physical.backing.part.as_ref().ok_or(Code::INVALID_VALUE)?;
+    let file = part.open().ok_or(Code::OPERATING_SYSTEM)?;
+    let number = shared_file::number(&file).ok_or(Code::OPERATING_SYSTEM)?;
+    SHARED.lock().insert((number, part.start), Arc::downgrade(&physical.backing));
+    Ok(file.into_raw_fd())
 }
 
 /// Another handle of what was exported as this file, here (driver 580, tests/gpu/facts/exported_in_process.c) or by
 /// another process.
 pub fn import(descriptor: i32) -> Result<Handle> {
     let file = shared_file::borrowed(descriptor).ok_or(Code::INVALID_VALUE)?;
-    let (size, [handle_types, device]) = shared_file::marked(&file).ok_or(Code::INVALID_VALUE)?;
+    let (start, size, [handle_types, device]) = shared_file::part(&file).ok_or(Code::INVALID_VALUE)?;
     let number = shared_file::number(&file).ok_or(Code::INVALID_VALUE)?;
     let mut shared = SHARED.lock();
-    if let Some(backing) = shared.get(&number).and_then(Weak::upgrade) {
+    if let Some(backing) = shared.get(&(number, start)).and_then(Weak::upgrade) {
         return Ok(held(backing));
     }
-    let file = file.try_clone().map_err(|_| Code::OPERATING_SYSTEM)?;
-    let at = shared_file::map_anywhere(&file, size).ok_or(Code::OUT_OF_MEMORY)?;
+    let at = shared_file::map_anywhere(&file, start, size).ok_or(Code::OUT_OF_MEMORY)?;
     let location = Location { kind: 1, id: device as i32 };
     let properties = AllocationProperties { kind: 1, handle_types, location, windows: 0, flags: [0; 8] };
-    let backing = Arc::new(Backing { at, size, properties, file: Some(file), is_own: false });
-    shared.insert(number, Arc::downgrade(&backing));
+    let backing = Arc::new(Backing { at, size, properties, part: None, is_own: false });
+    shared.insert((number, start), Arc::downgrade(&backing));
     Ok(held(backing))
 }
 
