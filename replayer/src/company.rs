@@ -28,6 +28,10 @@ pub enum Live {
     Event(Vec<u8>),
     /// The pieces that an allocation lies in, by the exporter's recorded addresses.
     Memory(Vec<(Range<u64>, OwnedFd)>),
+    /// A descriptor of physical memory.
+    File(OwnedFd),
+    /// Of a pool nothing is needed: other processes use the memory that lies in it alone.
+    Pool,
 }
 
 /// Times are of the recorded clock, which is one for all processes of a host.

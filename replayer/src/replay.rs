@@ -71,6 +71,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         parameters: Parameters::default(),
         resources: Mutex::default(),
         shared: Mutex::default(),
+        exported: Mutex::default(),
         graph_memory,
         refused: Mutex::default(),
         company: options.company.clone(),

@@ -41,6 +41,21 @@ fn memory_and_an_event_of_the_parent() {
     together("ipc_memory_of_parent.c", 2, 2);
 }
 
+/// By the files behind the descriptors: all of them are one file's, as on a real driver.
+#[test]
+fn memory_by_descriptors_of_other_numbers() {
+    let place = together("descriptors_by_socket.c", 2, 6);
+    let traces = std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path());
+    let traces: Vec<_> = traces.filter(|path| path.extension().is_some_and(|end| end == "bin")).map(sound).collect();
+    let importer = traces.iter().find(|trace| !calls_named(trace, "cuMemImportFromShareableHandle").is_empty());
+    let importer = importer.expect("the child's").path.display().to_string();
+    // Alone it knows that the memory is none of its own.
+    let alone = run(on(&mut place.cutrace(["replay", "--no-explain", "--driver", "sim", &importer]), "1"));
+    assert_ne!(alone.code(), 0);
+    let why = "cuMemImportFromShareableHandle (6, first call ";
+    assert!(alone.stdout.contains(why) && alone.stdout.contains("whose trace is not there"), "{}", alone.stdout);
+}
+
 /// Only the order of the calls of all processes makes the sums what they were.
 #[test]
 fn a_ring_of_three_processes() {

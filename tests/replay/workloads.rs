@@ -173,7 +173,7 @@ workloads! {
     pinned_borrowed_by_thread "pinned_borrowed_by_thread.c" "replayable" ["take"];
     slow_callbacks "slow_callbacks.c" "replayable" ["take"];
     hidden_memory "hidden_memory.c" "partly" ["take"];
-    exported_in_process "exported_in_process.c" "partly" ["twice"];
+    exported_in_process "exported_in_process.c" "replayable" ["twice"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     every_copy "every_copy.c" "replayable" [];
     every_copy_per_thread "every_copy.c+" "replayable" [];

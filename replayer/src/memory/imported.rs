@@ -90,6 +90,14 @@ impl Placement<'_> {
         self.allow(device, at..at + len)
     }
 
+    /// Memory that has been freed, if it is another process's: what is allocated there later is not.
+    pub(crate) fn gives_up(&self, start: u64, end: Option<u64>) -> Result<(), Failure> {
+        match (self.imported.lock().remove(&start), end) {
+            (Some(_), Some(end)) => self.vacate(&(start..end)).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Memory of another process is given up, by the address where the recorded program had it.
     pub fn close(&self, address: u64) -> Result<(), Failure> {
         let home = self.homes.lock().range(..=address).next_back().map(|(start, end)| *start..*end);

@@ -238,6 +238,7 @@ impl<'a> Placement<'a> {
         let waited = self.wait();
         self.freed(start);
         waited?;
+        self.gives_up(start, end)?;
         if let Some(end) = end.filter(|_| self.unmaps) {
             self.vacate(&(start..end))?;
         }

@@ -87,7 +87,9 @@ impl Placement<'_> {
         let is_of_graph = self.translation.is_of_graph(start);
         if !is_of_graph {
             self.left.lock().insert(self.driver.current_context());
+            let end = self.homes.lock().get(&start).copied();
             self.freed(start);
+            self.gives_up(start, end)?;
         }
         // A graph that is being captured may go on using the memory; what graphs allocate, a captured free
         // does end.

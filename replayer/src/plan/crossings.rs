@@ -3,7 +3,7 @@
 use crate::company::{Imports, Source};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use trace::crossing::{Crossing, What, bytes, of};
+use trace::crossing::{Crossing, What, bytes, exported_address, of};
 use trace::model::change::{Change, resolve};
 use trace::{Call, Function, Trace};
 
@@ -55,7 +55,7 @@ impl Crossings {
         let Some((crossing, bytes)) = of(function).zip(bytes(call, function)) else { return };
         match crossing {
             Crossing::Exports(what) => {
-                let address = if what == What::Memory { call.argument("dptr").unwrap_or(0) } else { 0 };
+                let address = if what == What::Memory { exported_address(call, function).unwrap_or(0) } else { 0 };
                 let around = memory.range(..=address).next_back().filter(|(_, end)| address < **end);
                 let memory = around.map_or(0..0, |(start, end)| *start..*end);
                 let end = call.end.unwrap_or(u64::MAX);
@@ -88,7 +88,8 @@ pub fn matched(all: &[Crossings]) -> Vec<Imports> {
     }
     let source = |process: usize, import: &Import| {
         let found = exports.get(&(import.what, &import.bytes[..]))?;
-        let before = found.iter().filter(|(from, export)| *from != process && export.end < import.begin);
+        let is_open_to = |from: usize| from != process || import.what == What::Physical;
+        let before = found.iter().filter(|(from, export)| is_open_to(*from) && export.end < import.begin);
         let (from, export) = before.max_by_key(|(_, export)| export.end)?;
         let (memory, address) = (export.memory.clone(), export.address);
         Some(Source { process: *from as u32, call: export.call, memory, address })

@@ -70,6 +70,8 @@ pub struct Plan {
     /// What does not stand in the way, and is good to know.
     pub notes: Vec<Reason>,
     pub(crate) order: Order,
+    /// Calls that imported by a descriptor what the process had exported itself, and the calls that had.
+    pub(crate) own: HashMap<u64, u64>,
     /// Device memory, by the call that allocated it.
     pub(crate) allocations: HashMap<u64, Allocation>,
     /// Memory that no call made, by the call that is the first to write there.

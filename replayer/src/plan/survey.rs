@@ -23,7 +23,7 @@ use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use trace::api::effect::{Bytes, Effect, Memory};
+use trace::api::effect::Effect;
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image};
@@ -77,6 +77,8 @@ pub struct Survey {
     for_callbacks: HashMap<u64, Vec<u64>>,
     signals: Signals,
     executable: u64,
+    /// Calls that exported a descriptor, by what tells its file.
+    exported: HashMap<Vec<u8>, u64>,
     /// What it has of other processes, if they are replayed beside it.
     imports: Option<Imports>,
     /// Memory of others was opened, by a call that is refused.
@@ -140,8 +142,8 @@ impl Survey {
             }
             return;
         }
-        if is_imported(function) && action(function) == Action::Execute {
-            self.reasons.about_call(format!("{}: {FROM_ITSELF}", function.name), call.number);
+        if self.imports.is_none() && action(function) == Action::Execute {
+            self.imports_by_file(call, function);
         }
         if let Some(Change::PrimaryRetained { context, device }) = change {
             self.plan.primaries.insert(context, device);
@@ -387,11 +389,6 @@ fn is_headless(trace: &Trace) -> bool {
     let begins = |call: Call| call.function().is_some_and(|function| function.effect == Effect::Initialize);
     let is_lossy = !trace.losses.is_empty() || trace.damage.iter().any(|damage| damage.loses);
     is_lossy && !trace.is_empty() && !trace.calls().any(begins)
-}
-
-/// Whether it hands out physical memory that was made elsewhere.
-fn is_imported(function: &Function) -> bool {
-    matches!(function.effect, Effect::Allocate { kind: Memory::Physical, bytes: Bytes::Untold })
 }
 
 /// How many bytes of device memory from its address on an argument stands for, where the call says so by

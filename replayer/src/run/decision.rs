@@ -9,7 +9,7 @@ use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
 use trace::api::enums::CUgraphNodeType;
 use trace::call::When;
-use trace::crossing::{self, Crossing};
+use trace::crossing::{self, Crossing, What};
 use trace::{Call, Function};
 
 /// `Skip`, `Refuse`: with the reason.
@@ -32,8 +32,11 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     if let Some(why) = why_nothing(run, call, function) {
         return Decision::Nothing(why);
     }
-    if let Some(crossing) = crossing::of(function).filter(|_| run.company.is_some() && call.succeeded()) {
-        return Decision::Cross(crossing);
+    if let Some(crossing) = crossing::of(function).filter(|_| call.succeeded()) {
+        let is_physical = matches!(crossing, Crossing::Exports(What::Physical) | Crossing::Imports(What::Physical));
+        if run.company.is_some() || is_physical && call.passed().is_some() {
+            return Decision::Cross(crossing);
+        }
     }
     let itself = Decision::Execute { made: function, arguments: &[0] };
     match action(function) {

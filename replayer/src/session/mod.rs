@@ -37,6 +37,8 @@ pub struct Session<'a> {
     /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when
     /// recorded is open here until the number comes again.
     pub shared: Mutex<HashMap<u64, OwnedFd>>,
+    /// The same by the call that exported, where a later call of this process imports it.
+    pub exported: Mutex<HashMap<u64, OwnedFd>>,
     /// If other processes of the job are replayed beside this one.
     pub company: Option<Arc<dyn Company>>,
     /// Calls that took effect when recorded and were refused: what they would have written is not known.

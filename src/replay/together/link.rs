@@ -78,7 +78,9 @@ impl Company for Link {
         let failed = |error: std::io::Error| format!("the job's other processes cannot be asked: {error}");
         protocol::send(&self.socket, &wants, &[]).map_err(failed)?;
         match protocol::receive::<ToReplay>(&self.socket).map_err(failed)? {
-            Some((answer, files)) => answer.map(|told| protocol::live(told, files)),
+            Some((answer, files)) => {
+                answer.and_then(|told| protocol::live(told, files).ok_or_else(|| "no descriptor came".into()))
+            }
             None => Err("the replay of the job has ended".into()),
         }
     }

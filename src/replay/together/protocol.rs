@@ -50,6 +50,9 @@ pub enum Told {
     Event(Vec<u8>),
     /// A descriptor each goes with the message.
     Memory(Vec<Range<u64>>),
+    /// A descriptor goes with it.
+    File,
+    Pool,
 }
 
 pub type ToReplay = Result<Told, String>;
@@ -61,14 +64,19 @@ pub fn told(live: Live) -> (Told, Vec<OwnedFd>) {
             let (ranges, files) = pieces.into_iter().unzip();
             (Told::Memory(ranges), files)
         }
+        Live::File(file) => (Told::File, vec![file]),
+        Live::Pool => (Told::Pool, Vec::new()),
     }
 }
 
-pub fn live(told: Told, files: Vec<OwnedFd>) -> Live {
-    match told {
+/// None if what should have come with it is not there.
+pub fn live(told: Told, mut files: Vec<OwnedFd>) -> Option<Live> {
+    Some(match told {
         Told::Event(bytes) => Live::Event(bytes),
         Told::Memory(ranges) => Live::Memory(ranges.into_iter().zip(files).collect()),
-    }
+        Told::File => Live::File(files.pop()?),
+        Told::Pool => Live::Pool,
+    })
 }
 
 /// A packet is not longer.

@@ -7,7 +7,7 @@ use trace::api::enums::{
     CUmemAccess_flags, CUmemAllocationHandleType, CUmemAllocationType, CUmemLocationType, CUmemorytype,
     CUpointer_attribute as Question,
 };
-use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
+use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp, CUmemPoolProps};
 use trace::model::stream::StreamHandle;
 
 /// CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP: what pinned memory is anyway under unified
@@ -84,6 +84,17 @@ impl Driver {
         // SAFETY: an output word and a struct that outlives the call.
         let handle: u64 = unsafe { self.told("cuMemCreate", |handle| [handle, len, &raw const prop as u64, 0]) }?;
         self.map_held(handle, start, len)
+    }
+
+    /// A pool of a device's memory.
+    pub fn create_pool(&self, device: i32) -> Result<u64, Failure> {
+        // SAFETY: a plain C struct, for which zeros are valid.
+        let mut props = unsafe { std::mem::zeroed::<CUmemPoolProps>() };
+        props.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        props.location.r#type = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        props.location.id = device;
+        // SAFETY: an output word and a struct that outlives the call.
+        unsafe { self.told("cuMemPoolCreate", |pool| [pool, &raw const props as u64]) }
     }
 
     /// The mapping keeps the memory; the handle is given up.

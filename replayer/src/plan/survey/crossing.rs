@@ -1,17 +1,37 @@
 //! What other processes of the job export and this one imports.
 
-use super::Survey;
+use super::{FROM_ITSELF, Survey};
 use crate::company::NOT_EXPORTED;
 use crate::plan::Allocation;
 use trace::crossing::{Crossing, What};
 use trace::model::change::{Change, Moment};
-use trace::{Call, Function};
+use trace::{Call, Function, crossing as across};
 
 impl Survey {
+    /// Physical memory that is imported by a descriptor: by which of the process's own calls it was exported.
+    pub(super) fn imports_by_file(&mut self, call: &Call, function: &Function) {
+        match (across::of(function), across::bytes(call, function)) {
+            (Some(Crossing::Exports(What::Physical)), Some(bytes)) => _ = self.exported.insert(bytes, call.number),
+            (Some(Crossing::Imports(What::Physical)), Some(bytes)) => match self.exported.get(&bytes) {
+                Some(export) => _ = self.plan.own.insert(call.number, *export),
+                None => self.reasons.about_call(format!("{}: {NOT_EXPORTED}", function.name), call.number),
+            },
+            (Some(Crossing::Imports(What::Physical)), None) => {
+                self.reasons.about_call(format!("{}: {FROM_ITSELF}", function.name), call.number);
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn crosses(&mut self, call: &Call, function: &Function, crossing: Crossing, change: Option<Change>) {
         let source = self.imports.as_ref().and_then(|imports| imports.get(&call.number)).cloned();
         match (crossing, source, change) {
-            (Crossing::Exports(_), ..) | (Crossing::Imports(What::Event), Some(_), _) => {}
+            (Crossing::Exports(_), ..) => {}
+            (Crossing::Imports(What::Event | What::Physical | What::Pool), Some(_), _) => {}
+            // Of an older trace, which does not tell files apart.
+            (Crossing::Imports(What::Physical), None, _) if call.passed().is_none() => {
+                self.reasons.about_call(format!("{}: {FROM_ITSELF}", function.name), call.number);
+            }
             (Crossing::Imports(What::Memory), Some(source), Some(Change::Allocated { at, .. })) => {
                 let start = at.wrapping_sub(source.address.wrapping_sub(source.memory.start));
                 let range = start..start.saturating_add(source.memory.end.saturating_sub(source.memory.start));
