@@ -2,17 +2,24 @@
 
 use super::page::Page;
 use super::protocol::{self, FromReplay, Part, ToReplay};
+use crate::exit::say;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use replayer::{Company, Imports, Live, Source};
 use std::fs::File;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Names the descriptors that such a replay has inherited: the socket, what its part is, and how far all have
 /// come. A replay that starts anew for another layout has them as well.
 pub const PART: &str = "CUTRACE_REPLAY_PART";
+
+/// A replay waits where the program did not (for what still reads memory that the CPU then wrote). If the work
+/// that it waits for needs another process's next call, and that would be in order behind this one, nobody
+/// comes further. After so long the order is given up.
+const MOST: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub struct Link {
@@ -22,6 +29,7 @@ pub struct Link {
     page: Page,
     /// Whoever asks waits for the answer before another does.
     asking: Mutex<()>,
+    has_let_go: AtomicBool,
 }
 
 impl Link {
@@ -44,7 +52,16 @@ impl Link {
         // For who starts anew.
         std::mem::forget((file, page));
         let imports = part.imports.iter().map(|import| (import.by, import.source())).collect();
-        Ok(Some(Link { socket, part, imports, page: map, asking: Mutex::default() }))
+        Ok(Some(Link { socket, part, imports, page: map, asking: Mutex::default(), has_let_go: AtomicBool::default() }))
+    }
+
+    /// A call goes on without what it would have to wait for.
+    fn lets_go(&self) -> bool {
+        let seconds = MOST.as_secs();
+        if !self.has_let_go.swap(true, Ordering::Relaxed) {
+            say(format_args!("no replay came further for {seconds} s: from here on calls may be out of order"));
+        }
+        true
     }
 
     /// Whether whoever started this is there still.
@@ -95,8 +112,9 @@ impl Company for Link {
         }
         const LOOKS: u32 = 64;
         const PAUSE: Duration = Duration::from_micros(20);
-        /// Pauses between two looks at whether anybody is there.
+        /// Pauses between two looks at whether anybody is there, and goes on.
         const PAUSES: u32 = 5000;
+        let (mut reached, mut since) = (Vec::new(), Instant::now());
         for peer in self.part.peers.iter().map(|peer| *peer as usize) {
             let mut looks = 0u32;
             while self.page.get(peer) < until {
@@ -105,8 +123,16 @@ impl Company for Link {
                     ..LOOKS => std::thread::yield_now(),
                     _ => std::thread::sleep(PAUSE),
                 }
-                if looks.is_multiple_of(PAUSES) && self.is_alone() {
-                    return false;
+                if looks.is_multiple_of(PAUSES) {
+                    if self.is_alone() {
+                        return false;
+                    }
+                    let now = self.page.all();
+                    if now != reached {
+                        (reached, since) = (now, Instant::now());
+                    } else if since.elapsed() > MOST {
+                        return self.lets_go();
+                    }
                 }
             }
         }

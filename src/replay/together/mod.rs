@@ -147,7 +147,7 @@ impl Together<'_> {
                     }
                 }
             }
-            let now: Vec<u64> = (0..self.page.processes()).map(|process| self.page.get(process)).collect();
+            let now = self.page.all();
             if now != reached {
                 (reached, since, is_said) = (now, Instant::now(), false);
             } else if since.elapsed() > PATIENCE && !is_said {

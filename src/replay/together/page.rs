@@ -25,7 +25,7 @@ impl Drop for Page {
 
 impl std::fmt::Debug for Page {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.debug_list().entries((0..self.len).map(|of| self.get(of))).finish()
+        f.debug_list().entries(self.all()).finish()
     }
 }
 
@@ -64,7 +64,8 @@ impl Page {
         self.word(of).fetch_max(to, Ordering::AcqRel);
     }
 
-    pub fn processes(&self) -> usize {
-        self.len
+    /// Of all, in their order.
+    pub fn all(&self) -> Vec<u64> {
+        (0..self.len).map(|of| self.get(of)).collect()
     }
 }

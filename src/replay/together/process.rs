@@ -47,6 +47,8 @@ pub struct Outcome {
     /// None if it has not come to its end: why stands in `failed`.
     pub report: Option<Value>,
     pub failed: Option<String>,
+    /// The last that it wrote on stderr.
+    pub said: Vec<String>,
 }
 
 impl Running {
@@ -117,9 +119,17 @@ impl Running {
 
     /// The last line that it wrote on stderr.
     pub fn last_said(&self) -> Option<String> {
+        self.said().pop()
+    }
+
+    /// The last lines that it wrote there.
+    fn said(&self) -> Vec<String> {
+        const MOST: usize = 5;
         let text = contents(&self.said);
         let text = String::from_utf8_lossy(&text);
-        text.trim().lines().last().map(|line| line.trim_start_matches("cutrace: ").to_owned())
+        let lines: Vec<&str> = text.trim().lines().collect();
+        let last = lines.iter().skip(lines.len().saturating_sub(MOST));
+        last.map(|line| line.trim_start_matches("cutrace: ").to_owned()).collect()
     }
 
     fn report(&self) -> Option<Value> {
@@ -130,11 +140,8 @@ impl Running {
         let failed = self.killed.clone().or_else(|| self.failed());
         let code = self.status.and_then(|status| status.code());
         let status = code.and_then(|code| u8::try_from(code).ok()).filter(|_| self.killed.is_none());
-        Ok(Outcome {
-            status: status.unwrap_or(exit::FAILED),
-            report: self.report().filter(|_| failed.is_none()),
-            failed,
-        })
+        let (report, said) = (self.report().filter(|_| failed.is_none()), self.said());
+        Ok(Outcome { status: status.unwrap_or(exit::FAILED), report, failed, said })
     }
 }
 

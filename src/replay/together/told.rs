@@ -68,6 +68,9 @@ impl Whole<'_> {
         for (process, outcome) in self.processes.iter().zip(self.outcomes) {
             let program = process.about.program.rsplit('/').next().unwrap_or_default();
             writeln!(out, "{}", plain(&format!("{} {program}: {}", process.name(), line(outcome))))?;
+            if outcome.status != DONE && outcome.failed.is_none() {
+                outcome.said.iter().try_for_each(|said| writeln!(out, "  {}", plain(said)))?;
+            }
         }
         let (processes, opened) = (counted(self.outcomes.len() as u64, "process"), counted(self.opened, "handle"));
         let shared =
@@ -89,6 +92,7 @@ impl Whole<'_> {
                 "program": process.about.program,
                 "status": outcome.status,
                 "failed": outcome.failed,
+                "said": outcome.said,
                 "replay": outcome.report,
             })
         };
