@@ -356,11 +356,11 @@ mod tests {
         ),
         (
             "FilePassed { file: 0, kind: 2, is_exported: true }",
-            "cuMemExportToShareableHandle cuMemPoolExportToShareableHandle",
+            "cuMemPoolExportToShareableHandle cuMemExportToShareableHandle",
         ),
         (
             "FilePassed { file: 1, kind: 2, is_exported: false }",
-            "cuMemImportFromShareableHandle cuMemPoolImportFromShareableHandle",
+            "cuMemPoolImportFromShareableHandle cuMemImportFromShareableHandle",
         ),
         ("GraphEnds { executable: 0 }", "cuGraphExecDestroy"),
         ("GraphMade", "cuGraphCreate cuGraphClone"),
