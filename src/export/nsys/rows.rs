@@ -73,6 +73,8 @@ pub struct Batch {
     pub table: Table,
     pub columns: Vec<Filled>,
     pub rows: usize,
+    /// Bytes of its texts.
+    texts: usize,
     /// Cells of a row that is given, also of columns that are not written.
     width: usize,
 }
@@ -89,7 +91,7 @@ impl Batch {
         };
         // Added columns are the last ones.
         let columns = table.columns().filter(|column| S::ADDED || !column.is_added);
-        Batch { table, columns: columns.map(filled).collect(), rows: 0, width: table.columns().count() }
+        Batch { table, columns: columns.map(filled).collect(), rows: 0, texts: 0, width: table.columns().count() }
     }
 
     fn add(&mut self, cells: &[Cell]) {
@@ -103,7 +105,10 @@ impl Batch {
                 }
                 (Values::Integer(values), Cell::Integer(value)) => values.push(value),
                 (Values::Real(values), Cell::Real(value)) => values.push(value),
-                (Values::Text(values), Cell::Text(text)) => values.push(text.to_owned()),
+                (Values::Text(values), Cell::Text(text)) => {
+                    self.texts += text.len();
+                    values.push(text.to_owned());
+                }
                 (values, cell) => unreachable!("{cell:?} among {values:?}"),
             }
         }
@@ -128,6 +133,8 @@ pub trait Store {
 
 /// Rows that are held before they are written.
 const HELD: usize = 1 << 17;
+/// And bytes of their texts, which may be long: a page of Parquet's must not reach 2 GiB.
+const HELD_TEXTS: usize = 16 << 20;
 
 pub struct Rows<S> {
     pub store: S,
@@ -151,7 +158,7 @@ impl<S: Store> Rows<S> {
     fn add(&mut self, table: Table, cells: &[Cell]) -> Result<()> {
         let batch = &mut self.held[table as usize];
         batch.add(cells);
-        if batch.rows >= HELD { self.write(table) } else { Ok(()) }
+        if batch.rows >= HELD || batch.texts >= HELD_TEXTS { self.write(table) } else { Ok(()) }
     }
 
     fn write(&mut self, table: Table) -> Result<()> {
@@ -163,5 +170,31 @@ impl<S: Store> Rows<S> {
     pub fn finish(mut self) -> Result<S> {
         Table::all().try_for_each(|table| self.write(table))?;
         Ok(self.store)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Sizes(Vec<(usize, usize)>);
+
+    impl Store for Sizes {
+        const ADDED: bool = true;
+
+        fn put(&mut self, batch: &Batch) -> Result<()> {
+            self.0.push((batch.rows, batch.texts));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn long_texts_are_not_held() {
+        let mut rows = Rows::new(Sizes(Vec::new()));
+        let text = "x".repeat(1 << 20);
+        for id in 0..40i64 {
+            rows.label(Table::CopyKinds, [id.into(), Cell::Text(&text), Cell::Text("")]).expect("held");
+        }
+        assert_eq!(rows.finish().expect("written").0, [(16, 16 << 20), (16, 16 << 20), (8, 8 << 20)]);
     }
 }

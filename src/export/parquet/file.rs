@@ -4,7 +4,7 @@
 use super::thrift::{Compact, structure, varint};
 use crate::export::nsys::rows::{Batch, Filled, Values};
 use crate::export::nsys::schema::{Column, Kind};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use std::collections::HashMap;
 use std::fs::File as Disk;
 use std::io::{BufWriter, Write};
@@ -109,15 +109,14 @@ impl File {
                     chunk.dictionary_at = Some(self.at);
                     chunk.encodings.push(RLE_DICTIONARY);
                     encoding = RLE_DICTIONARY;
+                    let count = count(words.texts.len())?;
                     let body = words.texts.iter().fold(Vec::new(), |mut body, text| {
                         put_text(&mut body, text);
                         body
                     });
                     self.page(&mut chunk, &body, |head| {
                         head.int(1, 2);
-                        |head: &mut Compact| {
-                            _ = head.inner(7, |of| _ = of.int(1, words.texts.len() as i32).int(2, PLAIN))
-                        }
+                        |head: &mut Compact| _ = head.inner(7, |of| _ = of.int(1, count).int(2, PLAIN))
                     })?;
                     words.put(&mut page);
                 }
@@ -125,7 +124,7 @@ impl File {
             },
         }
         chunk.data_at = self.at;
-        let values = chunk.values as i32;
+        let values = count(chunk.values)?;
         self.page(&mut chunk, &page, |head| {
             head.int(1, 0);
             move |head: &mut Compact| {
@@ -143,9 +142,10 @@ impl File {
         about: impl FnOnce(&mut Compact) -> Rest,
     ) -> Result<()> {
         let packed = zstd::bulk::compress(body, LEVEL)?;
+        let (plain_bytes, packed_bytes) = (count(body.len())?, count(packed.len())?);
         let head = structure(|head| {
             let rest = about(head);
-            head.int(2, body.len() as i32).int(3, packed.len() as i32);
+            head.int(2, plain_bytes).int(3, packed_bytes);
             rest(head);
         });
         self.write(&head)?;
@@ -203,6 +203,11 @@ impl Chunk {
             }
         });
     }
+}
+
+/// Of a page: the format counts in 32 bits with a sign.
+fn count(of: usize) -> Result<i32> {
+    i32::try_from(of).map_err(|_| anyhow!("a page of {of} bytes or values: Parquet's have less than 2^31"))
 }
 
 fn type_of(kind: Kind) -> i32 {
