@@ -37,7 +37,7 @@ impl Set {
     /// Where the files of a directory go until it has its name.
     pub fn directory(&mut self, name: PathBuf) -> Result<PathBuf> {
         let shown = self.into.join(&name).display().to_string();
-        let partial = self.add(name, "two of the traces are of the same process")?;
+        let partial = self.add(name, "two of the traces are of the same recording")?;
         std::fs::create_dir_all(&partial).with_context(|| shown)?;
         Ok(partial)
     }

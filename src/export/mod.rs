@@ -13,7 +13,7 @@ mod nvtx;
 mod parquet;
 mod perfetto;
 mod placed;
-mod process;
+pub mod process;
 mod proto;
 mod sink;
 mod sqlite;
@@ -34,7 +34,7 @@ use directories::Set;
 use jsonl::Jsonl;
 use nsys::Nsys;
 use nsys::rows::Store;
-use parquet::{Parquet, partition};
+use parquet::{Parquet, partitions};
 use perfetto::Perfetto;
 use process::Process;
 use serde_json::json;
@@ -54,8 +54,8 @@ use walk::{Needs, walk};
 /// "kind" of the first is header, of the others call, annotation, or what a device did (kernel, copy, fill,
 /// graph). sqlite is a database with the tables, columns and labels of Nsight Systems' exports (schema 3.16), for
 /// scripts and tools that read those; what is not known is NULL, and a trace without device times has no tables
-/// of kernels, copies and fills. parquet is the same tables, one file each, in OUT/host=HOST/rank=RANK/pid=PID,
-/// which DuckDB, Polars and others read as one table; csv is the same, OUT/TABLE.csv. docs/exports.md tells more.
+/// of kernels, copies and fills. parquet is the same tables, one file each, in
+/// OUT/host=HOST/rank=RANK/pid=PID/image=N, which DuckDB, Polars and others read as one table; csv is the same, OUT/TABLE.csv. docs/exports.md tells more.
 ///
 /// Of several traces, or a directory of them, the processes are on one time axis. A file is written under a
 /// temporary name and gets its own when it is whole; like a trace it holds the application's data, and only its
@@ -301,8 +301,8 @@ fn as_parquet(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let processes = Process::all(&traces);
     let mut set = Set::create(&arguments.output, arguments.force)?;
     let mut written = Written::default();
-    for process in &processes {
-        let store = Parquet::new(set.directory(partition(&process.trace.preamble))?.as_path());
+    for (process, partition) in processes.iter().zip(partitions(&traces)) {
+        let store = Parquet::new(set.directory(partition)?.as_path());
         let mut tables = Nsys::new(process, store)?;
         let walked = walk(process.trace, &arguments.reading, ROWS, |event| tables.call(event))?;
         tables.end(&arguments.reading)?;

@@ -4,7 +4,7 @@
 //! was not started again between them; between hosts, and there, the time of day counts.
 
 use trace::Trace;
-use trace::preamble::RANK;
+use trace::preamble::{Preamble, RANK};
 
 pub struct Process<'t> {
     pub trace: &'t Trace,
@@ -80,6 +80,14 @@ impl<'t> Process<'t> {
         const BITS: u32 = 22;
         id.wrapping_add((self.host as u32) << BITS) & (u32::MAX >> 1)
     }
+}
+
+/// By trace: its number, from 1, among those of which `of` is the same, by the times at which they were begun. Of
+/// two that were begun at once, which are of one recording, it is the same.
+pub fn by_time<T: PartialEq>(traces: &[Trace], of: impl Fn(&Preamble) -> T) -> Vec<usize> {
+    let begun: Vec<(T, u64)> = traces.iter().map(|trace| (of(&trace.preamble), trace.preamble.created)).collect();
+    let is_earlier = |one: &(T, u64), other: &(T, u64)| one.0 == other.0 && one.1 < other.1;
+    begun.iter().map(|one| 1 + begun.iter().filter(|other| is_earlier(other, one)).count()).collect()
 }
 
 fn started(trace: &Trace) -> u64 {

@@ -30,6 +30,7 @@ pub mod walk;
 
 use crate::exit::{self, FAILED, USAGE, failure};
 use crate::export::directories::Set;
+use crate::export::process::by_time;
 use crate::latest::Files;
 use crate::progress::Progress;
 use crate::reading::Reading;
@@ -292,8 +293,14 @@ fn into_files(traces: &[Trace], arguments: &Arguments, prefix: &Path) -> Result<
     let mut set = Set::create(directory, arguments.force)?;
     let mut files = 0;
     let ending = arguments.format().ending();
-    for trace in traces {
-        let of = if traces.len() > 1 { format!("_{}", trace.preamble.pid) } else { String::new() };
+    let numbers = by_time(traces, |about| about.pid);
+    for (trace, number) in traces.iter().zip(numbers) {
+        let of = match (traces.len(), trace.preamble.pid, number) {
+            (1, ..) => String::new(),
+            (_, pid, 1) => format!("_{pid}"),
+            // A process that became another program by exec, or one of another host.
+            (_, pid, number) => format!("_{pid}_{number}"),
+        };
         let mut begin = |report: &str, part: &str| -> Result<Output<BufWriter<std::fs::File>>> {
             let part = if part.is_empty() { String::new() } else { format!("_{}", part.replace(' ', "_")) };
             let file = set.file(format!("{name}{of}_{report}{part}.{ending}").into())?;

@@ -240,6 +240,41 @@ print(json.dumps(calls.group_by("name").agg(polars.len(), took.alias("ns")).coll
     }
 }
 
+/// A process that became another program has a trace of each, of one pid.
+#[test]
+fn programs_of_one_process_are_told_apart() {
+    let place = Place::new();
+    run(place.recorded(client("exec_self.c")).arg("exec")).expect(9);
+    let traces = ["trace.bin", "trace.1.bin"].map(|name| sound(place.join(name)));
+    let pid = traces[0].preamble.pid;
+    assert_eq!(traces[1].preamble.pid, pid);
+    let files: Vec<String> = traces.iter().map(|trace| trace.path.display().to_string()).collect();
+    // By time, not in the order in which they are named.
+    let files = [&*files[1], &*files[0]];
+    export(&place, &[&files[..], &["--to", "parquet", "-o", "tables"]].concat()).expect(0);
+    let host = format!("host={}", traces[0].preamble.host);
+    let process = place.join("tables").join(host).join(format!("rank=__HIVE_DEFAULT_PARTITION__/pid={pid}"));
+    for image in ["image=1", "image=2"] {
+        assert!(process.join(image).join("CUPTI_ACTIVITY_KIND_RUNTIME.parquet").is_file(), "{image}");
+    }
+    let answer = told(
+        "duckdb",
+        &place,
+        r#"
+calls = "read_parquet('tables/**/CUPTI_ACTIVITY_KIND_RUNTIME.parquet', hive_partitioning = true)"
+print(json.dumps(duckdb.sql(f"select image::bigint, name from {calls} order by image, start").fetchall()))"#,
+    );
+    if let Some(answer) = answer {
+        let expected = [(1, "cuInit"), (1, "cuDriverGetVersion"), (2, "cuInit"), (2, "cuDeviceGetCount")];
+        assert_eq!(answer, json!(expected));
+    }
+    let report = ["report", "-r", "cuda_api_sum", "--format", "csv", "-o", "app"];
+    run(place.cutrace(report).args(files)).expect(0);
+    let text = |name: String| std::fs::read_to_string(place.join(&name)).expect(&name);
+    assert!(text(format!("app_{pid}_cuda_api_sum.csv")).contains("cuDriverGetVersion"));
+    assert!(text(format!("app_{pid}_2_cuda_api_sum.csv")).contains("cuDeviceGetCount"));
+}
+
 #[test]
 fn directories_are_whole_or_not_there() {
     let place = recorded("vector_add.c");
@@ -258,7 +293,7 @@ fn directories_are_whole_or_not_there() {
     std::fs::write(place.join("cut"), b"nothing").expect("written");
     export(&place, &["trace.bin", "cut", "--to", "parquet", "-o", "other"]).expect(3);
     let ran = export(&place, &["trace.bin", "trace.bin", "--to", "parquet", "-o", "other"]).expect(1);
-    assert!(ran.stderr.contains("two of the traces are of the same process"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("two of the traces are of the same recording"), "{}", ran.stderr);
     let script = "ulimit -f 1; exec \"$0\" export --to parquet -o other";
     let ran = run(place.command("bash").args(["-c", script]).arg(artifact("cutrace"))).expect(1);
     assert!(ran.stderr.contains("File too large"), "{}", ran.stderr);

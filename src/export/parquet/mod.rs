@@ -1,15 +1,17 @@
 //! Tables as files of Apache Parquet's, one each, in directories that say whose they are: of the host, the
-//! process's number in its job, and the process. Engines that know such directories read those of many
-//! processes as one table.
+//! process's number in its job, the process, and which of its programs. Engines that know such directories read
+//! those of many processes as one table.
 
 mod file;
 mod thrift;
 
 use super::nsys::rows::{Batch, Store};
 use super::nsys::schema::Table;
+use super::process::by_time;
 use anyhow::Result;
 use file::File;
 use std::path::{Path, PathBuf};
+use trace::Trace;
 use trace::preamble::Preamble;
 
 /// A directory with what one process did.
@@ -49,8 +51,14 @@ impl Store for Parquet {
 /// How engines write a value that is not there.
 const NONE: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Where the files of a process belong: `host=node7/rank=3/pid=4711`.
-pub fn partition(about: &Preamble) -> PathBuf {
+/// Where the files of each trace belong: `host=node7/rank=3/pid=4711/image=1`. A process that became another
+/// program by exec has a trace of each: images by time. All have that level, as engines want the same of all.
+pub fn partitions(traces: &[Trace]) -> Vec<PathBuf> {
+    let numbers = by_time(traces, process);
+    traces.iter().zip(numbers).map(|(trace, image)| process(&trace.preamble).join(format!("image={image}"))).collect()
+}
+
+fn process(about: &Preamble) -> PathBuf {
     let rank = about.more.iter().find(|(name, _)| name == "rank").map(|(_, rank)| rank.as_str());
     let pid = about.pid.to_string();
     let part =
