@@ -267,6 +267,7 @@ fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let (store, written) = as_tables(&arguments.reading, &processes, store)?;
     store.finish().with_context(shown)?;
     let bytes = output.file().metadata().with_context(shown)?.len();
+    sink::finish_when_interrupted();
     output.finish()?;
     Ok(Written { bytes, ..written })
 }

@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use std::sync::{LockResult, Mutex, MutexGuard};
 
 pub enum Sink {
     Stdout(BufWriter<Results>),
@@ -23,11 +24,20 @@ pub fn is_packed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
+/// Held by whoever removes what was begun, adds to it, or puts it into its place.
+static BEGUN: Mutex<()> = Mutex::new(());
+
+/// Of what is to be removed when a signal comes: while something is added to it.
+pub fn hold() -> LockResult<MutexGuard<'static, ()>> {
+    BEGUN.lock()
+}
+
 /// What was begun, when a signal ends this process; and the directory that was made for it, if nothing else is
 /// in there.
 pub fn remove_when_interrupted(partial: &Path, directory: Option<&Path>) {
     let (partial, directory) = (partial.to_path_buf(), directory.map(Path::to_path_buf));
     signals::on_interruption(move |signal| {
+        let _until_the_end = hold();
         let _gone_already = match partial.is_dir() {
             true => std::fs::remove_dir_all(&partial),
             false => std::fs::remove_file(&partial),
@@ -35,6 +45,11 @@ pub fn remove_when_interrupted(partial: &Path, directory: Option<&Path>) {
         let _others_in_it = directory.as_ref().map(std::fs::remove_dir);
         say(format_args!("interrupted by {signal}; nothing was written"));
     });
+}
+
+/// A signal that comes from now on changes nothing: what was begun gets its name, and this process ends soon.
+pub fn finish_when_interrupted() {
+    std::mem::forget(hold());
 }
 
 impl Sink {
@@ -61,12 +76,16 @@ impl Sink {
             Sink::Stdout(mut out) => Ok(out.flush()?),
             Sink::File(out) => {
                 let shown = out.get_ref().path().display().to_string();
-                out.into_inner().map_err(io::IntoInnerError::into_error).context(shown)?.finish()
+                let output = out.into_inner().map_err(io::IntoInnerError::into_error).context(shown)?;
+                finish_when_interrupted();
+                output.finish()
             }
             Sink::Packed(out) => {
                 let shown = out.get_ref().get_ref().path().display().to_string();
                 let packed = out.into_inner().map_err(io::IntoInnerError::into_error).context(shown.clone())?;
-                packed.finish().context(shown)?.finish()
+                let output = packed.finish().context(shown)?;
+                finish_when_interrupted();
+                output.finish()
             }
         }
     }

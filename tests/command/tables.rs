@@ -240,6 +240,36 @@ print(json.dumps(calls.group_by("name").agg(polars.len(), took.alias("ns")).coll
     }
 }
 
+/// Where one of several cannot be put into its place, each is there: the old or the new.
+#[test]
+fn what_cannot_be_replaced_is_kept() {
+    let place = recorded("vector_add.c");
+    run(&mut place.recorded(client("wasteful.c"))).expect(0);
+    let files = ["trace.bin", "trace.1.bin"];
+    let [first, second] = files.map(|name| {
+        let about = sound(place.join(name)).preamble;
+        format!("host={}/rank=__HIVE_DEFAULT_PARTITION__/pid={}", about.host, about.pid)
+    });
+    export(&place, &["trace.bin", "--to", "parquet", "-o", "tables"]).expect(0);
+    std::fs::write(place.join("tables").join(&first).join("image=1/mark"), "old").expect("written");
+    std::fs::write(place.join("tables").join(&second), "in the way").expect("written");
+    let both = [&files[..], &["--to", "parquet", "-o", "tables", "--force"]].concat();
+    let told = export(&place, &both).expect(1).stderr;
+    assert!(told.contains(&format!("of 2, the first 1 are in their places, up to tables/{first}/image=1, ")), "{told}");
+    let kept = told.trim_end().rsplit(' ').next().expect("where the others are");
+    let has_calls = |within: &Path| within.join("image=1/CUPTI_ACTIVITY_KIND_RUNTIME.parquet").is_file();
+    assert!(has_calls(&place.join("tables").join(&first)) && has_calls(&place.join(kept).join(&second)), "{told}");
+    assert!(!place.join("tables").join(&first).join("image=1/mark").exists());
+    assert_eq!(std::fs::read_to_string(place.join("tables").join(&second)).expect("as it was"), "in the way");
+    // Where the first one cannot, nothing has happened.
+    std::fs::remove_dir_all(place.join("tables")).expect("removed");
+    std::fs::create_dir_all(place.join("tables").join(&first).parent().expect("a rank")).expect("a directory");
+    std::fs::write(place.join("tables").join(&first), "in the way").expect("written");
+    let told = export(&place, &both).expect(1).stderr;
+    assert!(told.contains(&format!("tables/{first}/image=1: ")) && !told.contains("kept"), "{told}");
+    assert_eq!(std::fs::read_dir(place.join("tables")).expect("a directory").count(), 1);
+}
+
 /// A process that became another program has a trace of each, of one pid.
 #[test]
 fn programs_of_one_process_are_told_apart() {
@@ -294,6 +324,11 @@ fn directories_are_whole_or_not_there() {
     export(&place, &["trace.bin", "cut", "--to", "parquet", "-o", "other"]).expect(3);
     let ran = export(&place, &["trace.bin", "trace.bin", "--to", "parquet", "-o", "other"]).expect(1);
     assert!(ran.stderr.contains("two of the traces are of the same recording"), "{}", ran.stderr);
+    let in_the_way = place.join("csv/StringIds.csv");
+    std::fs::create_dir_all(in_the_way.join("kept")).expect("a directory");
+    let ran = export(&place, &["--to", "csv", "-o", "csv", "--force"]).expect(1);
+    assert!(ran.stderr.contains("csv/StringIds.csv: it is a directory, and not replaced"), "{}", ran.stderr);
+    assert_eq!((entries(&place.join("csv")), in_the_way.join("kept").is_dir()), (vec!["StringIds.csv".into()], true));
     let script = "ulimit -f 1; exec \"$0\" export --to parquet -o other";
     let ran = run(place.command("bash").args(["-c", script]).arg(artifact("cutrace"))).expect(1);
     assert!(ran.stderr.contains("File too large"), "{}", ran.stderr);

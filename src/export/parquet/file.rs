@@ -4,6 +4,7 @@
 use super::thrift::{Compact, structure, varint};
 use crate::export::nsys::rows::{Batch, Filled, Values};
 use crate::export::nsys::schema::{Column, Kind};
+use crate::export::sink::hold;
 use anyhow::{Result, anyhow};
 use std::collections::HashMap;
 use std::fs::File as Disk;
@@ -61,6 +62,7 @@ impl File {
     pub fn create(path: &Path, columns: impl Iterator<Item = Column>) -> Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
         // Mode 0600, as a trace: it holds the application's data.
+        let _held = hold();
         let disk = Disk::options().write(true).create_new(true).mode(0o600).open(path)?;
         let mut file = File { to: BufWriter::new(disk), at: 0, columns: columns.collect(), groups: Vec::new() };
         file.write(MAGIC)?;
