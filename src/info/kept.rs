@@ -4,8 +4,8 @@
 //! magic "CUTRINF\n" | checksum u64 of the rest | bincode(Stamp) | bincode(Known) | bincode(Told)
 //! ```
 //!
-//! It is a copy of what the trace says and can be deleted. It counts only for the trace that it was made of,
-//! and for the build that made it: another one may judge otherwise. Anything that does not agree is made anew.
+//! It is a copy of what the trace says and can be deleted. It counts only for a trace of the same [`Key`], and
+//! for the build that made it: another one may judge otherwise. Anything that does not agree is made anew.
 
 use super::told::Told;
 use crate::exit::say;
@@ -19,11 +19,11 @@ use trace::hash::checksum;
 use trace::known::Known;
 use trace::preamble::{decode, encode};
 use trace::record::Ended;
-use viewer::data::kept;
+use viewer::data::kept::{self, Kind};
 use viewer::data::store::Key;
 
-const KIND: &str = "info";
 const MAGIC: [u8; 8] = *b"CUTRINF\n";
+const KIND: Kind = Kind { suffix: "info", begins: &MAGIC };
 const HEADER: usize = MAGIC.len() + size_of::<u64>();
 /// Traces of fewer calls are read about as fast as what is kept of them.
 pub const LONG: usize = 100_000;
@@ -55,7 +55,7 @@ impl Build {
 
 /// The trace without its calls, and what was told of it.
 pub fn find(path: &Path) -> Option<(Trace, Told)> {
-    let files = kept::places(path, KIND).into_iter().filter(|place| place.is_file());
+    let files = kept::places(path, &KIND).into_iter().filter(|place| KIND.is_at(place));
     let files: Vec<PathBuf> = files.collect();
     if files.is_empty() {
         return None;
@@ -119,8 +119,9 @@ impl Kept {
             file.write_all(&checksum(&body).to_le_bytes())?;
             file.write_all(&body)
         };
-        if let Err(error) = kept::keep(path, KIND, write) {
-            say(format_args!("what was found out about the trace was not kept: {error}"));
+        match kept::keep(path, &KIND, write) {
+            Ok(at) => KIND.displaced(path, &at).into_iter().for_each(say),
+            Err(error) => say(format_args!("what was found out about the trace was not kept: {error}")),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What is kept of a long trace beside it: what `info` says, and the viewer's index.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 use tests::{Outcome, Place, Screen, artifact, client, run};
@@ -69,7 +70,7 @@ fn what_is_kept_is_used_only_as_it_was_written() {
     });
     let claims_much = resealed(&|rest| rest[80..].fill(0xff));
     for (bytes, why) in [
-        (Vec::new(), "is damaged: the trace is read instead"),
+        (whole[..10].to_vec(), "is damaged: the trace is read instead"),
         (whole[..whole.len() - 1].to_vec(), "is damaged"),
         (flipped, "is damaged"),
         (claims_much, "is damaged"),
@@ -88,6 +89,49 @@ fn what_is_kept_is_used_only_as_it_was_written() {
     assert!(found.stderr.contains("as it was before it changed: the trace is read instead"), "{}", found.stderr);
     assert_eq!(found.stdout, info(&place, &["--no-index"]).stdout);
     assert_ne!(found.stdout, read);
+}
+
+#[test]
+fn damage_is_seen_where_the_time_of_change_was_put_back() {
+    let place = written(LONG);
+    info(&place, &[]);
+    let trace = File::options().write(true).open(place.join("trace.bin")).expect("a trace");
+    let about = trace.metadata().expect("its metadata");
+    trace.write_all_at(&[0xff; 64], about.len() / 2).expect("damaged");
+    trace.set_modified(about.modified().expect("a time")).expect("put back");
+    let ran = |options: &[&str]| run(place.cutrace(["info", "trace.bin"]).args(options));
+    let (found, read) = (ran(&[]), ran(&["--no-index"]));
+    assert!(found.stderr.contains("as it was before it changed: the trace is read instead"), "{}", found.stderr);
+    assert_eq!((found.code(), found.stdout), (read.code(), read.stdout));
+}
+
+/// A shell has made an empty file before the command that writes there starts.
+#[test]
+fn a_file_of_somebody_elses_is_left_alone() {
+    let place = written(LONG);
+    let in_cache = |mut command: Command| run(command.env("XDG_CACHE_HOME", place.join("cache"))).expect(0);
+    for (command, suffix) in [("info", "info"), ("view --once", "idx")] {
+        let there = place.join("trace.bin").with_extension(format!("bin.{suffix}"));
+        for content in ["", "notes of mine\n"] {
+            fs::write(&there, content).expect("written");
+            let once = || in_cache(place.cutrace(command.split(' ').chain(["trace.bin"])));
+            let (first, second) = (once(), once());
+            let why = format!("trace.bin.{suffix} is not cutrace's and is left alone");
+            assert!(first.stderr.contains(&why), "{}", first.stderr);
+            assert_eq!((second.stderr.as_str(), second.stdout), ("", first.stdout));
+            assert_eq!(fs::read_to_string(&there).expect("there"), content);
+            let cached = fs::read_dir(place.join("cache/cutrace")).expect("a cache");
+            cached.for_each(|file| fs::remove_file(file.expect("a file").path()).expect("removed"));
+        }
+    }
+
+    let place = Place::new();
+    fs::write(kept(&place), "notes of mine\n").expect("written");
+    let mut record = place.cutrace(["record", "--driver", "sim", "--"]);
+    record.env("XDG_CACHE_HOME", place.join("cache"));
+    let recorded = run(record.arg(client("differing_calls.c")).args(["queries", &LONG.to_string()])).expect(0);
+    assert!(recorded.stderr.contains("is not cutrace's and is left alone"), "{}", recorded.stderr);
+    assert_eq!(fs::read_to_string(kept(&place)).expect("there"), "notes of mine\n");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::data::compare;
 use crate::data::findings::Find;
 use crate::data::open::{Error as OpenError, Opened};
+use crate::data::store::INDEX;
 use crate::input::input;
 use crate::state::command::Shown;
 use crate::state::tab::Tab;
@@ -86,9 +87,16 @@ pub fn keep_index(opened: &Opened, options: &Options) {
     for opened in both(opened) {
         opened.unfit.iter().for_each(|unfit| (options.say)(unfit));
         let is_kept = options.index && opened.summary().calls >= LONG;
-        if let Some(Err(error)) = is_kept.then(|| opened.save()) {
-            (options.say)(&format!("no index was kept: {error}"));
-        }
+        let said = is_kept.then(|| opened.save()).and_then(|saved| said_of(opened, saved));
+        said.iter().for_each(|said| (options.say)(said));
+    }
+}
+
+/// What there is to say of an index that was to be kept.
+fn said_of(opened: &Opened, saved: io::Result<Option<PathBuf>>) -> Option<String> {
+    match saved {
+        Ok(path) => INDEX.displaced(&opened.path, &path?),
+        Err(error) => Some(format!("no index was kept: {error}")),
     }
 }
 
@@ -357,8 +365,8 @@ fn beside(opened: Arc<Opened>, (index, stop): (bool, &Arc<AtomicBool>), sender: 
             return;
         }
         for opened in both(&opened).filter(|_| index) {
-            if let Err(error) = opened.save_unless(&stop) {
-                let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
+            if let Some(said) = said_of(opened, opened.save_unless(&stop)) {
+                let _closed = sender.send(News::Say(said));
             }
         }
         drop(keeping);

@@ -2,7 +2,7 @@
 //! as text.
 
 use crate::data::event::NO_CALL;
-use crate::data::kept::{keep, places};
+use crate::data::kept::{Kind, keep, places};
 use crate::data::lane::Source;
 use crate::state::rows;
 use crate::state::{Mark, State};
@@ -91,13 +91,14 @@ pub fn perfetto(trace: &Path, path: &str, (first, end): (u32, u32)) -> String {
     }
 }
 
-const MARKS: &str = "marks";
+/// They begin as [`State::marks_as_json`] does.
+const MARKS: Kind = Kind { suffix: "marks", begins: b"{\n  \"schema\": \"cutrace.marks/1\"" };
 
 /// The marks of a trace: where there are several files of them, of the newest.
 pub fn load_marks(trace: &Path) -> Vec<Mark> {
     let changed = |path: &Path| path.metadata().ok().filter(|about| about.is_file())?.modified().ok();
     let made = changed(trace);
-    let files = places(trace, MARKS).into_iter().enumerate().filter_map(|(at, path)| Some((changed(&path)?, at, path)));
+    let files = places(trace, &MARKS).into_iter().enumerate().filter_map(|(at, path)| Some((changed(&path)?, at, path)));
     // In the cache directory they may be of another trace that had this name.
     let newest = files.filter(|(changed, at, _)| *at == 0 || Some(*changed) >= made).max();
     let read = newest.and_then(|(.., path)| std::fs::read(path).ok());
@@ -108,13 +109,13 @@ pub fn load_marks(trace: &Path) -> Vec<Mark> {
 /// Keeps the marks beside the trace, or in the cache directory; no file is left where there are none.
 pub fn save_marks(state: &State) -> io::Result<()> {
     let path = &state.opened.path;
-    let is_gone = |place: &PathBuf| !place.exists() || std::fs::remove_file(place).is_ok();
+    let is_gone = |place: &PathBuf| !place.exists() || (MARKS.is_at(place) && std::fs::remove_file(place).is_ok());
     // One that stays where nothing can be changed needs a newer one.
-    if state.marks.is_empty() && places(path, MARKS).iter().all(is_gone) {
+    if state.marks.is_empty() && places(path, &MARKS).iter().all(is_gone) {
         return Ok(());
     }
     let text = format!("{:#}\n", state.marks_as_json());
-    keep(path, MARKS, |mut file| file.write_all(text.as_bytes())).map(|_| ())
+    keep(path, &MARKS, |mut file| file.write_all(text.as_bytes())).map(|_| ())
 }
 
 /// A frame as text, without colours and without blanks at the ends of lines.

@@ -1,20 +1,19 @@
 //! The index file, `trace.bin.idx`: a [`Model`] kept beside its trace, so that it opens at once.
 //!
 //! ```text
-//! header     magic "CUTRIDX\n" | version u32 | zero u32 | fingerprint u64 | modified u64 | directory offset
-//! u64, length u64,
-//!            checksum u64 | checksum of all this u64
+//! header     magic "CUTRIDX\n" | version u32 | zero u32 | fingerprint u64 | file u64 | directory offset u64,
+//!            length u64, checksum u64 | checksum of all this u64
 //! sections   columns, each on a 64-byte boundary
 //! directory  bincode(Directory): the summary, findings, and where each column is, with a checksum for every
-//! 4 MiB
+//!            4 MiB
 //! ```
 //!
-//! It is a copy of what the trace says and can be deleted. It counts only for a trace with the same segment
-//! headers (they hold checksums of all content) and time of change; anything that does not agree is rebuilt.
+//! It is a copy of what the trace says and can be deleted. It counts only for a trace of the same [`Key`];
+//! anything that does not agree is rebuilt.
 
 use super::column::Column;
 use super::findings::Finding;
-use super::kept::{keep, places};
+use super::kept::{Kind, keep, places};
 use super::lane::{Lane, Source};
 use super::lives::{Life, Lives};
 use super::memory::{Memory, Owner};
@@ -35,7 +34,8 @@ use trace::known::Known;
 use trace::preamble::{decode, encode};
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
-const VERSION: u32 = 13;
+pub const INDEX: Kind = Kind { suffix: "idx", begins: &MAGIC };
+const VERSION: u32 = 14;
 const HEADER: usize = 64;
 const ALIGNED: u64 = 64;
 /// Bytes under one checksum.
@@ -43,22 +43,23 @@ const PIECE: usize = 4 << 20;
 /// An index up to this size is checked before it is used; a longer one while it is.
 const CHECKED_AT_ONCE: u64 = 64 << 20;
 
-/// What an index must agree with.
+/// What is kept of a trace must agree with this: its segment headers, and which file it is, last changed when.
+/// Records are not read for it: damage that changes neither, as a disk's own, is seen only by who reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Key {
     fingerprint: u64,
-    /// Nanoseconds since 1970.
-    modified: u64,
+    /// Checksum of the device, the inode, and the times of change of the content and of the inode. A program
+    /// can put back the former time, not the latter.
+    file: u64,
 }
 
 impl Key {
     pub fn of(trace: &Path) -> Result<Key, trace::Error> {
         let fingerprint = Trace::fingerprint(trace)?;
         let about = fs::metadata(trace).map_err(|source| trace::Error::Io { path: trace.to_path_buf(), source })?;
-        Ok(Key {
-            fingerprint,
-            modified: (about.mtime() as u64).wrapping_mul(1_000_000_000) + about.mtime_nsec() as u64,
-        })
+        let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()].map(i64::cast_unsigned);
+        let file = [&[about.dev(), about.ino()], &times[..]].concat();
+        Ok(Key { fingerprint, file: checksum(bytemuck::cast_slice(&file)) })
     }
 }
 
@@ -167,7 +168,7 @@ pub enum Unfit {
 /// The index of a trace, if there is one that agrees with it; and what is wrong with one that does not.
 pub fn load(trace: &Path, key: Key) -> (Option<Loaded>, Option<String>) {
     let mut why = None;
-    for path in places(trace, "idx") {
+    for path in places(trace, &INDEX) {
         match read(&path, key) {
             Ok(loaded) => return (Some(loaded), None),
             Err(Unfit::Gone) => {}
@@ -178,8 +179,7 @@ pub fn load(trace: &Path, key: Key) -> (Option<Loaded>, Option<String>) {
 }
 
 fn read(path: &Path, key: Key) -> Result<Loaded, Unfit> {
-    // Opening a pipe would wait for who writes there.
-    if !path.is_file() {
+    if !INDEX.is_at(path) {
         return Err(Unfit::Gone);
     }
     let file = File::open(path).map_err(|_| Unfit::Gone)?;
@@ -209,7 +209,7 @@ fn directory_of(map: &Mmap, key: Key) -> Result<Directory, Unfit> {
     if version != VERSION {
         return Err(Unfit::Version(version));
     }
-    if (Key { fingerprint: word(16), modified: word(24) }) != key {
+    if (Key { fingerprint: word(16), file: word(24) }) != key {
         return Err(Unfit::Changed);
     }
     let end = word(32).checked_add(word(40)).ok_or(Unfit::Damaged)?;
@@ -282,14 +282,14 @@ pub fn save(
     known: Known,
     stop: &AtomicBool,
 ) -> io::Result<PathBuf> {
-    keep(trace, "idx", |file| write_into((file, stop), key, model, (lives, findings), &known))
+    keep(trace, &INDEX, |file| write_into((file, stop), key, model, (lives, findings), &known))
 }
 
 /// Puts what was found into the index of a trace, if there is one that agrees with it: a new directory behind
 /// the old one. Whoever reads the index meanwhile has the one or the other, or none of which the checksum
 /// holds.
 pub fn add_findings(trace: &Path, key: Key, findings: &[Finding]) -> io::Result<()> {
-    for path in places(trace, "idx") {
+    for path in places(trace, &INDEX) {
         let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
         // SAFETY: as in `read`.
         let map = unsafe { Mmap::map(&file) }?;
@@ -377,7 +377,7 @@ fn header(key: Key, start: u64, directory: &[u8]) -> Vec<u8> {
     let mut header = MAGIC.to_vec();
     header.extend(VERSION.to_le_bytes());
     header.extend([0; 4]);
-    for word in [key.fingerprint, key.modified, start, directory.len() as u64, checksum(directory)] {
+    for word in [key.fingerprint, key.file, start, directory.len() as u64, checksum(directory)] {
         header.extend(word.to_le_bytes());
     }
     header.extend(checksum(&header).to_le_bytes());
