@@ -2,7 +2,7 @@
 //! as text.
 
 use crate::data::event::NO_CALL;
-use crate::data::kept::{Kind, keep, places};
+use crate::data::kept::{Kind, keep, new_beside, places};
 use crate::data::lane::Source;
 use crate::state::rows;
 use crate::state::{Mark, State};
@@ -10,17 +10,16 @@ use crossterm::style::ContentStyle;
 use ratatui::backend::IntoCrossterm;
 use ratatui::buffer::Buffer;
 use serde_json::{Value, json};
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 use trace::text::csv;
 
 /// Writes the events between two moments that the filter lets pass, of the rows that are shown; how many. An
 /// existing file is left alone.
 pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64> {
-    // Only its owner may read it, as a trace.
-    let mut out = BufWriter::new(File::options().write(true).create_new(true).mode(0o600).open(path)?);
+    let temporary = new_beside(path)?;
+    let mut out = BufWriter::new(temporary.as_file());
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let (mut count, mut first) = (0, true);
     if is_json {
@@ -61,14 +60,22 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
         writeln!(out, "\n]}}")?;
     }
     out.flush()?;
+    drop(out);
+    put(temporary, path)?;
     Ok(count)
 }
 
 /// Writes the table that is shown as CSV; how many rows. An existing file is left alone.
 pub fn table(state: &State, path: &Path) -> io::Result<u64> {
-    let mut out = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    out.write_all(state.table.csv().as_bytes())?;
+    let temporary = new_beside(path)?;
+    temporary.as_file().write_all(state.table.csv().as_bytes())?;
+    put(temporary, path)?;
     Ok(state.table.rows.len() as u64)
+}
+
+/// Gives a file its name once it is whole, unless something has that name.
+fn put(whole: NamedTempFile, path: &Path) -> io::Result<()> {
+    whole.persist_noclobber(path).map(drop).map_err(|error| error.error)
 }
 
 /// Writes calls, from the first up to the one past the last, for Perfetto: with the command that does so;
@@ -98,7 +105,8 @@ const MARKS: Kind = Kind { suffix: "marks", begins: b"{\n  \"schema\": \"cutrace
 pub fn load_marks(trace: &Path) -> Vec<Mark> {
     let changed = |path: &Path| path.metadata().ok().filter(|about| about.is_file())?.modified().ok();
     let made = changed(trace);
-    let files = places(trace, &MARKS).into_iter().enumerate().filter_map(|(at, path)| Some((changed(&path)?, at, path)));
+    let files =
+        places(trace, &MARKS).into_iter().enumerate().filter_map(|(at, path)| Some((changed(&path)?, at, path)));
     // In the cache directory they may be of another trace that had this name.
     let newest = files.filter(|(changed, at, _)| *at == 0 || Some(*changed) >= made).max();
     let read = newest.and_then(|(.., path)| std::fs::read(path).ok());
