@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::io::Write;
 use std::iter::Peekable;
+use std::sync::Arc;
 use trace::Trace;
 use trace::annotation::{Annotation, Payload};
 use trace::api::types::Kind;
@@ -64,20 +65,28 @@ pub struct Annotations<'a> {
     json: bool,
     ahead: Ahead<'a>,
     categories: HashMap<(u32, u32), String>,
-    /// NCCL's, the next last.
-    said: Vec<Said<'a>>,
+    /// NCCL's, the latest first: of a long trace they are many, and one list does for all who print them.
+    said: Arc<[Said<'a>]>,
+    /// As many of those have not been seen yet.
+    unsaid: usize,
     communicators: HashMap<u32, &'a Communicator>,
 }
 
 impl<'a> Annotations<'a> {
     pub fn of(trace: &'a Trace, reading: &'a Reading, json: bool) -> Result<Annotations<'a>> {
+        Annotations::with(nccl::said(trace, reading)?.into(), trace, reading, json)
+    }
+
+    /// `said`: all that [`nccl::said`] gives.
+    pub fn with(said: Arc<[Said<'a>]>, trace: &'a Trace, reading: &'a Reading, json: bool) -> Result<Annotations<'a>> {
         Ok(Annotations {
             trace,
             reading,
             json,
             ahead: Ahead::of(trace, reading)?,
             categories: trace.categories(),
-            said: nccl::said(trace, reading)?,
+            unsaid: said.len(),
+            said,
             communicators: nccl::by_number(trace),
         })
     }
@@ -90,7 +99,9 @@ impl<'a> Annotations<'a> {
         objects: &Objects,
         mut told: impl FnMut(&W),
     ) -> Result<()> {
-        while let Some(said) = self.said.pop_if(|said| said.time < time) {
+        let all = self.said.clone();
+        while let Some(said) = all[..self.unsaid].last().filter(|said| said.time < time) {
+            self.unsaid -= 1;
             self.print_annotations(out, said.time, objects, &mut told)?;
             let text = said.text(self.trace, &self.communicators, objects);
             let object = || said.object(self.trace, &self.communicators, objects);
@@ -118,8 +129,7 @@ impl<'a> Annotations<'a> {
     /// Passes those before `time`.
     pub fn skip(&mut self, time: u64) {
         self.ahead.skip(time);
-        let left = self.said.partition_point(|said| said.time >= time);
-        self.said.truncate(left);
+        self.unsaid = self.said[..self.unsaid].partition_point(|said| said.time >= time);
     }
 
     fn line<W: Write>(

@@ -4,12 +4,14 @@
 use super::Arguments;
 use crate::annotations::Annotations;
 use crate::line;
+use crate::nccl::{self, Said};
 use crate::reading::Reading;
 use crate::works;
 use crate::writes;
 use anyhow::Result;
 use std::num::NonZero;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use trace::decode::decode;
@@ -48,12 +50,13 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
     let block = |index: u64| start + index * CALLS..(start + (index + 1) * CALLS).min(end);
     let workers = thread::available_parallelism().map_or(1, NonZero::get).min(count as usize);
     let works = ByCall::of(trace);
+    let said: Arc<[Said]> = nccl::said(trace, reading)?.into();
     thread::scope(|scope| {
         let started = (0..workers).map(|first| {
             let (sender, receiver) = sync_channel(WAITING);
             let blocks = (first as u64..count).step_by(workers).map(move |index| (block(index), index + 1 == count));
-            let works = &works;
-            scope.spawn(move || work(trace, arguments, works, blocks, &sender));
+            let (works, said) = (&works, said.clone());
+            scope.spawn(move || work(trace, arguments, (works, said), blocks, &sender));
             receiver
         });
         let mut ready: Vec<Receiver<Result<Block>>> = started.collect();
@@ -72,11 +75,11 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
 fn work(
     trace: &Trace,
     arguments: &Arguments,
-    works: &ByCall,
+    told: (&ByCall, Arc<[Said]>),
     blocks: impl Iterator<Item = (Range<u64>, bool)>,
     sender: &SyncSender<Result<Block>>,
 ) {
-    let mut lines = match Lines::of(trace, arguments, works) {
+    let mut lines = match Lines::of(trace, arguments, told) {
         Ok(lines) => lines,
         Err(error) => return drop(sender.send(Err(error))),
     };
@@ -106,7 +109,11 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn of(trace: &'a Trace, arguments: &'a Arguments, works: &'a ByCall<'a>) -> Result<Lines<'a>> {
+    fn of(
+        trace: &'a Trace,
+        arguments: &'a Arguments,
+        (works, said): (&'a ByCall<'a>, Arc<[Said<'a>]>),
+    ) -> Result<Lines<'a>> {
         let reading = &arguments.reading;
         let functions = 0..trace.preamble.functions.len() as u16;
         Ok(Lines {
@@ -117,7 +124,7 @@ impl<'a> Lines<'a> {
             wanted: Box::new(reading.selection(trace)?),
             concerned: functions.map(|id| trace.function(id).is_some_and(Objects::concerns)).collect(),
             objects: Objects::default(),
-            annotations: Annotations::of(trace, reading, reading.json)?,
+            annotations: Annotations::with(said, trace, reading, reading.json)?,
             colored: reading.colored(),
             next: 0,
             line: String::new(),
