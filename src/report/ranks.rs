@@ -134,7 +134,9 @@ mod tests {
             row
         };
         let told = slowest(&[row(Some(0), 10), row(Some(1), 5_000), row(None, 2)]).expect("they differ");
-        assert!(told.starts_with("rank 1 was outside waits longest, 5.0 us, and process 77 shortest, 2 ns"), "{told}");
+        assert!(told.starts_with("rank 1 was outside waits longest, 5.0 us, and rank 0 shortest, 10 ns"), "{told}");
+        let told = slowest(&[row(None, 10), row(None, 2)]).expect("they differ");
+        assert!(told.starts_with("process 77 was outside waits longest, 10 ns"), "{told}");
         assert_eq!((slowest(&[]), slowest(&[row(Some(0), 5), row(Some(1), 5)])), (None, None));
     }
 }
