@@ -258,6 +258,12 @@ impl Group<'_> {
         }
     }
 
+    /// Whether NCCL told of it. By the names of kernels alone all communicators are one, so that ranks may differ
+    /// by design.
+    pub fn is_told(&self) -> bool {
+        self.members.iter().all(|member| member.id.is_some())
+    }
+
     /// Where its ranks disagree, and who waits for whom.
     pub fn notes(&self) -> Vec<String> {
         let name = self.name();

@@ -159,7 +159,7 @@ fn object(job: &Job, all: &[Option<Recorded>], groups: &[Group]) -> Value {
         "directory": job.directory.display().to_string(),
         "processes": processes.collect::<Vec<_>>(),
         "troubles": job.troubles,
-        "collectives": groups.iter().flat_map(Group::notes).collect::<Vec<_>>(),
+        "collectives": groups.iter().filter(|group| group.is_told()).flat_map(Group::notes).collect::<Vec<_>>(),
         "verdict": verdict_of(all),
     })
 }
@@ -195,7 +195,7 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
     let mut shown = Output::new(&mut *out, Format::Table, reading.colored(), false, &Value::Null)?;
     shown.table(&table)?;
     shown.finish()?;
-    let notes: Vec<String> = groups.iter().flat_map(Group::notes).collect();
+    let notes: Vec<String> = groups.iter().filter(|group| group.is_told()).flat_map(Group::notes).collect();
     if !notes.is_empty() {
         writeln!(out)?;
         notes.iter().take(NOTES).try_for_each(|note| writeln!(out, "{note}"))?;
