@@ -61,6 +61,7 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
     if processes.is_empty() {
         return Err(failure(UNREADABLE, format_args!("{}: no trace in it that can be replayed", directory.display())));
     }
+    protocol::allow_more_descriptors();
     let imports = replayer::matched(&crossings);
     let parts = parts(&imports, &crossings);
     let (page, times) = Page::new(processes.len())?;

@@ -73,6 +73,7 @@ pub fn told(live: Live) -> (Told, Vec<OwnedFd>) {
 pub fn live(told: Told, mut files: Vec<OwnedFd>) -> Option<Live> {
     Some(match told {
         Told::Event(bytes) => Live::Event(bytes),
+        Told::Memory(ranges) if ranges.len() != files.len() => return None,
         Told::Memory(ranges) => Live::Memory(ranges.into_iter().zip(files).collect()),
         Told::File => Live::File(files.pop()?),
         Told::Pool => Live::Pool,
@@ -86,6 +87,19 @@ const FILES: usize = 253;
 
 #[repr(C, align(8))]
 struct Ancillary([u8; 2048]);
+
+/// Lets this process have as many descriptors open as it may: it holds one for each piece of memory that is
+/// exported.
+pub fn allow_more_descriptors() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a struct of ours. Where it cannot be raised, what is lost is told when it comes to that.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            let _kept = libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
 
 /// Two ends, which a program that is started inherits only if it is let.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -142,6 +156,10 @@ pub fn receive<T: DeserializeOwned>(socket: &OwnedFd) -> io::Result<Option<(T, V
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     let files = descriptors(&header);
+    if header.msg_flags & libc::MSG_CTRUNC != 0 {
+        let why = "descriptors that came with a message were lost: more than the process may have open (ulimit -n)";
+        return Err(io::Error::other(why));
+    }
     if len == 0 {
         return Ok(None);
     }
@@ -185,6 +203,8 @@ mod tests {
         assert_eq!(files.len(), 2);
         let (second, files) = receive::<FromReplay>(&there).expect("received").expect("a message");
         assert!(matches!(second, FromReplay::Wants { process: 1, call: 2 }) && files.is_empty());
+        let short = Told::Memory(vec![0..4, 4..9]);
+        assert!(super::live(short, vec![file()]).is_none(), "one of two is missing");
         drop(here);
         assert!(receive::<FromReplay>(&there).expect("an end").is_none());
     }
