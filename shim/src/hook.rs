@@ -238,8 +238,9 @@ const fn by_parameters(function: &Function) -> Hook {
     if matches!(function.class, Class::create) && find(function, HandedOut(Kind::Graph)).is_some() {
         return Hook::GraphMade;
     }
-    if let Some(hook) = passes_file(function) {
-        return hook;
+    if let Some((at, kind, is_exported)) = function.descriptor() {
+        let file = (function.params[at].offset / 8) as u8;
+        return Hook::FilePassed { file, kind: word_of(function, kind), is_exported };
     }
     if let Some(ending) = find(function, Ending) {
         return ends(function, ending);
@@ -250,30 +251,6 @@ const fn by_parameters(function: &Function) -> Hook {
         }
         _ => callbacks(function),
     }
-}
-
-const fn passes_file(function: &Function) -> Option<Hook> {
-    let mut i = 0;
-    while i < function.params.len() {
-        let (kind, types, is_exported) = match function.params[i].role {
-            Role::AttributeOut(kind, types) => (kind, types, true),
-            Role::AttributeIn(kind, types) => (kind, types, false),
-            _ => {
-                i += 1;
-                continue;
-            }
-        };
-        let mut j = 0;
-        while j < types.len() {
-            if matches!(types[j].1.form, Form::Handle(Kind::Shareable)) {
-                let file = (function.params[i].offset / 8) as u8;
-                return Some(Hook::FilePassed { file, kind: word_of(function, kind), is_exported });
-            }
-            j += 1;
-        }
-        i += 1;
-    }
-    None
 }
 
 const fn ends(function: &Function, word: u8) -> Hook {

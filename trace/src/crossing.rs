@@ -29,37 +29,28 @@ pub enum Crossing {
 
 /// Of a function; none of one that stays within the process.
 pub fn of(function: &Function) -> Option<Crossing> {
-    let found = function.params.iter().find_map(|param| Some((param, what(function, param)?)));
-    match found {
-        Some((param, what)) if matches!(param.role, Role::Volatile(_) | Role::AttributeOut(..)) => {
-            Some(Crossing::Exports(what))
-        }
-        Some((_, what)) => Some(Crossing::Imports(what)),
-        None => (function.effect == Effect::Free(Memory::Imported) && function.family == "memory")
-            .then_some(Crossing::Closes),
-    }
-}
-
-fn what(function: &Function, param: &Field) -> Option<What> {
-    if let Role::AttributeOut(_, types) | Role::AttributeIn(_, types) = param.role {
+    let direction = |is_exported, what| if is_exported { Crossing::Exports(what) } else { Crossing::Imports(what) };
+    if let Some((_, _, is_exported)) = function.descriptor() {
         let is_of_pool = function.handle(Kind::MemoryPool).or(function.creates(Kind::MemoryPool)).is_some();
-        let what = if is_of_pool { What::Pool } else { What::Physical };
-        return types.iter().any(|(_, ty)| is_descriptor(ty)).then_some(what);
+        return Some(direction(is_exported, if is_of_pool { What::Pool } else { What::Physical }));
     }
-    let name = match param.ty.form {
-        Form::Pointer(to) => to.name,
-        _ => param.ty.name,
-    };
-    match name {
-        name if name == CUipcMemHandle::TYPE.name => Some(What::Memory),
-        name if name == CUmemPoolPtrExportData::TYPE.name => Some(What::Memory),
-        name if name == CUipcEventHandle::TYPE.name => Some(What::Event),
-        _ => None,
+    if let Some((param, what)) = struct_that_tells(function) {
+        return Some(direction(matches!(param.role, Role::Volatile(_)), what));
     }
+    // Memory of other interfaces ends by a handle.
+    let is_by_address = matches!(function.params, [only] if matches!(only.ty.form, Form::Address));
+    (function.effect == Effect::Free(Memory::Imported) && is_by_address).then_some(Crossing::Closes)
 }
 
-fn is_descriptor(ty: &Type) -> bool {
-    matches!(ty.form, Form::Handle(Kind::Shareable))
+/// The parameter whose bytes tell what it is about, where that is no descriptor.
+fn struct_that_tells(function: &Function) -> Option<(&'static Field, What)> {
+    function.params.iter().find_map(|param| {
+        let ty = if let Form::Pointer(to) = param.ty.form { to } else { param.ty };
+        let is = |of: &Type| ty.name == of.name;
+        let is_memorys = is(CUipcMemHandle::TYPE) || is(CUmemPoolPtrExportData::TYPE);
+        let what = if is_memorys { Some(What::Memory) } else { is(CUipcEventHandle::TYPE).then_some(What::Event) };
+        Some((param, what?))
+    })
 }
 
 /// The address of memory that a call exports.
@@ -71,12 +62,12 @@ pub fn exported_address(call: &Call, function: &Function) -> Option<u64> {
 /// The bytes by which a call that exports or imports names what it is about: its handle's, or what tells the
 /// open file behind its descriptor. None where that was not recorded.
 pub fn bytes(call: &Call, function: &Function) -> Option<Vec<u8>> {
-    let (param, what) = function.params.iter().find_map(|param| Some((param, what(function, param)?)))?;
-    if matches!(what, What::Physical | What::Pool) {
+    if function.descriptor().is_some() {
         let Passed { owner, signal, device, inode, .. } = *call.passed()?;
         let (marks, file) = ([owner, signal].map(i32::to_le_bytes), [device, inode].map(u64::to_le_bytes));
         return Some([marks.concat(), file.concat()].concat());
     }
+    let (param, _) = struct_that_tells(function)?;
     match param.ty.form {
         // What an importing call is given stands there when it is entered.
         Form::Pointer(to) if matches!(param.role, Role::In(_)) => {

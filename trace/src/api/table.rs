@@ -2,7 +2,7 @@
 
 use super::effect::{Effect, Work};
 use super::enums::CUresult;
-use super::roles::{Class, Extent, Field, Policy, Role};
+use super::roles::{Class, Extent, Field, Policy, Role, Sibling};
 use super::types::{Form, Kind, Type};
 
 /// Results of calls that end a capture without a graph.
@@ -141,6 +141,25 @@ impl Function {
             }
             _ => None,
         }
+    }
+
+    /// The parameter through which it hands out or takes a descriptor of memory, which one says whether it is a
+    /// descriptor, and whether it hands it out.
+    pub const fn descriptor(&self) -> Option<(usize, Sibling, bool)> {
+        let mut i = 0;
+        while i < self.params.len() {
+            if let Role::AttributeOut(kind, types) | Role::AttributeIn(kind, types) = self.params[i].role {
+                let mut j = 0;
+                while j < types.len() {
+                    if is_handle(types[j].1, Kind::Shareable) {
+                        return Some((i, kind, matches!(self.params[i].role, Role::AttributeOut(..))));
+                    }
+                    j += 1;
+                }
+            }
+            i += 1;
+        }
+        None
     }
 
     /// None of functions that neither wait nor ask, and of copies that wait: those are work of their stream.
