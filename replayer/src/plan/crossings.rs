@@ -1,10 +1,12 @@
 //! Which call of one process opens what which call of another had exported.
 
 use crate::company::{Imports, Source};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use trace::crossing::{Crossing, What, bytes, exported_address, of};
-use trace::model::change::{Change, resolve};
+use trace::model::change::{Moment, resolve};
+use trace::model::memory::Memory;
+use trace::model::streams::Streams;
 use trace::{Call, Function, Trace};
 
 /// What a process exports and imports, in the order of its calls.
@@ -34,30 +36,24 @@ struct Import {
 
 impl Crossings {
     pub fn of(trace: &Trace) -> Crossings {
-        let mut found = Crossings::default();
-        // Live device memory, start to end.
-        let mut memory = BTreeMap::new();
+        let (mut found, mut streams) = (Crossings::default(), Streams::default());
         for call in trace.calls().filter(|call| !call.inner && call.took_effect()) {
             let Some(function) = call.function() else { continue };
-            match resolve(&call, function) {
-                Some(Change::Allocated { kind, at, bytes: Some(bytes), .. }) if !kind.is_host() => {
-                    memory.insert(at, at.saturating_add(bytes));
-                }
-                Some(Change::Freed { at, .. }) => _ = memory.remove(&at),
-                _ => {}
+            if let Some(change) = resolve(&call, function) {
+                streams.follow(Moment::of(&call), &change, false);
             }
-            found.see(&call, function, &memory);
+            found.see(&call, function, &streams.memory);
         }
         found
     }
 
-    fn see(&mut self, call: &Call, function: &Function, memory: &BTreeMap<u64, u64>) {
+    fn see(&mut self, call: &Call, function: &Function, memory: &Memory) {
         let Some((crossing, bytes)) = of(function).zip(bytes(call, function)) else { return };
         match crossing {
             Crossing::Exports(what) => {
                 let address = if what == What::Memory { exported_address(call, function).unwrap_or(0) } else { 0 };
-                let around = memory.range(..=address).next_back().filter(|(_, end)| address < **end);
-                let memory = around.map_or(0..0, |(start, end)| *start..*end);
+                let around = memory.at(address).filter(|one| !one.kind.is_host());
+                let memory = around.map_or(0..0, |one| one.range());
                 let end = call.end.unwrap_or(u64::MAX);
                 self.exports.push(Export { call: call.number, end, what, bytes, memory, address });
             }
