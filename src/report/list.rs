@@ -70,6 +70,8 @@ pub enum Stream {
     Calls,
     Works,
     Launches,
+    Pushed,
+    Projected,
 }
 
 struct Entry {
@@ -87,8 +89,8 @@ const fn measured(name: &'static str, about: &'static str, make: Measured, needs
     Entry { name, about, way: Way::Measured(make), needs }
 }
 
-const fn streamed(name: &'static str, about: &'static str, stream: Stream) -> Entry {
-    Entry { name, about, way: Way::Stream(stream), needs: Needs::DeviceTimes }
+const fn streamed(name: &'static str, about: &'static str, stream: Stream, needs: Needs) -> Entry {
+    Entry { name, about, way: Way::Stream(stream), needs }
 }
 
 pub const SUMMARY: &str = "summary";
@@ -123,7 +125,7 @@ const REPORTS: &[Entry] = &[
     ),
     measured("cuda_gpu_kern_sum", "kernels: device times", kernels::by_name, Needs::DeviceTimes),
     measured("cuda_gpu_kern_gb_sum", "kernels by grid and block: device times", kernels::by_shape, Needs::DeviceTimes),
-    streamed("cuda_gpu_trace", "every kernel, copy and fill on the device", Stream::Works),
+    streamed("cuda_gpu_trace", "every kernel, copy and fill on the device", Stream::Works, Needs::DeviceTimes),
     measured("cuda_gpu_mem_time_sum", "copies and fills: device times", device::memory::by_time, Needs::DeviceTimes),
     measured(
         "cuda_gpu_mem_size_sum",
@@ -139,16 +141,21 @@ const REPORTS: &[Entry] = &[
         Needs::DeviceTimes,
     ),
     measured("cuda_kern_exec_sum", "kernels: launch, queue and device times", exec::sum, Needs::DeviceTimes),
-    streamed("cuda_kern_exec_trace", "every kernel: launch, queue and device time", Stream::Launches),
+    streamed(
+        "cuda_kern_exec_trace",
+        "every kernel: launch, queue and device time",
+        Stream::Launches,
+        Needs::DeviceTimes,
+    ),
     measured("gaps", "why the device idled", gaps::tables, Needs::DeviceTimes),
     measured("nvtx_sum", "NVTX ranges", nvtx::all, Needs::Annotations),
     measured("nvtx_pushpop_sum", "NVTX ranges that were pushed and popped", nvtx::pushed, Needs::Annotations),
-    measured("nvtx_pushpop_trace", "every NVTX range that was pushed", ranges::pushed, Needs::Annotations),
+    streamed("nvtx_pushpop_trace", "every NVTX range that was pushed", Stream::Pushed, Needs::Annotations),
     measured("nvtx_startend_sum", "NVTX ranges that were started and ended", nvtx::started, Needs::Annotations),
     measured("nvtx_startend_trace", "every NVTX range that was started", ranges::started, Needs::Annotations),
     measured("nvtx_kern_sum", "kernels by the NVTX ranges that they were launched in", ranges::kernels, Needs::Both),
     measured("nvtx_gpu_proj_sum", "NVTX ranges on the device", nvtx::projected, Needs::Both),
-    measured("nvtx_gpu_proj_trace", "every NVTX range on the device", ranges::projected, Needs::Both),
+    streamed("nvtx_gpu_proj_trace", "every NVTX range on the device", Stream::Projected, Needs::Both),
 ];
 
 /// Names of Nsight Systems' for what a report of ours answers, with columns of ours.

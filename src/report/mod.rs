@@ -275,7 +275,9 @@ fn stream(trace: &Trace, arguments: &Arguments, report: &Report, out: &mut Outpu
         Way::Stream(Stream::Calls) => api_trace::write(trace, &arguments.reading, out),
         Way::Stream(Stream::Works) => device::trace::write(&arguments.scope(trace, report)?, limit, out),
         Way::Stream(Stream::Launches) => device::exec::write(&arguments.scope(trace, report)?, limit, out),
-        _ => Ok(()),
+        Way::Stream(Stream::Pushed) => device::ranges::pushed(&arguments.scope(trace, report)?, limit, out),
+        Way::Stream(Stream::Projected) => device::ranges::projected(&arguments.scope(trace, report)?, limit, out),
+        Way::Walk(_) | Way::Measured(_) => Ok(()),
     }
 }
 

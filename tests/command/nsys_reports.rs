@@ -7,10 +7,14 @@ use tests::*;
 
 /// A program with ranges of NVTX, timed: as trace.bin.
 fn annotated() -> Place {
+    annotated_by("ranges.c", &[])
+}
+
+fn annotated_by(app: &str, arguments: &[&str]) -> Place {
     let place = Place::new();
     let include = nvtx_include();
     let include = ["-I", include.to_str().expect("a plain path"), "-ldl"];
-    run(&mut place.recorded(client_with("ranges.c", &include))).expect(0);
+    run(place.recorded(client_with(app, &include)).args(arguments)).expect(0);
     run(&mut place.cutrace(["replay", "--driver", "sim", "--profile"])).expect(0);
     std::fs::rename(place.join("timed.bin"), place.join("trace.bin")).expect("renamed");
     place
@@ -244,4 +248,32 @@ fn every_range_is_a_row() {
     }
     assert!(!sums.is_empty());
     assert_eq!(sums, expected);
+}
+
+/// What is told of each range is bounded: in square it would be more than a gigabyte.
+#[test]
+fn ranges_that_are_never_popped_take_bounded_memory() {
+    const PUSHED: usize = 20_000;
+    let place = annotated_by("deep_ranges.c", &[&PUSHED.to_string()]);
+    let told = |report: &str| -> Value {
+        let script = format!("ulimit -v 400000; exec \"$0\" report -r {report} --json");
+        let ran = run(place.command("bash").args(["-c", &script]).arg(artifact("cutrace"))).expect(0);
+        let told: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        told["reports"][0].clone()
+    };
+    for (report, rows) in [("nvtx_pushpop_trace", PUSHED), ("nvtx_gpu_proj_trace", PUSHED), ("nvtx_kern_sum", 1)] {
+        let told = told(report);
+        assert_eq!(told["rows"].as_array().map(Vec::len), Some(rows), "{report}");
+        assert!(told["notes"].to_string().contains("innermost 256"), "{report}: {}", told["notes"]);
+        let last = told["rows"].as_array().and_then(|rows| rows.last()).expect("a row").clone();
+        if report == "nvtx_kern_sum" {
+            assert_eq!((&last["NVTX Inst"], &last["Kern Inst"]), (&json!(256), &json!(256)));
+            continue;
+        }
+        let stack = last["RangeStack"].as_str().expect("a stack");
+        assert!(stack.starts_with("...:19745:19746:") && stack.ends_with(":20000"), "{stack}");
+        assert_eq!((stack.matches(':').count(), &last["Lvl"]), (256, &json!(PUSHED - 1)));
+    }
+    let table = report(&place, &["-r", "nvtx_pushpop_trace", "--limit", "2"]).expect(0).stdout;
+    assert!(table.contains("and 19,998 rows more"), "{table}");
 }

@@ -4,10 +4,16 @@
 use super::enclosing::Enclosing;
 use super::nvtx::{children, duration, lanes, name, style};
 use super::{Scope, os_id};
+use crate::figures::counted;
 use crate::report::durations::Durations;
+use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, Table, same};
+use crate::results;
+use anyhow::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
+use std::iter::successors;
 use trace::annotation::Range;
 use trace::record::annotated;
 
@@ -95,6 +101,10 @@ const PROJECTED: Head = Head {
     layout: Layout::Grid,
 };
 
+/// Ranges round one that a row tells of. A program that pushes and never pops has thousands of them, and each row
+/// would tell of all.
+const DEPTH: usize = 256;
+
 /// A range and a kernel within it, on one thread.
 #[derive(Default)]
 struct Within {
@@ -107,14 +117,17 @@ pub fn kernels(scope: &Scope) -> Vec<Table> {
     let trace = scope.trace;
     let enclosing = Enclosing::of(trace.annotated_ranges());
     let mut groups: HashMap<(String, &str, u32, String), Within> = HashMap::new();
+    let mut is_cut = false;
     for work in scope.works().filter(|work| work.is_kernel()) {
         let Some(call) = work.call.and_then(|call| trace.call(call)) else { continue };
-        for at in enclosing.at(call.thread, call.begin) {
+        let (kernel, mut around) = (scope.name(&work), enclosing.at(call.thread, call.begin));
+        for at in around.by_ref().take(DEPTH) {
             let range = &enclosing.ranges[at];
-            let group = groups.entry((name(range), style(range), call.thread, scope.name(&work))).or_default();
+            let group = groups.entry((name(range), style(range), call.thread, kernel.clone())).or_default();
             group.ranges.insert(at);
             group.times.add(work.duration());
         }
+        is_cut |= around.next().is_some();
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by(|(a, one), (b, other)| (Reverse(one.times.sum), a).cmp(&(Reverse(other.times.sum), b)));
@@ -139,33 +152,62 @@ pub fn kernels(scope: &Scope) -> Vec<Table> {
     }
     table.notes = scope.notes();
     table.note("a kernel counts for each range that it was launched in");
+    if is_cut {
+        table.note(format!("of the ranges round a kernel only the innermost {DEPTH} count"));
+    }
     vec![table]
 }
 
-/// Where a pushed range stands among those around it in its domain.
-struct Place {
-    parent: Option<usize>,
-    /// `:1:4`
-    stack: String,
+/// By pushed range the one round it in its domain.
+fn parents(ranges: &[Range]) -> Vec<Option<usize>> {
+    let mut open: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
+    let parent = |(at, range): (usize, &Range)| {
+        let is_pushed = range.opened.about.what == annotated::PUSH;
+        let stack = is_pushed.then(|| open.entry((range.opened.thread, range.opened.about.domain)).or_default())?;
+        stack.truncate(range.depth as usize);
+        let parent = stack.last().copied();
+        stack.push(at);
+        parent
+    };
+    ranges.iter().enumerate().map(parent).collect()
 }
 
-/// By range; of those that were started the stack is themselves.
-fn places(ranges: &[Range]) -> Vec<Place> {
-    let mut open: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
-    let mut all: Vec<Place> = Vec::with_capacity(ranges.len());
-    for (at, range) in ranges.iter().enumerate() {
-        let parent = (range.opened.about.what == annotated::PUSH).then(|| {
-            let stack = open.entry((range.opened.thread, range.opened.about.domain)).or_default();
-            stack.truncate(range.depth as usize);
-            let parent = stack.last().copied();
-            stack.push(at);
-            parent
-        });
-        let parent = parent.flatten();
-        let around = parent.map_or("", |parent| all[parent].stack.as_str());
-        all.push(Place { parent, stack: format!("{around}:{}", at + 1) });
+/// The ranges round one, and itself: `:1:4`, of many `...:3:4`.
+fn stack(parents: &[Option<usize>], range: usize) -> String {
+    let mut around: Vec<usize> = successors(Some(range), |at| parents[*at]).take(DEPTH + 1).collect();
+    let is_cut = around.len() > DEPTH;
+    around.truncate(DEPTH);
+    let start = if is_cut { "..." } else { "" };
+    around.iter().rev().fold(start.to_owned(), |text, at| text + &format!(":{}", at + 1))
+}
+
+/// Says what a row leaves out, if it does.
+fn cut(ranges: &[Range], what: &str) -> Option<String> {
+    let deepest = ranges.iter().map(|range| range.depth as usize + 1).max().unwrap_or(0);
+    (deepest > DEPTH).then(|| format!("ranges are {deepest} deep, and {what}"))
+}
+
+/// Rows as they come: there may be more of them than memory holds.
+fn write(
+    out: &mut Output<impl Write>,
+    head: Head,
+    widths: &[usize],
+    rows: impl Iterator<Item = Vec<Cell>>,
+    limit: u64,
+    mut notes: Vec<String>,
+) -> Result<()> {
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        return out.table(&Table { head, rows: Vec::new(), notes });
     }
-    all
+    out.begin(head, widths.to_vec())?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    rows.by_ref().take(limit).take_while(|_| !results::are_unread()).try_for_each(|row| out.row(&row))?;
+    let more = if results::are_unread() { 0 } else { rows.count() as u64 };
+    if more > 0 {
+        notes.insert(0, format!("and {} more", counted(more, "row")));
+    }
+    out.end(&notes)
 }
 
 /// As it is numbered in all of these reports.
@@ -173,24 +215,27 @@ fn number(range: usize) -> Cell {
     Cell::Number(range as u64 + 1)
 }
 
-pub fn pushed(scope: &Scope) -> Vec<Table> {
+/// Widths of columns are guesses: rows come one by one.
+const PUSHED_WIDTHS: [usize; 14] = [16, 16, 13, 13, 16, 24, 8, 8, 3, 8, 7, 8, 12, 24];
+
+pub fn pushed(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<()> {
     let trace = scope.trace;
     let ranges = trace.annotated_ranges();
-    let (places, children) = (places(&ranges), children(&ranges));
+    let (parents, children) = (parents(&ranges), children(&ranges));
     let mut within = vec![0; ranges.len()];
-    for (range, place) in ranges.iter().zip(&places) {
-        if let Some(parent) = place.parent {
-            within[parent] += duration(scope, range).unwrap_or(0);
+    for (range, parent) in ranges.iter().zip(&parents) {
+        if let Some(parent) = parent {
+            within[*parent] += duration(scope, range).unwrap_or(0);
         }
     }
-    let mut table = Table::new(PUSHED);
-    for (at, range) in ranges.iter().enumerate().filter(|(_, range)| range.opened.about.what == annotated::PUSH) {
+    let pushed = ranges.iter().enumerate().filter(|(_, range)| range.opened.about.what == annotated::PUSH);
+    let rows = pushed.filter_map(|(at, range)| {
         let name = name(range);
         if !scope.is_opened_here(range, &name) {
-            continue;
+            return None;
         }
         let took = duration(scope, range);
-        table.row([
+        Some(vec![
             Cell::Nanoseconds(trace.nanoseconds(range.opened.about.time)),
             range.end.map(|end| Cell::Nanoseconds(trace.nanoseconds(end))).into(),
             took.map(Cell::Nanoseconds).into(),
@@ -202,12 +247,13 @@ pub fn pushed(scope: &Scope) -> Vec<Table> {
             Cell::Number(range.depth.into()),
             Cell::Count(children[at]),
             number(at),
-            places[at].parent.map(number).into(),
-            places[at].stack.as_str().into(),
-            format!("{}{name}", "--".repeat(range.depth as usize)).into(),
-        ]);
-    }
-    vec![table]
+            parents[at].map(number).into(),
+            stack(&parents, at).into(),
+            format!("{}{name}", "--".repeat(DEPTH.min(range.depth as usize))).into(),
+        ])
+    });
+    let what = format!("RangeStack has the innermost {DEPTH}; NameTree is indented no further");
+    write(out, PUSHED, &PUSHED_WIDTHS, rows, limit, cut(&ranges, &what).into_iter().collect())
 }
 
 pub fn started(scope: &Scope) -> Vec<Table> {
@@ -231,14 +277,15 @@ pub fn started(scope: &Scope) -> Vec<Table> {
     vec![table]
 }
 
-pub fn projected(scope: &Scope) -> Vec<Table> {
+const PROJECTED_WIDTHS: [usize; 14] = [24, 20, 23, 15, 18, 8, 8, 8, 9, 3, 8, 7, 8, 12];
+
+pub fn projected(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<()> {
     let trace = scope.trace;
     let (ranges, lanes) = (trace.annotated_ranges(), lanes(scope));
-    let (places, children) = (places(&ranges), children(&ranges));
-    let mut table = Table::new(PROJECTED);
-    for (at, range) in ranges.iter().enumerate() {
-        let Some(projected) = lanes.get(&range.opened.thread).and_then(|lane| lane.within(range)) else { continue };
-        table.row([
+    let (parents, children) = (parents(&ranges), children(&ranges));
+    let rows = ranges.iter().enumerate().filter_map(|(at, range)| {
+        let projected = lanes.get(&range.opened.thread)?.within(range)?;
+        Some(vec![
             name(range).into(),
             Cell::Nanoseconds(projected.start),
             Cell::Nanoseconds(projected.end - projected.start),
@@ -251,11 +298,12 @@ pub fn projected(scope: &Scope) -> Vec<Table> {
             Cell::Number(range.depth.into()),
             Cell::Count(children[at]),
             number(at),
-            places[at].parent.map(number).into(),
-            places[at].stack.as_str().into(),
-        ]);
-    }
-    table.notes = scope.notes();
-    table.note("ranges without work on a device are left out; projected times are those of the work");
-    vec![table]
+            parents[at].map(number).into(),
+            stack(&parents, at).into(),
+        ])
+    });
+    let mut notes = scope.notes();
+    notes.push("ranges without work on a device are left out; projected times are those of the work".into());
+    notes.extend(cut(&ranges, &format!("RangeStack has the innermost {DEPTH}")));
+    write(out, PROJECTED, &PROJECTED_WIDTHS, rows, limit, notes)
 }
