@@ -22,6 +22,7 @@ use std::io::{BufWriter, Write};
 #[command(after_help = "\
 Examples:
   cutrace dump --calls ..20              the first 20 calls of trace.bin
+  cutrace dump --window 1.5s..1.6s       what began in that tenth of a second
   cutrace dump app.bin --grep Launch     the launches, with kernel names and arguments
   cutrace dump --grep '!!'               the calls that failed
   cutrace dump --json | jq -r 'select(.kind == \"call\").function'

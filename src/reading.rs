@@ -1,16 +1,22 @@
 //! The flags that all reading commands share.
 
 use crate::exit::{USAGE, failure};
+use crate::figures::seconds;
 use anyhow::Result;
 use clap::{Args, ColorChoice};
 use std::str::FromStr;
 use trace::{Call, Trace};
+use viewer::state::filter::time;
 
 #[derive(Args)]
 pub struct Reading {
     /// Only these calls, by number: 7, 10..20 (20 is not included), 10.. or ..20
     #[arg(long, value_name = "RANGE")]
     pub calls: Option<Range>,
+    /// Only calls that begin within this piece of time since the start of the trace: 1.5ms..2ms (what begins
+    /// at 2 ms is not included), 2s.. or ..20ms
+    #[arg(long, value_name = "FROM..TO")]
+    pub window: Option<Window>,
     /// Only this thread: its index (t0, 0), its name, or its operating-system id
     #[arg(long, value_name = "THREAD")]
     pub thread: Option<String>,
@@ -56,6 +62,24 @@ impl FromStr for Range {
     }
 }
 
+/// Nanoseconds since the start of the trace, from `from` up to `to`, which is outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    from: u64,
+    to: u64,
+}
+
+impl FromStr for Window {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Window, String> {
+        let (from, to) = text.split_once("..").ok_or("expected 1.5ms..2ms, 2s.. or ..20ms")?;
+        let end = |text: &str, otherwise| if text.trim().is_empty() { Ok(otherwise) } else { time(text) };
+        let (from, to) = (end(from, 0)?, end(to, u64::MAX)?);
+        if from < to { Ok(Window { from, to }) } else { Err("it ends before it begins".into()) }
+    }
+}
+
 /// How many.
 pub fn count(text: &str) -> Result<u64, String> {
     text.trim().replace('_', "").parse().map_err(|_| format!("expected a count, from 0 to {}", u64::MAX))
@@ -64,19 +88,34 @@ pub fn count(text: &str) -> Result<u64, String> {
 impl Reading {
     /// Of all calls, for who asks for none in particular.
     pub fn everything() -> Reading {
-        Reading { calls: None, thread: None, grep: None, limit: None, json: false, color: ColorChoice::Never }
+        Reading {
+            calls: None,
+            window: None,
+            thread: None,
+            grep: None,
+            limit: None,
+            json: false,
+            color: ColorChoice::Never,
+        }
     }
 
     /// Whether no call is left out.
     pub fn selects_all(&self) -> bool {
-        self.calls.is_none() && self.thread.is_none() && self.grep.is_none()
+        self.calls.is_none() && self.window.is_none() && self.thread.is_none() && self.grep.is_none()
     }
 
     /// The test that a call passes if it is asked for; `--grep` and `--limit` are the command's own affair.
     pub fn selection(&self, trace: &Trace) -> Result<impl Fn(&Call) -> bool + use<>> {
-        let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });
+        self.check(trace)?;
+        let calls = self.numbers(trace);
+        let thread = self.thread.as_deref().map(|wanted| find_thread(trace, wanted)).transpose()?;
+        Ok(move |call: &Call| calls.contains(&call.number) && thread.is_none_or(|thread| thread == call.thread))
+    }
+
+    /// Refuses what is beyond the end of the trace.
+    fn check(&self, trace: &Trace) -> Result<()> {
         let recorded = trace.len() as u64;
-        if calls.start > 0 && calls.start >= recorded {
+        if self.calls.is_some_and(|calls| calls.start > 0 && calls.start >= recorded) {
             let there = match recorded {
                 0 => "no call".into(),
                 1 => "call 0 only".into(),
@@ -85,32 +124,37 @@ impl Reading {
             let why = format_args!("--calls: beyond the end of the trace, which holds {there}");
             return Err(failure(USAGE, why));
         }
-        let thread = self.thread.as_deref().map(|wanted| find_thread(trace, wanted)).transpose()?;
-        Ok(move |call: &Call| {
-            (calls.start..calls.end).contains(&call.number) && thread.is_none_or(|thread| thread == call.thread)
-        })
+        if self.window.is_some_and(|window| window.from > 0 && trace.call_from_time(window.from) >= recorded) {
+            let last = recorded.checked_sub(1).and_then(|last| trace.call(last));
+            let there = last.map_or("it has none".into(), |last| {
+                format!("the last begins at {} s", seconds(trace, last.begin).trim())
+            });
+            let why = format_args!("--window: no call of the trace begins so late: {there}");
+            return Err(failure(USAGE, why));
+        }
+        Ok(())
     }
 
     /// The test for what stands before a call, by thread and that call's number; behind the last call that is
     /// how many there are.
     pub fn between(&self, trace: &Trace) -> Result<impl Fn(u32, u64) -> bool + use<>> {
-        let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });
-        let behind = (calls.end >= trace.len() as u64).then_some(trace.len() as u64);
+        let (calls, recorded) = (self.numbers(trace), trace.len() as u64);
+        let behind = (calls.end >= recorded).then_some(recorded);
         let thread = self.thread.as_deref().map(|wanted| find_thread(trace, wanted)).transpose()?;
         Ok(move |of: u32, next: u64| {
-            let is_within = calls.start <= next && next < calls.end || behind == Some(next);
+            let is_within = calls.contains(&next) || behind == Some(next);
             is_within && thread.is_none_or(|thread| thread == of)
         })
     }
 
-    /// The first call number that can be asked for.
-    pub fn start(&self) -> u64 {
-        self.calls.map_or(0, |calls| calls.start)
-    }
-
-    /// The first call number that cannot be asked for any more.
-    pub fn end(&self) -> u64 {
-        self.calls.map_or(u64::MAX, |calls| calls.end)
+    /// The numbers of calls that can be asked for: the trace may end before.
+    pub fn numbers(&self, trace: &Trace) -> std::ops::Range<u64> {
+        let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });
+        let Some(window) = self.window else { return calls.start..calls.end };
+        let (from, to) = (trace.call_from_time(window.from), trace.call_from_time(window.to));
+        // Whoever asks beyond the last call asks for what stands behind it, too.
+        let to = if to == trace.len() as u64 { u64::MAX } else { to };
+        calls.start.max(from)..calls.end.min(to).max(calls.start.max(from))
     }
 
     pub fn colored(&self) -> bool {
@@ -145,5 +189,13 @@ mod tests {
             let told = wrong.parse::<Range>().expect_err(wrong);
             assert!(told.contains("expected 7, 10..20"), "{told}");
         }
+    }
+
+    #[test]
+    fn windows() {
+        let window = |from, to| Ok(Window { from, to });
+        assert_eq!("1.5us..2ms".parse(), window(1500, 2_000_000));
+        assert_eq!(["2s..".parse(), "..7".parse()], [window(2_000_000_000, u64::MAX), window(0, 7)]);
+        assert!(["2ms", "2ms..1ms", "1..1", "x..", "-1..2"].iter().all(|wrong| wrong.parse::<Window>().is_err()));
     }
 }

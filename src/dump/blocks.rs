@@ -44,7 +44,8 @@ pub struct Told {
 pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) -> Result<bool>) -> Result<()> {
     let reading = &arguments.reading;
     let _wrong_ones_are_told_at_once = reading.selection(trace)?;
-    let (start, end) = (reading.start(), reading.end().min(trace.len() as u64));
+    let Range { start, end } = reading.numbers(trace);
+    let end = end.min(trace.len() as u64);
     // Behind the last call annotations may stand.
     let count = end.saturating_sub(start).div_ceil(CALLS).max(1);
     let block = |index: u64| start + index * CALLS..(start + (index + 1) * CALLS).min(end);
@@ -155,7 +156,7 @@ impl<'a> Lines<'a> {
             self.call(&mut block, &call)?;
             self.next = call.number + 1;
         }
-        if is_last && self.reading.end() >= self.trace.len() as u64 {
+        if is_last && self.reading.numbers(self.trace).end >= self.trace.len() as u64 {
             self.annotate(&mut block, u64::MAX)?;
         }
         Ok(block)

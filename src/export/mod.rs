@@ -249,7 +249,7 @@ fn as_jsonl(out: &mut Sink, trace: &Trace, reading: &Reading) -> Result<u64> {
     let needs = Needs { arguments: true, model: false, all: false };
     let walked = walk(trace, reading, needs, |event| jsonl.call(out, event))?;
     // What follows the last call was asked for, too.
-    if reading.end() >= trace.len() as u64 && reading.limit.is_none_or(|limit| walked.calls < limit) {
+    if reading.numbers(trace).end >= trace.len() as u64 && reading.limit.is_none_or(|limit| walked.calls < limit) {
         jsonl.finish(out, &walked.objects)?;
     }
     Ok(walked.made)

@@ -40,9 +40,10 @@ pub fn walk<'t>(
 ) -> Result<Walked> {
     let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
-    let mut progress = Progress::new("writing", (trace.len() as u64).min(reading.end()));
+    let end = reading.numbers(trace).end.min(trace.len() as u64);
+    let mut progress = Progress::new("writing", end);
     let (most, mut calls, mut made) = (reading.limit.unwrap_or(u64::MAX), 0, 0u64);
-    for call in trace.calls().take_while(|call| call.number < reading.end()) {
+    for call in trace.calls().take_while(|call| call.number < end) {
         progress.advance();
         if calls == most || results::are_unread() {
             break;

@@ -41,7 +41,8 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
     let mut progress = Progress::new("writing", trace.len() as u64);
     let mut further = 0u64;
     let mut left = reading.limit.unwrap_or(u64::MAX);
-    for call in trace.calls().take_while(|call| call.number < reading.end()) {
+    let end = reading.numbers(trace).end;
+    for call in trace.calls().take_while(|call| call.number < end) {
         progress.advance();
         if left == 0 || results::are_unread() {
             break;

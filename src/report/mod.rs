@@ -138,6 +138,7 @@ Examples:
   cutrace report                                  one page about the latest trace
   cutrace report app.bin -r cuda_api_sum          the functions, by the time they took
   cutrace report -r sync,transfers --limit 5      the five most of each
+  cutrace report -r sync --window 1.5s..2s        the half second that was looked at in cutrace view
   cutrace report run/ -r ranks                    of a job: who works, who waits
   cutrace report run/ --rank 0,3-5                these ranks, one after the other
   cutrace report -r launches --short --grep gemm  kernels with gemm in their names, in short

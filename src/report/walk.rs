@@ -28,7 +28,7 @@ pub struct Step<'s, 't> {
     pub begin: i64,
     /// None if it did not return.
     pub end: Option<i64>,
-    /// Asked for by --calls, --thread and --grep. What is not still makes and ends objects.
+    /// Asked for by --calls, --window, --thread and --grep. What is not still makes and ends objects.
     pub selected: bool,
     /// Of calls that make or end objects.
     pub decoded: Option<&'s Decoded<'t>>,

@@ -211,6 +211,15 @@ fn dump_selects() {
     assert_eq!(lines(&["--calls", "3..7"]), all[3..7]);
     assert_eq!(lines(&["--calls", "5"]), all[5..6]);
     assert_eq!(lines(&["--limit", "2"]), all[..2]);
+    let time = |line: &str| -> u64 {
+        let seconds = line.split_whitespace().nth(1).expect("a time");
+        seconds.replace('.', "").parse().expect("seconds with nine digits")
+    };
+    let (from, to) = (time(&all[3]), time(&all[7]));
+    assert_eq!(lines(&["--window", &format!("{from}ns..{to}")]), all[3..7]);
+    assert_eq!(lines(&["--window", &format!("{from}..")]), all[3..]);
+    assert_eq!(lines(&["--window", &format!("..{to}"), "--calls", "5.."]), all[5..7]);
+    assert!(lines(&["--window", &format!("{}..{to}", from + 1), "--calls", "..4"]).is_empty());
     let launches = all.iter().filter(|line| line.contains("cuLaunchKernel")).cloned().collect::<Vec<_>>();
     assert_eq!(lines(&["--grep", "cuLaunchKernel"]), launches);
     assert_eq!(launches.len(), 3);
@@ -222,6 +231,8 @@ fn dump_selects() {
     for (wrong, why) in [
         (["--calls", "x"], "not a call number; expected 7, 10..20"),
         (["--calls", "5..2"], "no call is in it"),
+        (["--window", "2ms"], "expected 1.5ms..2ms, 2s.. or ..20ms"),
+        (["--window", "2ms..1ms"], "it ends before it begins"),
         (["--limit", "-1"], "expected a count"),
         (["--thread", "t9"], "no thread \"t9\""),
     ] {
@@ -235,6 +246,7 @@ fn a_range_beyond_the_end_is_told() {
     let (place, _) = recorded("vector_add.c");
     let last = place.trace().len() - 1;
     let told = format!("cutrace: --calls: beyond the end of the trace, which holds calls 0 to {last} only\n");
+    let late = "cutrace: --window: no call of the trace begins so late: the last begins at 0.";
     for reader in [
         &["dump"][..],
         &["info"],
@@ -244,6 +256,8 @@ fn a_range_beyond_the_end_is_told() {
     ] {
         let ran = run(place.cutrace(reader).args(["--calls", "999.."])).expect(2);
         assert_eq!((ran.stdout, ran.stderr), (String::new(), told.clone()), "{reader:?}");
+        let ran = run(place.cutrace(reader).args(["--window", "999s.."])).expect(2);
+        assert!(ran.stdout.is_empty() && ran.stderr.starts_with(late), "{reader:?}: {}", ran.stderr);
     }
 }
 

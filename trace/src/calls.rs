@@ -28,6 +28,12 @@ impl Trace {
         self.calls.partition_point(|at| self.begin_of(at) < time) as u64
     }
 
+    /// The same, by nanoseconds since the start of the trace.
+    pub fn call_from_time(&self, nanoseconds: u64) -> u64 {
+        let is_before = |at: &Located| u64::try_from(self.nanoseconds(self.begin_of(at))).unwrap_or(0) < nanoseconds;
+        self.calls.partition_point(is_before) as u64
+    }
+
     /// What the entry at this offset says when it was.
     pub(crate) fn stamp(&self, entry: u64) -> u64 {
         self.record(entry).map_or(0, |entry| u64_at(entry.bytes, 8))

@@ -41,7 +41,7 @@ type IsOpened<'t> = dyn Fn(&annotation::Range, &str) -> bool + 't;
 
 impl<'t> Scope<'t> {
     pub fn new(trace: &'t Trace, reading: &'t Reading, names: Names) -> Result<Scope<'t>> {
-        let everything = reading.calls.is_none() && reading.thread.is_none() && reading.grep.is_none();
+        let everything = reading.selects_all();
         let (selected, grep) = (reading.selection(trace)?, Grep::new(reading));
         let wanted = move |work: &Work| {
             let call = || work.call.and_then(|call| trace.call(call));
