@@ -67,7 +67,8 @@ const COLUMNS: &[Column] = &[
     column("thread", "thread"),
     column("function", "function"),
     column("waits for", "object"),
-    column("the longest, last for", "longest_waited_for"),
+    column("last for call", "longest_waited_for_call"),
+    column("which was", "longest_waited_for"),
 ];
 
 const HEAD: Head = Head {
@@ -158,7 +159,8 @@ impl<'t> Report<'t> for Sync<'t> {
                 format!("t{thread}").into(),
                 (*function).into(),
                 waits.on.clone().into(),
-                waited_for.map(|call| format!("{} {}", call.number, ending.described(&call))).into(),
+                waited_for.map(|call| Cell::Number(call.number)).into(),
+                waited_for.map(|call| ending.described(&call)).into(),
             ]);
         }
         table.note(

@@ -12,6 +12,7 @@ use crate::report::tally::Tally;
 use crate::streams::Streams;
 use crate::works::run;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use trace::Call;
 use trace::idle::{self, Idle};
 use trace::timed::Work;
 use viewer::data::findings::{Cost, Finding, IDLE};
@@ -45,7 +46,9 @@ const LONGEST: Head = Head {
         column("unknown", "unknown_ns"),
         column("call", "call"),
         column("ended by", "work"),
-        column("the thread's call before", "before"),
+        column("after call", "after_call"),
+        column("which was", "after_function"),
+        column("and took", "after_ns"),
     ],
     layout: Layout::Grid,
 };
@@ -175,9 +178,18 @@ pub fn tables(scope: &Scope) -> Vec<Table> {
             Cell::Time(*unknown),
             work.call.map(Cell::Number).into(),
             scope.name(work).into(),
-            before.into(),
+            before.map(|call| Cell::Number(call.number)).into(),
+            before.map(|call| call.name()).into(),
+            before
+                .and_then(|call| {
+                    Some(Cell::Time(scope.trace.nanoseconds(call.end?) - scope.trace.nanoseconds(call.begin)))
+                })
+                .into(),
         ]);
     }
+    list.note(
+        "after call: what the thread that submitted the work had called before it, and took when it was recorded",
+    );
     vec![table, list]
 }
 
@@ -206,14 +218,12 @@ fn rows(table: &mut Table, name: &str, line: &Line) {
 }
 
 /// What the thread did before the call, when recorded.
-fn before(scope: &Scope, call: u64) -> Option<String> {
+fn before<'t>(scope: &Scope<'t>, call: u64) -> Option<Call<'t>> {
     let thread = scope.trace.call(call)?.thread;
     // Its own call before is near; a thread that is silent for so long was doing something else.
     const FAR: u64 = 4096;
-    let near = (call.saturating_sub(FAR)..call).rev().filter_map(|number| scope.trace.call(number));
-    let last = near.into_iter().find(|call| call.thread == thread)?;
-    let took = last.end.map(|end| scope.trace.nanoseconds(end) - scope.trace.nanoseconds(last.begin));
-    Some(format!("call {} {} ({} when recorded)", last.number, last.name(), took.map_or("?".into(), duration)))
+    let mut near = (call.saturating_sub(FAR)..call).rev().filter_map(|number| scope.trace.call(number));
+    near.find(|call| call.thread == thread)
 }
 
 /// By device: the time it was busy, of how much, and why it was not.
