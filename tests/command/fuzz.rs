@@ -48,7 +48,7 @@ const READING: &[(&[&str], &[i32])] = &[
 ];
 
 const REPORTS: &str = "summary,cuda_api_sum,cuda_api_trace,sync,host,memory,leaks,transfers,launches,\
-                       modules,errors,pending";
+                       modules,errors,pending,ranks,collectives";
 const REPORTS_ON_TIMES: &str = "cuda_gpu_kern_sum,cuda_gpu_kern_gb_sum,cuda_gpu_trace,cuda_gpu_mem_time_sum,\
                                 cuda_gpu_mem_size_sum,cuda_gpu_sum,cuda_kern_exec_sum,cuda_kern_exec_trace,gaps,\
                                 nvtx_sum,nvtx_pushpop_sum,nvtx_gpu_proj_sum";
@@ -100,12 +100,13 @@ fn with_forged(check: impl Fn(&Forged, &mut Random)) {
         run(&mut place.preloaded(client(app))).expect(0);
         (app.trim_end_matches(".c"), Forge::open(place.join("trace.bin")))
     });
+    let nccl = std::iter::once_with(|| ("collectives", one_rank()));
     let kept = KEPT.iter().map(|path| {
         let (_, name) = path.split_once('/').expect("in a directory");
         (name.trim_end_matches(".bin"), Forge::open(source(path)))
     });
     let mut failures = Vec::new();
-    for (name, whole) in recorded.chain(kept) {
+    for (name, whole) in recorded.chain(nccl).chain(kept) {
         for seed in seeds(USUAL) {
             let mut random = Random::new(seed);
             let mut forge = whole.clone();
@@ -130,6 +131,19 @@ fn with_forged(check: impl Fn(&Forged, &mut Random)) {
         }
     }
     assert!(failures.is_empty(), "{} failed, for the reasons above:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// What NCCL told of a job of one rank.
+fn one_rank() -> Forge {
+    let place = Place::new();
+    let library = client("libring.c");
+    let program = client_with("collectives.c", &[library.to_str().expect("a plain path")]);
+    let ring = std::fs::File::create(place.join("ring")).expect("our own directory");
+    ring.set_len(36864).expect("room");
+    let mut rank = place.preloaded(program);
+    rank.env("NCCL_PROFILER_PLUGIN", artifact("libcutrace.so")).env("RING_VERSION", "7");
+    run(rank.args(["ring", "0", "1", "5"])).expect(0);
+    Forge::open(place.join("trace.bin"))
 }
 
 #[test]
