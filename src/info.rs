@@ -96,7 +96,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
                 let (trace, told) = opened.told(reading)?;
                 one(&mut out, &trace, &told, reading)?
             }
-            None => job::one(&mut out, path, arguments.files.ranks(), reading)?,
+            None => job::one(&mut out, path, &arguments.files.among, reading)?,
         };
         objects.extend(object);
         status = status.max(ended);

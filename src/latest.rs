@@ -2,7 +2,8 @@
 //! `trace.bin`.
 
 use crate::exit::{UNREADABLE, USAGE, failure, say};
-use crate::job::{Job, ranges};
+use crate::figures::counted;
+use crate::job::{Job, Process, SESSION, ranges};
 use crate::layout;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -26,39 +27,122 @@ pub struct Files {
     /// The trace, or more than one [default: the latest here of trace.bin, trace.1.bin, ...]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Of a directory only these ranks: 0,3-5
+    #[command(flatten)]
+    pub among: Among,
+}
+
+/// Which processes of a directory.
+#[derive(Args, Debug, Default)]
+pub struct Among {
+    /// Of a directory only these ranks: 0,3-5. '%q{VAR}' stands for what a variable holds
     #[arg(long = "rank", value_name = "RANKS")]
-    ranks: Option<Ranks>,
+    pub ranks: Option<Ranks>,
+    /// Of a directory only this recording, as cutrace info DIRECTORY numbers them
+    #[arg(long, value_name = "N")]
+    recording: Option<u64>,
+}
+
+impl Among {
+    pub fn is_all(&self) -> bool {
+        self.ranks.is_none() && self.recording.is_none()
+    }
+
+    pub fn has(&self, process: &Process) -> bool {
+        self.ranks.as_ref().is_none_or(|ranks| ranks.has(process.rank)) && self.is_of_recording(process)
+    }
+
+    pub fn is_of_recording(&self, process: &Process) -> bool {
+        self.recording.is_none_or(|recording| recording == process.recording)
+    }
+
+    /// What is wrong where no directory is named.
+    pub fn refuse(&self) -> Result<()> {
+        let option = match self {
+            Among { ranks: Some(_), .. } => "--rank",
+            Among { recording: Some(_), .. } => "--recording",
+            _ => return Ok(()),
+        };
+        Err(failure(USAGE, format_args!("{option}: chooses among the traces of a directory, and none is named")))
+    }
+
+    /// Of a job these processes only. What is wrong with it is said.
+    pub fn of(&self, directory: &Path) -> Result<Job> {
+        let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
+        job.troubles.iter().for_each(say);
+        job.recordings_in_words().filter(|_| self.recording.is_none()).iter().for_each(say);
+        let there = |process: &&Process| process.trace.is_some();
+        let ranks: Vec<u64> = job.processes.iter().filter(there).filter_map(|process| process.rank).collect();
+        let (shown, recordings) = (job.directory.display().to_string(), job.recordings.len() as u64);
+        job.processes.retain(|process| self.has(process));
+        match (job.processes.iter().any(|process| there(&process)), self) {
+            (true, _) => Ok(job),
+            (false, Among { recording: Some(n), .. }) if !(1..=recordings).contains(n) => {
+                let there = counted(recordings, "recording");
+                Err(failure(USAGE, format_args!("--recording {n}: {shown} holds {there}")))
+            }
+            (false, Among { ranks: Some(_), .. }) => {
+                let there = ranges(&ranks);
+                Err(failure(USAGE, format_args!("{shown}: no trace of these ranks; there are {there}")))
+            }
+            _ => {
+                let directory = shown.trim_end_matches('/');
+                let hint = format_args!("cutrace record -o {directory}/ PROGRAM makes some").to_string();
+                Err(failure(UNREADABLE, format_args!("{shown}: no trace in it; {hint}")))
+            }
+        }
+    }
 }
 
 /// Numbers of processes in their job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ranks(Vec<RangeInclusive<u64>>);
+pub struct Ranks {
+    ranges: Vec<RangeInclusive<u64>>,
+    /// A variable has named them, which a launcher sets for each process that it starts.
+    pub are_launched: bool,
+}
 
 impl Ranks {
     pub fn has(&self, rank: Option<u64>) -> bool {
-        rank.is_some_and(|rank| self.0.iter().any(|range| range.contains(&rank)))
+        rank.is_some_and(|rank| self.ranges.iter().any(|range| range.contains(&rank)))
     }
+}
+
+/// With what variables hold for `%q{VARIABLE}`.
+fn with_variables(text: &str) -> Result<String, String> {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, name)) = rest.split_once("%q{") {
+        let (name, behind) = name.split_once('}').ok_or("expected %q{VARIABLE}")?;
+        let value = std::env::var(name).map_err(|_| format!("the variable {name} is not set here"))?;
+        out += before;
+        out += &value;
+        rest = behind;
+    }
+    Ok(out + rest)
 }
 
 impl FromStr for Ranks {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Ranks, String> {
+        let named = with_variables(text)?;
         let number = |text: &str| text.trim().parse::<u64>().ok();
         let range = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let range = number(first).zip(number(last)).filter(|(first, last)| first <= last);
-            range.map(|(first, last)| first..=last).ok_or_else(|| "expected ranks as 3 or 0,3-5".to_owned())
+            range.map(|(first, last)| first..=last).ok_or_else(|| format!("{named:?}: expected ranks as 3 or 0,3-5"))
         };
-        text.split(',').map(range).collect::<Result<_, _>>().map(Ranks)
+        let ranges = named.split(',').map(range).collect::<Result<_, _>>()?;
+        Ok(Ranks { ranges, are_launched: named != text })
     }
 }
 
 impl File {
-    /// A directory of more than one trace, or that should have more.
-    pub fn job(&self) -> Result<Option<&Path>> {
+    /// A directory of more than one trace, or that should have more; any, if not all of it is asked for.
+    pub fn job(&self, is_all: bool) -> Result<Option<&Path>> {
         let Some(directory) = self.file.as_deref().filter(|path| path.is_dir()) else { return Ok(None) };
+        if !is_all {
+            return Ok(Some(directory));
+        }
         let job = Job::open(directory).with_context(|| directory.display().to_string())?;
         let recorded = job.processes.iter().filter(|process| process.trace.is_some()).count();
         Ok((recorded > 1 || recorded == 1 && job.is_incomplete).then_some(directory))
@@ -69,7 +153,7 @@ impl File {
         if !path.is_dir() {
             return Ok(path);
         }
-        match &traces(&path, None)?[..] {
+        match &traces(&path, &Among::default())?[..] {
             [only] => Ok(only.clone()),
             all => {
                 const NAMED: usize = 8;
@@ -93,7 +177,7 @@ impl Files {
         let mut all = Vec::new();
         for path in self.named()? {
             match path.is_dir() {
-                true => all.extend(traces(&path, self.ranks())?),
+                true => all.extend(traces(&path, &self.among)?),
                 false => all.push(path),
             }
         }
@@ -102,37 +186,16 @@ impl Files {
 
     /// Traces, and directories of them.
     pub fn named(&self) -> Result<Vec<PathBuf>> {
-        if self.ranks.is_some() && !self.files.iter().any(|path| path.is_dir()) {
-            return Err(failure(USAGE, "--rank: chooses among the traces of a directory, and none is named"));
+        if !self.files.iter().any(|path| path.is_dir()) {
+            self.among.refuse()?;
         }
         if self.files.is_empty() { Ok(vec![latest()?]) } else { Ok(self.files.clone()) }
-    }
-
-    pub fn ranks(&self) -> Option<&Ranks> {
-        self.ranks.as_ref()
     }
 }
 
 /// The traces of a job. What is wrong with others is said.
-fn traces(directory: &Path, ranks: Option<&Ranks>) -> Result<Vec<PathBuf>> {
-    let shown = directory.display();
-    let job = Job::open(directory).with_context(|| shown.to_string())?;
-    job.troubles.iter().for_each(say);
-    let recorded = job.processes.iter().filter(|process| process.trace.is_some());
-    let there: Vec<u64> = recorded.clone().filter_map(|process| process.rank).collect();
-    let asked = recorded.filter(|process| ranks.is_none_or(|ranks| ranks.has(process.rank)));
-    let traces: Vec<PathBuf> = asked.filter_map(|process| process.trace.clone()).collect();
-    match (traces.is_empty(), ranks) {
-        (false, _) => Ok(traces),
-        (true, Some(_)) => {
-            let why = format_args!("{shown}: no trace of these ranks; there are {}", ranges(&there)).to_string();
-            Err(failure(USAGE, why))
-        }
-        (true, None) => Err(failure(
-            UNREADABLE,
-            format_args!("{shown}: no trace in it; cutrace record -o {shown}/ PROGRAM makes some"),
-        )),
-    }
+fn traces(directory: &Path, among: &Among) -> Result<Vec<PathBuf>> {
+    Ok(among.of(directory)?.processes.into_iter().filter_map(|process| process.trace).collect())
 }
 
 /// A trace by its default name.
@@ -185,7 +248,7 @@ impl Found {
             None => changed().map_or(0, |since| since.as_nanos() as u64),
         };
         let variables = preamble.map_or_else(Vec::new, |preamble| preamble.environment);
-        let session = variables.into_iter().find(|(name, _)| name == "CUTRACE_SESSION").map(|(_, value)| value);
+        let session = variables.into_iter().find(|(name, _)| name == SESSION).map(|(_, value)| value);
         Some(Found { number, name, begun, session })
     }
 }

@@ -5,10 +5,10 @@ use crate::collectives::{self, Group, Member, groups};
 use crate::exit::{self, damage_of, say};
 use crate::figures::counted;
 use crate::job::{Job, Process};
-use crate::latest::Ranks;
+use crate::latest::Among;
 use crate::reading::Reading;
 use crate::report::render::{Format, Output};
-use crate::report::table::{Cell, Head, Layout, Table, column};
+use crate::report::table::{Cell, Column, Head, Layout, Table, column};
 use crate::shell::shell;
 use crate::unfinished::Unfinished;
 use crate::{json, verdict};
@@ -42,20 +42,13 @@ struct Recorded {
 }
 
 /// As `info` of a trace.
-pub fn one(
-    out: &mut impl Write,
-    directory: &Path,
-    ranks: Option<&Ranks>,
-    reading: &Reading,
-) -> Result<(Option<Value>, u8)> {
+pub fn one(out: &mut impl Write, directory: &Path, among: &Among, reading: &Reading) -> Result<(Option<Value>, u8)> {
     let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
     if job.processes.is_empty() {
         let why = "no trace in it, and no process is told of; cutrace record -o DIRECTORY/ makes some";
         return Err(exit::failure(exit::UNREADABLE, format_args!("{}: {why}", directory.display())));
     }
-    if let Some(ranks) = ranks {
-        job.processes.retain(|process| ranks.has(process.rank));
-    }
+    job.processes.retain(|process| among.has(process));
     let mut all = Vec::new();
     for process in &job.processes {
         let opened = process.trace.as_ref().map(Trace::open).transpose();
@@ -132,6 +125,7 @@ fn object(job: &Job, all: &[Option<Recorded>], groups: &[Group]) -> Value {
     let processes = job.processes.iter().zip(all).map(|(process, recorded)| {
         let recorded = recorded.as_ref();
         json!({
+            "recording": process.recording,
             "rank": process.rank,
             "ranks": process.ranks,
             "local_rank": process.local_rank,
@@ -164,21 +158,25 @@ fn object(job: &Job, all: &[Option<Recorded>], groups: &[Group]) -> Value {
     })
 }
 
+/// Where there are several recordings, else all but the first.
+const COLUMNS: &[Column] = &[
+    column("recording", "recording"),
+    column("rank", "rank"),
+    column("process", "pid"),
+    column("device", "devices"),
+    column("calls", "calls"),
+    column("failed", "failed"),
+    column("ended", "ended"),
+    column("verdict", "verdict"),
+    column("inside", "inside"),
+    column("trace, or program", "trace"),
+];
+
 const HEAD: Head = Head {
     report: "processes",
     part: "",
     title: "Processes, by rank",
-    columns: &[
-        column("rank", "rank"),
-        column("process", "pid"),
-        column("device", "devices"),
-        column("calls", "calls"),
-        column("failed", "failed"),
-        column("ended", "ended"),
-        column("verdict", "verdict"),
-        column("inside", "inside"),
-        column("trace, or program", "trace"),
-    ],
+    columns: COLUMNS.split_first().expect("not empty").1,
     layout: Layout::Grid,
 };
 
@@ -186,10 +184,17 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
     let traces = all.iter().flatten().count() as u64;
     let directory = plain(&job.directory.display().to_string()).into_owned();
     let (processes, traced) = (counted(all.len() as u64, "process"), counted(traces, "trace"));
-    writeln!(out, "{directory}: {processes}, {traced}\n")?;
-    let mut table = Table::new(HEAD);
+    writeln!(out, "{directory}: {processes}, {traced}")?;
+    if let Some(words) = job.recordings_in_words() {
+        writeln!(out, "{}", plain(&words))?;
+    }
+    writeln!(out)?;
+    let has_many = job.recordings.len() > 1;
+    let mut table = Table::new(if has_many { Head { columns: COLUMNS, ..HEAD } } else { HEAD });
     for (process, recorded) in job.processes.iter().zip(all) {
-        table.row(row(process, recorded.as_ref(), job.has_hosts()));
+        let recording = has_many.then_some(Cell::Number(process.recording));
+        let row = row(process, recorded.as_ref(), job.has_hosts());
+        table.row(recording.into_iter().chain(row).collect::<Vec<_>>());
     }
     table.limit(reading.limit.unwrap_or(u64::MAX));
     let mut shown = Output::new(&mut *out, Format::Table, reading.colored(), false, &Value::Null)?;

@@ -2,10 +2,12 @@
 //! they are, so that one is found without its process's lines, and one process without the others.
 
 pub mod lines;
+mod recordings;
 pub mod watch;
 
 use crate::figures::counted;
 use lines::{Began, Line};
+use recordings::Recording;
 use std::collections::HashMap;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -18,6 +20,8 @@ pub struct Job {
     pub directory: PathBuf,
     /// By rank, and when they began.
     pub processes: Vec<Process>,
+    /// In the order in which they began.
+    pub recordings: Vec<Recording>,
     /// What is not as it should be, in words.
     pub troubles: Vec<String>,
     /// A trace that should be there is not, or cannot be read.
@@ -51,6 +55,10 @@ pub struct Process {
     pub untraced: Option<String>,
     /// The file of its `record`.
     pub session: String,
+    /// When the last was told of it, in nanoseconds since 1970.
+    until: u64,
+    /// Its number among those of the directory, from 1.
+    pub recording: u64,
 }
 
 impl Job {
@@ -68,30 +76,33 @@ impl Job {
             let rank = |process: &Process| process.rank.map_or((0, 0), |rank| (1, rank));
             (rank(a), a.began, a.pid).cmp(&(rank(b), b.began, b.pid))
         });
-        let job = Job { directory: directory.to_path_buf(), processes, troubles, is_incomplete };
+        let recordings = recordings::told_apart(&mut processes);
+        let job = Job { directory: directory.to_path_buf(), processes, recordings, troubles, is_incomplete };
         Ok(job.judged())
     }
 
     /// With what is wrong with the ranks.
     fn judged(mut self) -> Job {
         let recorded = || self.processes.iter().filter(|process| process.trace.is_some());
-        let mut by_rank: HashMap<u64, Vec<&Process>> = HashMap::new();
-        for (rank, process) in recorded().filter_map(|process| Some((process.rank?, process))) {
-            by_rank.entry(rank).or_default().push(process);
-        }
         let mut troubles = Vec::new();
-        let mut twice: Vec<_> = by_rank.iter().filter(|(_, all)| all.len() > 1).collect();
-        twice.sort_by_key(|(rank, _)| **rank);
-        for (rank, all) in twice {
-            let pids: Vec<String> = all.iter().map(|process| process.pid.to_string()).collect();
-            troubles.push(format!("rank {rank} is {} processes with traces: {}", all.len(), pids.join(", ")));
-        }
-        if let Some(ranks) = recorded().filter_map(|process| process.ranks).max() {
+        for number in 1..=self.recordings.len() as u64 {
+            let of = if self.recordings.len() > 1 { format!("recording {number}: ") } else { String::new() };
+            let mut by_rank: HashMap<u64, Vec<&Process>> = HashMap::new();
+            let recorded = || recorded().filter(|process| process.recording == number);
+            for (rank, process) in recorded().filter_map(|process| Some((process.rank?, process))) {
+                by_rank.entry(rank).or_default().push(process);
+            }
+            let mut twice: Vec<_> = by_rank.iter().filter(|(_, all)| all.len() > 1).collect();
+            twice.sort_by_key(|(rank, _)| **rank);
+            for (rank, all) in twice {
+                let pids: Vec<String> = all.iter().map(|process| process.pid.to_string()).collect();
+                troubles.push(format!("{of}rank {rank} is {} processes with traces: {}", all.len(), pids.join(", ")));
+            }
+            let Some(ranks) = recorded().filter_map(|process| process.ranks).max() else { continue };
             let missing: Vec<u64> = (0..ranks.min(MOST_RANKS)).filter(|rank| !by_rank.contains_key(rank)).collect();
             if !missing.is_empty() {
                 self.is_incomplete = true;
-                let what = format!("of {} no trace is here: {}", counted(ranks, "rank"), ranges(&missing));
-                troubles.push(what);
+                troubles.push(format!("{of}of {} no trace is here: {}", counted(ranks, "rank"), ranges(&missing)));
             }
         }
         let mut hosts: Vec<&str> = recorded().map(|process| process.host.as_str()).collect();
@@ -108,6 +119,12 @@ impl Job {
 }
 
 impl Job {
+    /// That it holds several recordings, if it does.
+    pub fn recordings_in_words(&self) -> Option<String> {
+        let directory = self.directory.display();
+        recordings::in_words(&self.recordings).map(|words| format!("{directory} {words}"))
+    }
+
     /// Whether processes of several hosts are in it.
     pub fn has_hosts(&self) -> bool {
         self.processes.windows(2).any(|two| two[0].host != two[1].host)
@@ -150,6 +167,7 @@ fn processes(told: HashMap<lines::Key, Vec<Line>>, directory: &Path) -> Vec<Proc
         lines.sort_by_key(|line| line.time);
         let mut images: Vec<Process> = Vec::new();
         for line in lines {
+            let time = line.time;
             match (line.what, images.last_mut()) {
                 (lines::What::Began(began), last) => {
                     let process = process(&key, line.time, began);
@@ -166,6 +184,7 @@ fn processes(told: HashMap<lines::Key, Vec<Line>>, directory: &Path) -> Vec<Proc
                 (lines::What::Ended(ended), Some(last)) => last.ended = Some(ended),
                 (_, None) => {}
             }
+            images.last_mut().into_iter().for_each(|last| last.until = time);
         }
         all.extend(images);
     }
@@ -191,6 +210,8 @@ fn process(key: &lines::Key, time: u64, began: Began) -> Process {
         trace: None,
         untraced: None,
         session,
+        until: time,
+        recording: 0,
     }
 }
 
@@ -232,6 +253,9 @@ fn adopt(processes: &mut Vec<Process>, directory: &Path, troubles: &mut Vec<Stri
     Ok(())
 }
 
+/// The variable that names the file of a process's `record`.
+pub const SESSION: &str = "CUTRACE_SESSION";
+
 /// What was true when the recording began.
 fn says(process: &mut Process, preamble: &Preamble) {
     process.host.clone_from(&preamble.host);
@@ -242,7 +266,11 @@ fn says(process: &mut Process, preamble: &Preamble) {
     process.ranks = preamble.number(RANKS).or(process.ranks);
     process.local_rank = preamble.number(LOCAL_RANK).or(process.local_rank);
     if process.began == 0 {
-        process.began = preamble.created;
+        (process.began, process.until) = (preamble.created, preamble.created);
+    }
+    if process.session.is_empty() {
+        let session = preamble.environment.iter().find(|(name, _)| name == SESSION);
+        process.session = session.map_or_else(String::new, |(_, value)| value.clone());
     }
 }
 

@@ -158,6 +158,36 @@ fn a_listed_process_behaves_as_before() {
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("nothing\n", ""));
 }
 
+/// By whose `record` they are, and when: ranks that come one after another are one recording.
+#[test]
+fn a_second_recording_is_told_apart() {
+    let place = Place::new();
+    let script = "for rank in 0 1; do RANK=$rank \"$0\" return; done; true";
+    for _ in 0..2 {
+        run(&mut record(&place, script, client("ends.c"))).expect(0);
+    }
+    let all = info(&place, 0);
+    let told: Vec<_> =
+        processes(&all, "/ends").iter().map(|process| (&process["rank"], &process["recording"])).collect();
+    let of = [(0, 1), (0, 2), (1, 1), (1, 2)].map(|(rank, recording)| (Value::from(rank), Value::from(recording)));
+    assert_eq!(told, of.each_ref().map(|(rank, recording)| (rank, recording)));
+    let text = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
+    let line = text.lines().nth(1).expect("lines");
+    assert!(line.starts_with("run/ holds 2 recordings (--recording N chooses one): 1: 3 processes, from 20"), "{text}");
+    assert!(text.contains(" recording ") && line.matches(" UTC").count() == 2, "{text}");
+    let second = run(&mut place.cutrace(["info", "run/", "--recording", "2", "--json"])).expect(0).stdout;
+    let second: Value = serde_json::from_str(&second).expect("JSON");
+    assert_eq!(processes(&second, "/ends").len(), 2);
+    let report = ["report", "run/", "-r", "cuda_api_sum", "--json"];
+    let tables = |ran: Outcome| serde_json::from_str::<Value>(&ran.stdout).expect("JSON").as_array().map(Vec::len);
+    let both = run(&mut place.cutrace(report)).expect(0);
+    assert!(both.said()[0].starts_with("cutrace: run/ holds 2 recordings"), "{}", both.stderr);
+    let one = run(place.cutrace(report).args(["--recording", "1"])).expect(0);
+    assert_eq!((tables(both), tables(one)), (Some(4), Some(2)));
+    let none = run(place.cutrace(report).args(["--recording", "3"])).expect(2);
+    assert!(none.stderr.ends_with("--recording 3: run/ holds 2 recordings\n"), "{}", none.stderr);
+}
+
 #[test]
 fn an_empty_directory_is_no_job() {
     let place = Place::new();
@@ -166,6 +196,8 @@ fn an_empty_directory_is_no_job() {
     assert!(refused.stderr.contains("run: no trace in it, and no process is told of"), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["report", "run"])).expect(3);
     assert!(refused.stderr.contains("run: no trace in it"), "{}", refused.stderr);
+    let refused = run(&mut place.cutrace(["replay", "run/"])).expect(3);
+    assert!(refused.stderr.ends_with("; cutrace record -o run/ PROGRAM makes some\n"), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["info", "--rank", "1", "t.bin"])).expect(2);
     assert!(refused.stderr.contains("--rank: chooses among the traces of a directory"), "{}", refused.stderr);
 }
