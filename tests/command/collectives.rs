@@ -6,6 +6,7 @@ use std::process::Command;
 use tests::*;
 use trace::Trace;
 use trace::collective::Operation;
+use trace::record::nccl::began::COLLECTIVE;
 
 /// The program, linked with the library that plays NCCL.
 fn program() -> PathBuf {
@@ -221,6 +222,30 @@ fn ranks_that_agree_are_not_named() {
     assert_eq!(sent, [("Send", 1), ("Recv", 0)]);
     let info = json(&mut place.cutrace(["info", "run/", "--json"]));
     assert_eq!(info["collectives"], serde_json::json!([]));
+}
+
+/// A rank whose graph calls NCCL back with each run is not ahead of one that was told of the capture alone.
+#[test]
+fn what_a_graph_runs_again_is_not_counted_again() {
+    for version in [4, 7] {
+        let place = Place::new();
+        let mut record = record(&place, 2, 2);
+        record.env("RING_VERSION", version.to_string()).env("GRAPH", "3").env("RING_PROXIES", "1");
+        run(&mut record).expect(0);
+        let all = traces(&place);
+        for trace in &all {
+            let on = |communicator| {
+                let operations = trace.operations();
+                operations.iter().filter(|of| of.is_collective() && of.communicator == communicator).count()
+            };
+            assert_eq!((on(1), on(2)), (3, 3), "version {version}");
+        }
+        let told = |trace: &Trace| trace.nccl_events().filter(|event| event.about.what == COLLECTIVE).count();
+        // That it was told three times shows that there was something to be left out.
+        assert_eq!((told(&all[0]), told(&all[1])), (6, 8), "version {version}");
+        let info = json(&mut place.cutrace(["info", "run/", "--json"]));
+        assert_eq!(info["collectives"], serde_json::json!([]), "version {version}");
+    }
 }
 
 #[test]

@@ -115,9 +115,17 @@ impl Trace {
         })
     }
 
-    /// By time.
+    /// By time. What a graph holds is one however often the graph runs: NCCL tells it from a callback of the graph,
+    /// at ranks whose work needs the CPU, with each run, and at others when it is captured.
     pub fn operations(&self) -> Vec<Operation> {
         let mut all: Vec<Operation> = Vec::new();
+        let later_runs = self.later_runs();
+        let is_told_again = |event: &Event| {
+            let (thread, time) = (event.thread, event.about.time);
+            let before = later_runs.partition_point(|(of, times)| (*of, times.start) <= (thread, time));
+            let last = before.checked_sub(1).and_then(|last| later_runs.get(last));
+            last.is_some_and(|(of, times)| *of == thread && times.contains(&time))
+        };
         let mut calls: HashMap<u64, usize> = HashMap::new();
         for event in self.nccl_events() {
             let Began { operation, parent, communicator, what, .. } = event.about;
@@ -127,14 +135,10 @@ impl Trace {
             } else if let Some(call) = calls.get(&parent).map(|at| &mut all[*at])
                 && call.communicator == communicator
             {
-                match call.given {
-                    None => call.given = Some(event),
-                    // Once more: a graph that holds it was launched again.
-                    Some(_) => {
-                        let again = Operation { given: Some(event), ..call.clone() };
-                        all.push(again);
-                    }
-                }
+                // NCCL may give one in several pieces.
+                call.given.get_or_insert(event);
+                continue;
+            } else if is_told_again(&event) {
                 continue;
             }
             let (call, given) = if is_call { (Some(event), None) } else { (None, Some(event)) };

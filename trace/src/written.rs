@@ -5,6 +5,7 @@ use crate::index::body_of;
 use crate::reader::Trace;
 use crate::record::{self, HEAD, WRITTEN_SIZE};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Found at one moment.
 #[derive(Clone, Copy)]
@@ -90,6 +91,15 @@ impl Trace {
         }
         let ran = |call: &Call| self.written_by(call.thread, call.sequence).any(|written| written.about.run > 0);
         self.calls().filter(ran).collect()
+    }
+
+    /// When callbacks of graphs ran another time, as later launches of their graphs had them, by thread and time.
+    pub(crate) fn later_runs(&self) -> Vec<(u32, Range<u64>)> {
+        let all = self.written.keys().flat_map(|(thread, call)| self.written_by(*thread, *call));
+        let later = all.filter(|written| written.about.run > 1);
+        let mut runs: Vec<_> = later.map(|run| (run.finder, run.about.begin..run.about.end)).collect();
+        runs.sort_unstable_by_key(|(thread, times)| (*thread, times.start));
+        runs
     }
 
     fn written_by(&self, thread: u32, call: u32) -> impl Iterator<Item = Written<'_>> {

@@ -162,27 +162,75 @@ static void end(void *handle)
         REQUIRE(!tool->stop(handle));
 }
 
+// What is launched, or a graph that has captured it launches
+typedef struct {
+    ring *self;
+    bool moves;
+    const char *func;
+    int number;
+    CUdeviceptr data;
+    unsigned count;
+    int peer;
+    void *call;
+} task;
+
+static void give(const task *);
+
+static void give_by_callback(void *of) { give(of); }
+
+// Whether this rank's work needs the CPU, which a graph then calls back
+static bool has_proxies(const ring *self)
+{
+    const char *rank = getenv("RING_PROXIES");
+
+    return rank && atoi(rank) == self->rank;
+}
+
 // A group, its only operation as the program calls it, the launch, and then what was launched, as NCCL tells it
 static void told(ring *self, bool moves, const char *func, int number, CUdeviceptr data, unsigned count, int peer,
                  CUstream stream, CUfunction kernel, void **arguments)
 {
-    void *group_call = NULL, *call = NULL, *group, *given;
-    void *buffer = (void *)data;
+    void *group_call = NULL, *call = NULL;
+    CUstreamCaptureStatus captured;
+    task *given = calloc(1, sizeof *given);
     body of = {0};
 
+    REQUIRE(given);
+    CHECK(cuStreamIsCapturing(stream, &captured));
     if (version >= 5 && mask) {
-        of.groupapi = (group_api){.depth = 1};
+        of.groupapi = (group_api){.captured = captured, .depth = 1};
         group_call = begin(self, GROUP_CALL, NULL, &of);
         memset(&of, 0, sizeof of);
         if (moves)
-            of.p2papi = (p2p_api){.func = func, .count = count, .datatype = "ncclUint32", .stream = stream};
+            of.p2papi = (p2p_api){.func = func, .count = count, .datatype = "ncclUint32", .stream = stream, .captured = captured};
         else
-            of.collapi = (coll_api){.func = func, .count = count, .datatype = "ncclUint32", .stream = stream};
+            of.collapi = (coll_api){.func = func, .count = count, .datatype = "ncclUint32", .stream = stream, .captured = captured};
         call = begin(self, moves ? TRANSFER_CALL : COLLECTIVE_CALL, group_call, &of);
         end(call);
     }
+    *given = (task){self, moves, func, number, data, count, peer, call};
+    if (captured && has_proxies(self))
+        CHECK(cuLaunchHostFunc(stream, give_by_callback, given));
     CHECK(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
-    memset(&of, 0, sizeof of);
+    if (!(captured && has_proxies(self))) {
+        give(given);
+        free(given);
+    }
+    end(group_call);
+    // It stands still for what is captured
+    self->reduced += !moves && !captured;
+}
+
+static void give(const task *of_task)
+{
+    ring *self = of_task->self;
+    bool moves = of_task->moves;
+    const char *func = of_task->func;
+    unsigned count = of_task->count;
+    int peer = of_task->peer, number = of_task->number;
+    void *buffer = (void *)of_task->data, *call = of_task->call, *group, *given;
+    body of = {0};
+
     group = mask ? begin(self, GROUP, NULL, &of) : NULL;
     if (mask & (moves ? TRANSFER : COLLECTIVE)) {
         // NCCL's own count begins at 0 for each function
@@ -205,8 +253,6 @@ static void told(ring *self, bool moves, const char *func, int number, CUdevicep
         end(given);
     }
     end(group);
-    end(group_call);
-    self->reduced += !moves;
 }
 
 void ring_all_reduce(ring *self, CUdeviceptr data, unsigned count, CUstream stream)

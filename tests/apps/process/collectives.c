@@ -1,5 +1,7 @@
 // One rank: reductions of all ranks on one communicator, every fourth turn on a second one, a number sent on
 // Arguments: the file that the ranks share, rank, ranks, turns, and who does not come to which turn
+// With GRAPH in the environment a reduction is captured after them, and its graph launched that often, with one on the second
+// communicator behind each
 // What is done is counted in the page behind the two that the communicators take, if there is one
 #include "check.h"
 #include <stdint.h>
@@ -62,6 +64,22 @@ int main(int argc, char **argv)
         CHECK(cuStreamSynchronize(stream));
         CHECK(cuMemcpyDtoH(values, data, sizeof values));
         sum += values[0] + values[3];
+    }
+    if (getenv("GRAPH")) {
+        CUgraph graph;
+        CUgraphExec executable;
+
+        CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        ring_all_reduce(world, data, 4, stream);
+        CHECK(cuStreamEndCapture(stream, &graph));
+        CHECK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+        for (int run = 0; run < atoi(getenv("GRAPH")); run++) {
+            CHECK(cuGraphLaunch(executable, stream));
+            ring_all_reduce(second, data, 2, stream);
+            CHECK(cuStreamSynchronize(stream));
+        }
+        CHECK(cuGraphExecDestroy(executable));
+        CHECK(cuGraphDestroy(graph));
     }
     if (ranks > 1 && rank < 2) {
         if (rank == 0)
