@@ -21,7 +21,7 @@ mod told;
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure};
 use crate::figures::size;
-use crate::latest::{File, Ranks};
+use crate::latest::{Among, File};
 use crate::output::Output;
 use crate::results::Results;
 use crate::{exit, layout, references};
@@ -39,6 +39,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 use timing::{Source, Timed, Timing};
 use together::Link;
 use told::Told;
@@ -57,6 +58,8 @@ Examples:
   cutrace replay app.bin --dry-run       what would be done, without a driver
   cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
   cutrace replay run/                    a job: all its processes beside each other
+  torchrun --no-python --nproc-per-node 2 cutrace replay run/ --rank '%q{RANK}'
+                                         the same, where a launcher starts each rank
   cutrace replay --sync-launches         which launch made the program fail
   cutrace replay --bisect                which kernel does not compute the same twice
   cutrace replay --fill 0xa5             does the program read memory that it never wrote?
@@ -80,9 +83,8 @@ Exit status:
 pub struct Arguments {
     #[command(flatten)]
     file: File,
-    /// Of a directory only these ranks: 0,3-5
-    #[arg(long, value_name = "RANKS")]
-    rank: Option<Ranks>,
+    #[command(flatten)]
+    among: Among,
     /// Do not compare anything
     #[arg(long)]
     no_verify: bool,
@@ -111,6 +113,10 @@ pub struct Arguments {
     /// refused
     #[arg(long, value_name = "FILE|DIR")]
     weights: Vec<PathBuf>,
+    /// Of a job: end it when no replay of it has come further for so long, or a rank that a launcher starts
+    /// (--rank '%q{VAR}') has not come [default: 600, 60 once one has diverged, 60 for a rank]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
     /// Plan and verdict only: no driver is needed or loaded
     #[arg(long)]
     dry_run: bool,
@@ -158,7 +164,17 @@ impl FromStr for Devices {
     }
 }
 
+/// More than none.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| "expected a number of seconds, more than 0: 30".into())
+}
+
 impl Arguments {
+    fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
     /// What each replay of a job is asked for.
     fn of_each(&self) -> Vec<OsString> {
         let mut asked: Vec<OsString> = Vec::new();
@@ -233,11 +249,12 @@ impl Devices {
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
-    if let Some(directory) = arguments.file.job()? {
+    if let Some(directory) = arguments.file.job(arguments.among.is_all())? {
         return together::run(&arguments, directory);
     }
-    if arguments.rank.is_some() {
-        return Err(failure(USAGE, "--rank: chooses among the traces of a directory, and none is named"));
+    arguments.among.refuse()?;
+    if arguments.timeout.is_some() {
+        return Err(failure(USAGE, "--timeout: is for the replays of a directory, and none is named"));
     }
     let company = Link::inherited()?.map(Arc::new);
     if arguments.untrusted {

@@ -44,6 +44,9 @@ pub trait Company: Debug + Send + Sync {
     /// What the other process has told, or why it is not there. Waits for it.
     fn ask(&self, source: &Source) -> Result<Live, String>;
 
+    /// The call's outcome is another than recorded, or it was refused. May be told more than once.
+    fn differs(&self, call: u64);
+
     /// All calls have returned that had returned before that time.
     fn advance(&self, to: u64);
 

@@ -45,7 +45,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let driver = Arc::new(Driver::load(&options.driver)?);
     let profiler = profiler(options, progress)?;
     driver.init().map_err(|failure| Error::Init { failure: failure.to_string() })?;
-    has_devices(&driver, &options.devices)?;
+    has_devices(&driver, plan, &options.devices)?;
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
     let (fill, is_shared) = (options.tools.fill, options.company.is_some());
@@ -166,9 +166,10 @@ fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<End
     Ok(Ended { tally, repeated, under_way: rests.under_way, is_at_rest })
 }
 
-/// Whether there are the devices that stand in for recorded ones.
-fn has_devices(driver: &Driver, devices: &std::collections::HashMap<i32, i32>) -> Result<(), Error> {
-    let Some(here) = devices.values().copied().max() else { return Ok(()) };
+/// Whether there are the devices that stand in for recorded ones: those of the same numbers, if no others.
+fn has_devices(driver: &Driver, plan: &Plan, devices: &std::collections::HashMap<i32, i32>) -> Result<(), Error> {
+    let recorded = plan.devices.iter().map(|device| devices.get(device).unwrap_or(device));
+    let Some(here) = devices.values().chain(recorded).copied().max() else { return Ok(()) };
     let count = driver.device_count().map_err(|failure| Error::Init { failure: failure.to_string() })?;
     if here < count { Ok(()) } else { Err(Error::NoDevice { here, count }) }
 }

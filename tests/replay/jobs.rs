@@ -61,10 +61,17 @@ fn memory_by_descriptors_of_other_numbers() {
 fn a_ring_of_three_processes() {
     let place = together("ipc_ring.c", 3, 3);
     let ran = run(replay(&mut place.cutrace([""; 0]), "5").args(["--rank", "0-1"])).expect(4);
-    let [first, second, whole] = ran.stdout.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stdout) };
+    let lines: Vec<&str> = ran.stdout.lines().filter(|line| !line.starts_with("  ")).collect();
+    let [first, second, whole] = lines[..] else { panic!("{}", ran.stdout) };
     assert!(first.starts_with("rank 0 (process ") && second.starts_with("rank 1 (process "), "{}", ran.stdout);
     assert!(
-        first.contains("call that was refused") && whole.starts_with("diverged: 2 processes in "),
+        first.contains("1 call that was refused (cuIpcOpenMemHandle") && whole.starts_with("diverged: 2 processes"),
+        "{}",
+        ran.stdout
+    );
+    let further = ran.stdout.lines().find(|line| line.starts_with("  what led there: cutrace dump run/"));
+    assert!(
+        further.is_some_and(|line| line.contains("-rank0-ipc_ring-") && line.contains(" --calls ")),
         "{}",
         ran.stdout
     );
@@ -80,20 +87,16 @@ fn what_is_wrong_with_one_process_is_said_in_a_line() {
         std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path()).collect();
     let of = |rank: &str| traces.iter().find(|path| path.to_string_lossy().contains(rank)).expect("a trace");
     let nowhere = run(replay(&mut place.cutrace([""; 0]), "1").args(["--device", "7"])).expect(5);
-    let lines: Vec<&str> = nowhere.stdout.lines().collect();
+    let lines: Vec<&str> = nowhere.stdout.lines().filter(|line| !line.starts_with("  ")).collect();
     let is_named = |line: &&&str| line.contains("no device 7 here") || line.contains("ended, as rank ");
     assert_eq!(lines.iter().take(3).filter(is_named).count(), 3, "{}", nowhere.stdout);
-    assert!(
-        lines[3].starts_with("failed: 3 processes in ") && lines[3].contains("no device 7 here"),
-        "{}",
-        nowhere.stdout
-    );
+    assert!(lines[3].starts_with("failed: 3 processes") && lines[3].contains("no device 7 here"), "{}", nowhere.stdout);
 
     // Of a trace that is cut a replay would not know what was after that.
     let text = std::fs::read(of("rank1")).expect("a trace");
     std::fs::write(of("rank1"), &text[..text.len() / 2]).expect("ours");
     let cut = run(replay(&mut place.cutrace([""; 0]), "1"));
-    assert_eq!(cut.stdout.lines().count(), 3, "{}", cut.stdout);
+    assert_eq!(cut.stdout.lines().filter(|line| !line.starts_with("  ")).count(), 3, "{}", cut.stdout);
     assert!(cut.said().iter().any(|line| line.ends_with("it is not replayed")), "{}", cut.stderr);
     std::fs::remove_file(of("rank1")).expect("ours");
     let missing = run(replay(&mut place.cutrace([""; 0]), "1")).expect(4);
@@ -116,12 +119,113 @@ fn a_job_without_one_of_its_traces_is_incomplete() {
     std::fs::write(&first, &text[..text.len() / 2]).expect("ours");
     let two = run(replay(&mut place.cutrace([""; 0]), "1")).expect(3);
     let whole = two.stdout.lines().last().expect("lines");
-    assert!(whole.starts_with("incomplete: 2 processes in ") && whole.ends_with("cannot be read"), "{}", two.stdout);
+    assert!(whole.starts_with("incomplete: 2 processes") && whole.ends_with("cannot be read"), "{}", two.stdout);
     for lost in [first, second] {
         std::fs::remove_file(lost).expect("ours");
     }
     let one = run(replay(&mut place.cutrace([""; 0]), "1").arg("--json")).expect(3);
     assert!(one.stdout.contains("\"outcome\": \"incomplete\""), "{}", one.stdout);
+}
+
+/// Whose device is not there is named, and who goes on: the parent, of whose memory nothing is lacking.
+#[test]
+fn a_rank_without_its_device() {
+    let place = Place::new();
+    recorded(&place, "ipc_flag.c").expect(0);
+    let mut one = place.cutrace(["replay", "run/", "--driver", "sim"]);
+    let ran = run(one.env("CUTRACE_SIM_DEVICES", "1").env("CUTRACE_SIM_SEED", "1")).expect(5);
+    let lines: Vec<&str> = ran.stdout.lines().filter(|line| !line.starts_with("  ")).collect();
+    let [first, second, whole] = lines[..] else { panic!("{}", ran.stdout) };
+    assert!(first.starts_with("rank 0 ") && first.contains(": verified: "), "{}", ran.stdout);
+    assert!(second.contains("there is no device 1 here") && whole.contains("(1 failed, 1 verified)"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("  its trace: run/") && whole.contains("rank 1 (process "), "{}", ran.stdout);
+}
+
+/// A kernel that waits for what a rank did otherwise than recorded is not waited for without end.
+#[test]
+fn a_rank_that_waits_for_one_that_diverged_is_ended() {
+    let place = together("ipc_flag.c", 2, 1);
+    let mut filled = place.cutrace(["replay", "run/", "--driver", "sim", "--fill", "0xa5", "--timeout", "2"]);
+    let ran = run(on(&mut filled, "1")).expect(1);
+    let whole = ran.stdout.lines().last().expect("lines");
+    let (differs, waits) = (whole.find("rank 0 (process "), whole.find("rank 1 (process "));
+    assert!(whole.starts_with("failed: 2 processes (1 ended, 1 diverged) in "), "{}", ran.stdout);
+    assert!(whole.contains(": no process came further for 2 s: ") && differs < waits, "{}", ran.stdout);
+    assert!(
+        whole.contains("did not do what was recorded, first in call ") && whole.contains(" cuMemcpyDtoH"),
+        "{whole}"
+    );
+    assert!(whole.ends_with(" cuCtxSynchronize"), "{whole}");
+    let alone = run(&mut place.cutrace(["replay", "--timeout", "2", "t.bin"])).expect(2);
+    assert!(alone.stderr.contains("--timeout: is for the replays of a directory"), "{}", alone.stderr);
+}
+
+/// As torchrun or mpirun do it: a process for each of these ranks, and what each is told.
+fn launched(place: &Place, ranks: &str, options: &str) -> Outcome {
+    let script = format!(
+        "for rank in {ranks}; do RANK=$rank \"$0\" replay run/ --driver sim --rank '%q{{RANK}}' {options} \
+         > out$rank 2> said$rank & pids=\"$pids $!\"; done; for pid in $pids; do wait $pid; echo $?; done; \
+         cat out*; cat said* >&2"
+    );
+    let mut shell = std::process::Command::new("sh");
+    shell.current_dir(place.path()).args(["-c", &script]).arg(artifact("cutrace"));
+    run(on(&mut shell, "3")).expect(0)
+}
+
+#[test]
+fn ranks_that_a_launcher_starts_replay_together() {
+    let place = Place::new();
+    recorded(&place, "ipc_ring.c").expect(0);
+    let ran = launched(&place, "2 0 1", "");
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines[..3], ["0", "0", "0"], "{}{}", ran.stdout, ran.stderr);
+    // One of them tells of all.
+    let all = lines[3..6].iter().enumerate().all(|(rank, line)| {
+        line.starts_with(&format!("rank {rank} (process ")) && line.contains(" ipc_ring: verified: ")
+    });
+    assert!(all && lines[6].starts_with("verified: 3 processes in ") && lines.len() == 7, "{}", ran.stdout);
+    assert!(lines[6].ends_with(", 3 handles of one process opened by another"), "{}", ran.stdout);
+    let unset = run(&mut place.cutrace(["replay", "run/", "--rank", "%q{NO_RANK}"])).expect(2);
+    assert!(unset.stderr.contains("the variable NO_RANK is not set here"), "{}", unset.stderr);
+    let none = launched(&place, "7", "");
+    assert!(none.stderr.contains("no trace of this rank; there are 0-2"), "{}", none.stderr);
+}
+
+#[test]
+fn a_rank_that_does_not_come_is_named() {
+    let place = Place::new();
+    recorded(&place, "ipc_ring.c").expect(0);
+    let ran = launched(&place, "0 1", "--timeout 1");
+    assert_eq!(ran.stdout, "1\n1\n", "{}", ran.stderr);
+    let why = "rank 2 did not come in time, ranks 0-1 did; --timeout SECONDS waits longer";
+    assert!(ran.said().iter().all(|line| line.ends_with(why)), "{}", ran.stderr);
+}
+
+/// Each rank has the options of its own: one of them has no such driver.
+#[test]
+fn a_launched_rank_that_ends_early_ends_the_others() {
+    let place = Place::new();
+    recorded(&place, "ipc_ring.c").expect(0);
+    let ran = launched(&place, "0 1 2", "$([ $rank = 1 ] && echo --device 7)");
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines[1], "5", "{}", ran.stdout);
+    assert!(lines[..3].iter().all(|status| *status != "0"), "{}", ran.stdout);
+    let whole = lines.last().expect("lines");
+    assert!(whole.starts_with("failed: 3 processes (1 failed, 2 ended) in "), "{}", ran.stdout);
+    assert!(whole.contains("rank 1 (process ") && whole.contains("there is no device 7 here"), "{}", ran.stdout);
+    assert!(ran.stdout.contains(" ipc_ring: ended, as rank 1 (process "), "{}", ran.stdout);
+
+    // Killed while the others run.
+    let place = Place::new();
+    recorded(&place, "ipc_flag.c").expect(0);
+    let script = "for rank in 0 1; do RANK=$rank \"$0\" replay run/ --driver sim --fill 0xa5 --rank '%q{RANK}' \
+                  > out$rank 2>&1 & eval pid$rank=$!; done; sleep 2; kill -9 $pid1; wait $pid0; echo $?; cat out0";
+    let mut shell = std::process::Command::new("sh");
+    shell.current_dir(place.path()).args(["-c", script]).arg(artifact("cutrace"));
+    let ran = run(on(&mut shell, "3")).expect(0);
+    let is_told = ran.stdout.contains("rank 1 (process ") && ran.stdout.contains(" failed: signal 9");
+    let is_led = ran.stdout.contains("the process that leads the replay of the job has ended");
+    assert!(ran.stdout.lines().next() != Some("0") && (is_told || is_led), "{}{}", ran.stdout, ran.stderr);
 }
 
 /// What is asked of a replay is asked of each.

@@ -56,6 +56,7 @@ impl<'t> Worker<'_, 't> {
             }
             gate.finish(step.rank);
             if let Some(company) = &self.run.company {
+                self.tally.first.iter().for_each(|first| company.differs(first.call));
                 company.advance(self.run.plan.order.ends.get(gate.reached() as usize).copied().unwrap_or(u64::MAX));
             }
             if let Some(repeats) = &self.run.repeats {
@@ -134,6 +135,7 @@ impl<'t> Worker<'_, 't> {
         self.tally.leave_out(function.name, why, matters, call.number);
         if matters && call.succeeded() {
             self.run.refused.lock().insert(call.number);
+            self.run.company.iter().for_each(|company| company.differs(call.number));
         }
         self.forgo(call, function);
     }

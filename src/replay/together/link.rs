@@ -30,6 +30,7 @@ pub struct Link {
     /// Whoever asks waits for the answer before another does.
     asking: Mutex<()>,
     has_let_go: AtomicBool,
+    has_differed: AtomicBool,
 }
 
 impl Link {
@@ -52,7 +53,15 @@ impl Link {
         // For who starts anew.
         std::mem::forget((file, page));
         let imports = part.imports.iter().map(|import| (import.by, import.source())).collect();
-        Ok(Some(Link { socket, part, imports, page: map, asking: Mutex::default(), has_let_go: AtomicBool::default() }))
+        Ok(Some(Link {
+            socket,
+            part,
+            imports,
+            page: map,
+            asking: Mutex::default(),
+            has_let_go: AtomicBool::default(),
+            has_differed: AtomicBool::default(),
+        }))
     }
 
     /// A call goes on without what it would have to wait for.
@@ -99,6 +108,13 @@ impl Company for Link {
                 answer.and_then(|told| protocol::live(told, files).ok_or_else(|| "no descriptor came".into()))
             }
             None => Err("the replay of the job has ended".into()),
+        }
+    }
+
+    fn differs(&self, call: u64) {
+        if !self.has_differed.swap(true, Ordering::Relaxed) {
+            // Where nobody is any more, nobody waits for it.
+            let _gone = protocol::send(&self.socket, &FromReplay::Differs { call }, &[]);
         }
     }
 

@@ -5,6 +5,8 @@
 //! shares something with them. The order between them is theirs to keep: each writes how far it has come to a
 //! page that all of them map, and waits there.
 
+mod attend;
+mod launched;
 mod link;
 mod page;
 mod process;
@@ -16,14 +18,14 @@ pub use link::Link;
 use super::Arguments;
 use crate::exit::{self, UNREADABLE, failure, say};
 use crate::job::Job;
-use anyhow::{Context, Result};
+use anyhow::Result;
+use attend::Together;
 use page::Page;
-use process::{Process, Running};
-use protocol::{FromReplay, Imported, Part, Told};
+use process::{Outcome, Process, Running};
+use protocol::{Imported, Part};
 use replayer::{Crossings, Imports};
-use std::collections::HashMap;
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace::Trace;
 
@@ -38,15 +40,30 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
             format_args!("{option} is for one process: name its trace, and no directory"),
         ));
     }
-    let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
-    let ranks = arguments.rank.as_ref();
-    job.processes.retain(|process| process.trace.is_some() && ranks.is_none_or(|ranks| ranks.has(process.rank)));
-    job.troubles.iter().for_each(say);
+    if arguments.among.ranks.as_ref().is_some_and(|ranks| ranks.are_launched) {
+        return launched::run(arguments, directory);
+    }
+    let mut job = arguments.among.of(directory)?;
     // Who chooses among the ranks does without the others.
-    let mut is_incomplete = job.is_incomplete && ranks.is_none();
+    job.is_incomplete &= arguments.among.ranks.is_none();
+    let start = |process: &Process, part: &Part, times: &File| Running::start(arguments, process, part, times);
+    Ok(replay(arguments, job, &start)?.status)
+}
+
+/// What came of a job, and of each trace of it.
+struct Replayed {
+    status: u8,
+    each: Vec<(PathBuf, u8)>,
+}
+
+/// How a replay is started, as this part, with the file of how far all have come.
+type Start<'s> = dyn Fn(&Process, &Part, &File) -> Result<Running> + 's;
+
+fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
+    let mut is_incomplete = job.is_incomplete;
     let (mut processes, mut crossings) = (Vec::new(), Vec::new());
-    for process in std::mem::take(&mut job.processes) {
-        let path = process.trace.clone().unwrap_or_default();
+    for process in job.processes {
+        let Some(path) = process.trace.clone() else { continue };
         match readable(&path) {
             Ok(trace) => {
                 crossings.push(Crossings::of(&trace));
@@ -59,24 +76,27 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
         }
     }
     if processes.is_empty() {
-        return Err(failure(UNREADABLE, format_args!("{}: no trace in it that can be replayed", directory.display())));
+        let directory = job.directory.display();
+        return Err(failure(UNREADABLE, format_args!("{directory}: no trace in it that can be replayed")));
     }
     protocol::allow_more_descriptors();
     let imports = replayer::matched(&crossings);
     let parts = parts(&imports, &crossings);
     let (page, times) = Page::new(processes.len())?;
     let started = Instant::now();
-    let running = processes.iter().zip(&parts).map(|(process, part)| Running::start(arguments, process, part, &times));
+    let running = processes.iter().zip(&parts).map(|(process, part)| start(process, part, &times));
     let running = running.collect::<Result<Vec<_>>>()?;
-    let mut together =
-        Together { parts: &parts, processes: &processes, running, page, told: HashMap::new(), wanted: Vec::new() };
+    let (processes, limit) = (&processes[..], arguments.timeout());
+    let mut together = Together::of(&parts, processes, running, page, limit);
     let why = together.attend()?;
-    let outcomes = together.running.into_iter().map(Running::outcome).collect::<Result<Vec<_>>>()?;
+    let running = together.running.iter().zip(&parts);
+    let outcomes: Vec<Outcome> = running.map(|(running, part)| running.outcome(!part.peers.is_empty())).collect();
     let opened = imports.iter().map(|imports| imports.len() as u64).sum();
     let elapsed = started.elapsed();
-    let whole = told::Whole { processes: &processes, outcomes: &outcomes, is_incomplete, why, opened, elapsed };
+    let whole = told::Whole { processes, outcomes: &outcomes, is_incomplete, why, opened, elapsed };
     whole.tell(arguments.json)?;
-    Ok(whole.status())
+    let each = processes.iter().zip(&outcomes).map(|(process, of)| (process.path.clone(), whole.status_of(of)));
+    Ok(Replayed { status: whole.status(), each: each.collect() })
 }
 
 /// A trace, of which a replay needs all.
@@ -116,102 +136,4 @@ fn parts(imports: &[Imports], crossings: &[Crossings]) -> Vec<Part> {
         }
     };
     imports.iter().enumerate().map(part).collect()
-}
-
-/// What calls have exported, and the descriptors that go with it.
-type Exported = (Result<Told, String>, Vec<OwnedFd>);
-
-struct Together<'a> {
-    parts: &'a [Part],
-    processes: &'a [Process],
-    running: Vec<Running>,
-    page: Page,
-    /// By process and call.
-    told: HashMap<(u32, u64), Exported>,
-    /// Who waits for what.
-    wanted: Vec<(usize, (u32, u64))>,
-}
-
-impl Together<'_> {
-    /// Until all have ended. Which one has failed first, and why, if one has.
-    fn attend(&mut self) -> Result<Option<String>> {
-        let mut why = None;
-        let (mut reached, mut since, mut is_said) = (Vec::new(), Instant::now(), false);
-        while self.running.iter().any(Running::is_running) {
-            for process in process::ready(&self.running, PATIENCE / 60)? {
-                match self.running[process].receive() {
-                    Ok(Some((message, files))) => self.hear(process, message, files),
-                    Ok(None) => self.ended(process, &mut why)?,
-                    Err(error) => {
-                        self.running[process].kill(format!("what it says cannot be understood: {error}"));
-                        self.ended(process, &mut why)?;
-                    }
-                }
-            }
-            let now = self.page.all();
-            if now != reached {
-                (reached, since, is_said) = (now, Instant::now(), false);
-            } else if since.elapsed() > PATIENCE && !is_said {
-                is_said = true;
-                say(format_args!("no process has come further for {} s; {}", PATIENCE.as_secs(), self.waiting()));
-            } else if since.elapsed() > MOST {
-                why = why
-                    .or_else(|| Some(format!("no process came further for {} s; {}", MOST.as_secs(), self.waiting())));
-                self.running.iter_mut().for_each(|running| running.kill("it was ended, as the job hung".into()));
-            }
-        }
-        Ok(why)
-    }
-
-    fn hear(&mut self, process: usize, message: FromReplay, files: Vec<OwnedFd>) {
-        match message {
-            FromReplay::Exported { call, live } => {
-                self.told.insert((process as u32, call), (live, files));
-            }
-            FromReplay::Wants { process: of, call } => self.wanted.push((process, (of, call))),
-        }
-        self.answer();
-    }
-
-    /// All that can be.
-    fn answer(&mut self) {
-        let Together { told, wanted, running, .. } = self;
-        wanted.retain(|(by, what)| {
-            let gone = || running.get(what.0 as usize).is_none_or(|of| !of.is_running());
-            let (answer, files): (_, &[OwnedFd]) = match told.get(what) {
-                Some((live, files)) => (live.clone(), files),
-                None if gone() => (Err("the process that shares it has ended".into()), &[]),
-                None => return true,
-            };
-            // One that has ended needs no answer.
-            let _ended = running[*by].send(&answer, files);
-            false
-        });
-    }
-
-    /// One has ended: where it has not come to its end, those that share something with it cannot either.
-    fn ended(&mut self, process: usize, why: &mut Option<String>) -> Result<()> {
-        self.running[process].wait()?;
-        if let Some(failed) = self.running[process].failed() {
-            let name = self.processes[process].name();
-            for peer in &self.parts[process].peers {
-                self.running[*peer as usize].kill(format!("ended, as {name} failed"));
-            }
-            why.get_or_insert_with(|| format!("{name} failed: {failed}"));
-        }
-        // Nobody waits for it any more.
-        self.page.advance(process, u64::MAX);
-        self.answer();
-        Ok(())
-    }
-
-    /// Where the replays that have not ended are.
-    fn waiting(&self) -> String {
-        let running = self.running.iter().zip(self.processes).filter(|(running, _)| running.is_running());
-        let said = running.map(|(running, process)| match running.last_said() {
-            Some(said) => format!("{}: {said}", process.name()),
-            None => format!("{} waits", process.name()),
-        });
-        said.collect::<Vec<_>>().join("; ")
-    }
 }

@@ -1,5 +1,6 @@
 //! One replay of a job, from outside.
 
+use super::launched::Launched;
 use super::link::PART;
 use super::protocol::{self, FromReplay, Part, ToReplay};
 use crate::exit;
@@ -8,10 +9,11 @@ use crate::replay::Arguments;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -30,9 +32,19 @@ impl Process {
     }
 }
 
+/// How the verdict `no` is told.
+pub const NOT_REPLAYABLE: &str = "it cannot be replayed";
+
+/// Who started it, and waits for it.
+enum Parent {
+    This(Child),
+    /// Another process of a launcher's.
+    Launched(Launched),
+}
+
 /// Its replay.
 pub struct Running {
-    child: Child,
+    parent: Parent,
     /// None when it has ended.
     socket: Option<OwnedFd>,
     out: File,
@@ -47,31 +59,63 @@ pub struct Outcome {
     /// None if it has not come to its end: why stands in `failed`.
     pub report: Option<Value>,
     pub failed: Option<String>,
+    /// It was ended, as another failed or none came further.
+    pub was_ended: bool,
+    /// Something with another process.
+    pub shares: bool,
     /// The last that it wrote on stderr.
     pub said: Vec<String>,
 }
 
+/// A replay that was started, and the files that it writes to.
+pub struct Spawned {
+    pub child: Child,
+    pub out: File,
+    pub said: File,
+}
+
+/// Starts the replay of a trace as a part of a job. `inherited`: its socket, its part, and how far all have come.
+pub fn spawn(arguments: &Arguments, trace: &Path, inherited: [RawFd; 3]) -> Result<Spawned> {
+    let temporary = || tempfile::tempfile().context("a temporary file");
+    let (out, said) = (temporary()?, temporary()?);
+    let mut command = Command::new(std::env::current_exe().context("the path of cutrace")?);
+    command.arg("replay").args(["--json", "--no-explain"]).args(arguments.of_each()).arg("--").arg(trace);
+    command.env(PART, inherited.map(|file| file.to_string()).join(","));
+    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(said.try_clone()?);
+    // SAFETY: what is called between fork and exec are plain system calls.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            let kept = inherited.into_iter().all(|file| libc::fcntl(file, libc::F_SETFD, 0) == 0);
+            if kept { Ok(()) } else { Err(io::Error::last_os_error()) }
+        })
+    };
+    let child = command.spawn().context("a replay of the job")?;
+    Ok(Spawned { child, out, said })
+}
+
+/// What a replay is told before it begins, as a file; and both ends of its socket.
+fn begun(part: &Part) -> Result<(File, OwnedFd, OwnedFd)> {
+    let mut told = tempfile::tempfile().context("a temporary file")?;
+    told.write_all(&serde_json::to_vec(part)?).context("a temporary file")?;
+    let (socket, other) = protocol::pair().context("a pair of sockets")?;
+    Ok((told, socket, other))
+}
+
 impl Running {
     pub fn start(arguments: &Arguments, process: &Process, part: &Part, times: &File) -> Result<Running> {
-        let temporary = || tempfile::tempfile().context("a temporary file");
-        let (out, said, mut told) = (temporary()?, temporary()?, temporary()?);
-        told.write_all(&serde_json::to_vec(part)?).context("a temporary file")?;
-        let (socket, other) = protocol::pair().context("a pair of sockets")?;
-        let mut command = Command::new(std::env::current_exe().context("the path of cutrace")?);
-        command.arg("replay").args(["--json", "--no-explain"]).args(arguments.of_each()).arg("--").arg(&process.path);
+        let (told, socket, other) = begun(part)?;
         let inherited = [other.as_raw_fd(), told.as_raw_fd(), times.as_raw_fd()];
-        command.env(PART, inherited.map(|file| file.to_string()).join(","));
-        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(said.try_clone()?);
-        // SAFETY: what is called between fork and exec are plain system calls.
-        unsafe {
-            command.pre_exec(move || {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                let kept = inherited.into_iter().all(|file| libc::fcntl(file, libc::F_SETFD, 0) == 0);
-                if kept { Ok(()) } else { Err(io::Error::last_os_error()) }
-            })
-        };
-        let child = command.spawn().context("a replay of the job")?;
-        Ok(Running { child, socket: Some(socket), out, said, status: None, killed: None })
+        let Spawned { child, out, said } = spawn(arguments, &process.path, inherited)?;
+        Ok(Running { parent: Parent::This(child), socket: Some(socket), out, said, status: None, killed: None })
+    }
+
+    /// Has another process of a launcher's start it.
+    pub fn launch(launched: Launched, part: &Part, times: &File) -> Result<Running> {
+        let (told, socket, other) = begun(part)?;
+        let (out, said) = launched.begin([other, told.into(), times.try_clone()?.into()])?;
+        let parent = Parent::Launched(launched);
+        Ok(Running { parent, socket: Some(socket), out, said, status: None, killed: None })
     }
 
     pub fn is_running(&self) -> bool {
@@ -92,14 +136,25 @@ impl Running {
         if self.is_running() && self.killed.is_none() {
             self.killed = Some(why);
             // One that has ended meanwhile is told apart by its status.
-            let _ended = self.child.kill();
+            let _ended = match &mut self.parent {
+                Parent::This(child) => child.kill(),
+                Parent::Launched(launched) => launched.end(),
+            };
         }
     }
 
     pub fn wait(&mut self) -> Result<()> {
         self.socket = None;
-        self.status = Some(self.child.wait().context("a replay of the job")?);
+        self.status = Some(match &mut self.parent {
+            Parent::This(child) => child.wait().context("a replay of the job")?,
+            Parent::Launched(launched) => launched.wait(),
+        });
         Ok(())
+    }
+
+    /// Whether it has ended, and differed.
+    pub fn has_diverged(&self) -> bool {
+        self.status.and_then(|status| status.code()) == Some(exit::DIVERGED.into())
     }
 
     /// Why it has not come to its end, if it has ended so by itself.
@@ -112,8 +167,7 @@ impl Running {
         }
         let signal = || status.signal().map(|signal| format!("signal {signal}"));
         let report = self.report().filter(|report| report["verdict"] == "no");
-        let reasons =
-            report.and_then(|report| Some(format!("it cannot be replayed: {}", report["reasons"][0].as_str()?)));
+        let reasons = report.and_then(|report| Some(format!("{NOT_REPLAYABLE}: {}", report["reasons"][0].as_str()?)));
         Some(reasons.or_else(|| self.last_said()).or_else(signal).unwrap_or_else(|| "nothing said".into()))
     }
 
@@ -136,34 +190,28 @@ impl Running {
         serde_json::from_slice(&contents(&self.out)).ok()
     }
 
-    pub fn outcome(self) -> Result<Outcome> {
+    pub fn outcome(&self, shares: bool) -> Outcome {
         let failed = self.killed.clone().or_else(|| self.failed());
         let code = self.status.and_then(|status| status.code());
         let status = code.and_then(|code| u8::try_from(code).ok()).filter(|_| self.killed.is_none());
         let (report, said) = (self.report().filter(|_| failed.is_none()), self.said());
-        Ok(Outcome { status: status.unwrap_or(exit::FAILED), report, failed, said })
+        let was_ended = self.killed.is_some();
+        Outcome { status: status.unwrap_or(exit::FAILED), report, failed, was_ended, shares, said }
     }
 }
 
+/// At their places: whoever writes it goes on where it was.
 fn contents(file: &File) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut file = file;
+    let mut bytes = vec![0; file.metadata().map_or(0, |about| about.len() as usize)];
     // What cannot be read is nothing said.
-    let _unread = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
-    bytes
+    let read = file.read_exact_at(&mut bytes, 0);
+    if read.is_ok() { bytes } else { Vec::new() }
 }
 
 /// Those of which something is to be received, or that have ended. Waits so long for it.
 pub fn ready(all: &[Running], limit: Duration) -> Result<Vec<usize>> {
-    let open = || all.iter().enumerate().filter_map(|(n, running)| Some((n, running.socket.as_ref()?)));
-    let wanted =
-        |(_, socket): (usize, &OwnedFd)| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut asked: Vec<libc::pollfd> = open().map(wanted).collect();
-    // SAFETY: an array of this length.
-    let found = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, limit.as_millis() as i32) };
-    if found < 0 {
-        let error = io::Error::last_os_error();
-        return if error.kind() == io::ErrorKind::Interrupted { Ok(Vec::new()) } else { Err(error.into()) };
-    }
-    Ok(open().zip(&asked).filter(|(_, asked)| asked.revents != 0).map(|((n, _), _)| n).collect())
+    let open: Vec<(usize, &OwnedFd)> =
+        all.iter().enumerate().filter_map(|(n, running)| Some((n, running.socket.as_ref()?))).collect();
+    let sockets: Vec<RawFd> = open.iter().map(|(_, socket)| socket.as_raw_fd()).collect();
+    Ok(protocol::ready(&sockets, limit)?.into_iter().map(|at| open[at].0).collect())
 }

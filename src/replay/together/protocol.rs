@@ -11,6 +11,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// What a replay is told before it begins: which process it is, and what its calls import.
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,6 +44,8 @@ pub enum FromReplay {
     Exported { call: u64, live: Result<Told, String> },
     /// What a call of another process has exported is needed.
     Wants { process: u32, call: u64 },
+    /// This call's outcome is another than recorded, or it was refused: the first of which that is so.
+    Differs { call: u64 },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -99,6 +102,20 @@ pub fn allow_more_descriptors() {
             let _kept = libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
         }
     }
+}
+
+/// Those of which something is to be received, or whose other end is closed. Waits so long for it.
+pub fn ready(sockets: &[RawFd], limit: Duration) -> io::Result<Vec<usize>> {
+    let wanted = |fd: &RawFd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
+    let mut asked: Vec<libc::pollfd> = sockets.iter().map(wanted).collect();
+    let limit = c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX);
+    // SAFETY: an array of this length.
+    let found = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, limit) };
+    if found < 0 {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::Interrupted { Ok(Vec::new()) } else { Err(error) };
+    }
+    Ok(asked.iter().enumerate().filter(|(_, asked)| asked.revents != 0).map(|(at, _)| at).collect())
 }
 
 /// Two ends, which a program that is started inherits only if it is let.

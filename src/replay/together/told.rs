@@ -1,10 +1,11 @@
 //! What came of the replay of a job: a line a process, and the whole.
 
-use super::process::{Outcome, Process};
+use super::process::{NOT_REPLAYABLE, Outcome, Process};
 use crate::exit::{DIVERGED, DONE, UNREADABLE, UNVERIFIED};
 use crate::figures::{counted, grouped};
 use crate::replay::as_json::SCHEMA;
 use crate::results::Results;
+use crate::shell::shell;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -41,6 +42,12 @@ impl Whole<'_> {
         }
     }
 
+    /// Of one alone. Where others had something to compare, one that had nothing is no failure.
+    pub fn status_of(&self, outcome: &Outcome) -> u8 {
+        let has_verified = self.outcomes.iter().any(|outcome| outcome.status == DONE);
+        if has_verified && word(outcome) == NOTHING { DONE } else { outcome.status }
+    }
+
     fn word(&self) -> &'static str {
         match self.status() {
             DONE if self.outcomes.iter().all(|outcome| said(outcome, "outcome") == Some("replayed")) => "replayed",
@@ -58,6 +65,17 @@ impl Whole<'_> {
         self.outcomes.iter().all(|outcome| outcome.report.as_ref().is_some_and(|report| report["outcome"].is_null()))
     }
 
+    /// How many there are, and of each word how many, if there is more than one.
+    fn counts(&self) -> String {
+        let of = |wanted: &str| self.outcomes.iter().filter(|outcome| word(outcome) == wanted).count();
+        let mut words: Vec<&str> = self.outcomes.iter().map(word).collect();
+        words.sort_by_key(|word| (ORDER.iter().position(|known| known == word), *word));
+        words.dedup();
+        let each: Vec<String> = words.iter().map(|word| format!("{} {word}", of(word))).collect();
+        let each = if each.len() > 1 { format!(" ({})", each.join(", ")) } else { String::new() };
+        format!("{}{each}", counted(self.outcomes.len() as u64, "process"))
+    }
+
     pub fn tell(&self, as_json: bool) -> Result<()> {
         let mut out = Results::begin();
         if as_json {
@@ -71,8 +89,11 @@ impl Whole<'_> {
             if outcome.status != DONE && outcome.failed.is_none() {
                 outcome.said.iter().try_for_each(|said| writeln!(out, "  {}", plain(said)))?;
             }
+            if outcome.status != DONE && word(outcome) != NOTHING {
+                writeln!(out, "  {}", plain(&further(process, outcome)))?;
+            }
         }
-        let (processes, opened) = (counted(self.outcomes.len() as u64, "process"), counted(self.opened, "handle"));
+        let (processes, opened) = (self.counts(), counted(self.opened, "handle"));
         let shared =
             if self.opened == 0 { String::new() } else { format!(", {opened} of one process opened by another") };
         let why = self.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
@@ -126,11 +147,50 @@ fn has_nothing(outcome: &Outcome) -> bool {
     outcome.report.as_ref().is_some_and(is_none)
 }
 
+/// What came of one, in the order in which that matters.
+const ORDER: [&str; 8] = ["failed", "ended", "diverged", "unverified", NOTHING, "verified", "replayed", "no"];
+const NOTHING: &str = "nothing to compare";
+
+/// What came of it in a word.
+fn word(outcome: &Outcome) -> &str {
+    let report = outcome.report.as_ref().filter(|_| outcome.failed.is_none());
+    let Some(report) = report else { return if outcome.was_ended { "ended" } else { "failed" } };
+    match report["outcome"].as_str() {
+        Some("unverified") if has_nothing(outcome) => NOTHING,
+        Some(word) => word,
+        None => report["verdict"].as_str().unwrap_or("unknown"),
+    }
+}
+
+/// How to go on with one that did not verify: its trace, and what tells more of it. Alone it lacks what it shared.
+fn further(process: &Process, outcome: &Outcome) -> String {
+    /// Calls that are shown before the one that differs.
+    const BEFORE: u64 = 5;
+    let trace = process.path.display().to_string();
+    let command = |words: &[&str]| {
+        let words: Vec<String> = ["cutrace"].iter().chain(words).map(|word| (*word).to_owned()).collect();
+        shell(&words)
+    };
+    let report = outcome.report.as_ref();
+    let first = report.and_then(|report| report["first_divergence"]["call"].as_u64());
+    let shown = || format!("its trace: {}", shell(std::slice::from_ref(&trace)));
+    match (first, &outcome.failed) {
+        _ if outcome.was_ended => shown(),
+        (_, Some(why)) if why.starts_with(NOT_REPLAYABLE) => format!("why: {}", command(&["info", &trace])),
+        (Some(call), _) if outcome.shares => {
+            let calls = format!("{}..{}", call.saturating_sub(BEFORE), call.saturating_add(1));
+            format!("what led there: {}", command(&["dump", &trace, "--calls", &calls]))
+        }
+        _ if outcome.shares => shown(),
+        _ => format!("more of it: {}", command(&["replay", &trace])),
+    }
+}
+
 fn line(outcome: &Outcome) -> String {
     let Some(report) = outcome.report.as_ref().filter(|_| outcome.failed.is_none()) else {
         return outcome.failed.clone().unwrap_or_else(|| "nothing said".into());
     };
-    let Some(word) = report["outcome"].as_str() else {
+    let Some(_) = report["outcome"].as_str() else {
         let reasons = report["reasons"].as_array().map_or(0, Vec::len) as u64;
         let reasons = if reasons == 0 { String::new() } else { format!(", {}", counted(reasons, "reason")) };
         return format!("{}{reasons}", report["verdict"].as_str().unwrap_or("unknown"));
@@ -138,10 +198,14 @@ fn line(outcome: &Outcome) -> String {
     let number = |field: &str| report[field].as_u64().unwrap_or(0);
     let calls = counted(number("executed") + number("emulated"), "call");
     let elapsed = number("elapsed_ns") as f64 / 1e9;
+    let left_out = report["left_out"].as_array();
+    let first = left_out.and_then(|all| all.iter().find(|left| left["refused"] == true));
+    let why = first.and_then(|left| Some(format!(" ({}: {})", left["function"].as_str()?, left["reason"].as_str()?)));
+    let why = why.unwrap_or_default();
     let refused = match number("refused") {
         0 => String::new(),
-        1 => ", except for 1 call that was refused".into(),
-        n => format!(", except for {} calls that were refused", grouped(n)),
+        1 => format!(", except for 1 call that was refused{why}"),
+        n => format!(", except for {} calls that were refused{why}", grouped(n)),
     };
     let first = &report["first_divergence"];
     let differs = match first["call"].as_u64() {
@@ -153,6 +217,6 @@ fn line(outcome: &Outcome) -> String {
         }
         None => String::new(),
     };
-    let word = if word == "unverified" && has_nothing(outcome) { "nothing to compare" } else { word };
+    let word = word(outcome);
     format!("{word}{refused}: {calls} in {elapsed:.2} s{differs}")
 }
