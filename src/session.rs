@@ -53,6 +53,10 @@ pub struct Asked<'a> {
     pub others: HashMap<u32, Ended>,
 }
 
+/// Calls of the longest trace that is judged when it is closed, which takes seconds: whoever has recorded waits
+/// for it. `info` judges the others.
+const JUDGED: usize = 5_000_000;
+
 const PREFIX: &str = "cutrace-";
 /// One that is younger may be another `record`'s that has not locked it yet.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -111,6 +115,10 @@ pub fn close(asked: &Asked) -> u64 {
             let records = [printed, &ended.unwrap_or_default()].concat();
             let mut kept = None;
             let judge = |trace: &Trace| {
+                if trace.len() > JUDGED {
+                    // No verdict.
+                    return Default::default();
+                }
                 if trace.len() < LONG {
                     return verdict::in_words(trace);
                 }
@@ -341,11 +349,13 @@ fn closing_line(closed: &[(String, Finished)], open: &[String], job: Option<&OfJ
 
 /// How many traces have which verdict, and why the first of the worst has it.
 fn verdicts(closed: &[(String, Finished)]) -> String {
-    const KINDS: [&str; 3] = ["replayable", "partly replayable", "not replayable"];
+    const KINDS: [&str; 4] =
+        ["not judged yet, for its length (see cutrace info)", "replayable", "partly replayable", "not replayable"];
     let kind = |finished: &Finished| match finished.verdict.as_str() {
-        "replayable" => 0,
-        "partly" => 1,
-        _ => 2,
+        "" => 0,
+        "replayable" => 1,
+        "partly" => 2,
+        _ => 3,
     };
     let mut counts = [0u64; KINDS.len()];
     closed.iter().for_each(|(_, finished)| counts[kind(finished)] += 1);
@@ -357,7 +367,7 @@ fn verdicts(closed: &[(String, Finished)]) -> String {
     };
     let mut text = counts.into_iter().zip(KINDS).filter_map(of_kind).collect::<Vec<_>>().join(", ");
     let worst = counts.iter().rposition(|count| *count != 0).unwrap_or(0);
-    let first = closed.iter().find(|(_, finished)| worst != 0 && kind(finished) == worst);
+    let first = closed.iter().find(|(_, finished)| kind(finished) == worst);
     if let Some((name, Finished { reasons, .. })) = first {
         let whose = if closed.len() == 1 { String::new() } else { format!("{name}: ") };
         text += &reasons.first().map_or(String::new(), |reason| format!(" ({whose}{reason})"));
@@ -384,7 +394,7 @@ mod tests {
             written: true,
             losses: Vec::new(),
             verdict: verdict.into(),
-            reasons: if verdict == "replayable" { Vec::new() } else { vec![format!("why {verdict}")] },
+            reasons: if ["", "replayable"].contains(&verdict) { Vec::new() } else { vec![format!("why {verdict}")] },
         };
         verdicts.iter().enumerate().map(|(n, verdict)| (format!("{n}.bin"), finished(verdict))).collect()
     }
@@ -403,6 +413,7 @@ mod tests {
         let of = |verdicts: &[&str]| closing_line(&closed(verdicts), &[], None);
         assert_eq!(of(&["replayable"]), "0.bin: 10 calls, 1.0 kB, replayable");
         assert_eq!(of(&["no"]), "0.bin: 10 calls, 1.0 kB, not replayable (why no)");
+        assert_eq!(of(&[""]), "0.bin: 10 calls, 1.0 kB, not judged yet, for its length (see cutrace info)");
         assert_eq!(of(&["replayable", "replayable"]), "2 processes: 0.bin, 1.bin: 20 calls, 2.0 kB, all replayable");
         assert_eq!(
             of(&["no", "partly", "no"]),

@@ -86,7 +86,9 @@ fn recorded_in(trace: &Trace) -> Recorded {
         }
     }
     (found.verdict, found.reasons) = match &trace.footer {
-        Some(footer) if trace.damage.is_empty() => (footer.verdict.clone(), footer.reasons.clone()),
+        Some(footer) if trace.damage.is_empty() && !footer.verdict.is_empty() => {
+            (footer.verdict.clone(), footer.reasons.clone())
+        }
         _ => verdict::in_words(trace),
     };
     found.is_damaged = !trace.damage.is_empty();

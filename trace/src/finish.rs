@@ -235,7 +235,8 @@ fn kept(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> Vec<(u64, Header)
         Kind::Blob => trace.blob(Hash(header.id)).is_some(),
         Kind::Chunk | Kind::Free if is_spent(header) => false,
         Kind::Chunk | Kind::Free => match trace.content(offset, header) {
-            Some(content) => header.seal == 0 || checksum(content) == header.seal,
+            // Without damage, the reader has found that they match; the trace may be long.
+            Some(content) => header.seal == 0 || trace.damage.is_empty() || checksum(content) == header.seal,
             None => header.length <= header.room(),
         },
     };

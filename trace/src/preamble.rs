@@ -84,7 +84,7 @@ pub struct Footer {
     /// Bytes of payload and module images in blobs.
     pub blob_bytes: u64,
     pub losses: Vec<(String, u64)>,
-    /// `replayable`, `partly` or `no`, and why.
+    /// `replayable`, `partly` or `no`, and why; empty if nobody has judged the trace so far.
     pub verdict: String,
     pub reasons: Vec<String>,
 }
