@@ -81,8 +81,11 @@ impl Among {
                 Err(failure(USAGE, format_args!("--recording {n}: {shown} holds {there}")))
             }
             (false, Among { ranks: Some(_), .. }) => {
-                let there = ranges(&ranks);
-                Err(failure(USAGE, format_args!("{shown}: no trace of these ranks; there are {there}")))
+                let known = match ranks.is_empty() {
+                    true => "none of its processes has a rank: without --rank they are all read".into(),
+                    false => format!("there are {}", ranges(&ranks)),
+                };
+                Err(failure(USAGE, format_args!("{shown}: no trace of these ranks; {known}")))
             }
             _ => {
                 let directory = shown.trim_end_matches('/');

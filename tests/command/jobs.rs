@@ -201,3 +201,28 @@ fn an_empty_directory_is_no_job() {
     let refused = run(&mut place.cutrace(["info", "--rank", "1", "t.bin"])).expect(2);
     assert!(refused.stderr.contains("--rank: chooses among the traces of a directory"), "{}", refused.stderr);
 }
+
+#[test]
+fn processes_without_a_rank_are_not_chosen_by_one() {
+    let place = Place::new();
+    run(&mut record(&place, "\"$0\" return; true", client("ends.c"))).expect(0);
+    let asked = ["export", "run/", "--rank", "0", "--to", "chrome", "-o", "rank0.json"];
+    let refused = run(&mut place.cutrace(asked)).expect(2);
+    let why = "run/: no trace of these ranks; none of its processes has a rank: without --rank they are all read\n";
+    assert!(refused.stderr.ends_with(why), "{}", refused.stderr);
+}
+
+/// A long trace is closed without a verdict.
+#[test]
+fn a_trace_that_was_not_judged_is_judged_when_it_is_asked_about() {
+    let place = Place::new();
+    let mut bare = place.preloaded(client("vector_add.c"));
+    run(bare.env("CUTRACE_OUTPUT", place.join("run/"))).expect(0);
+    let mut entries =
+        std::fs::read_dir(place.join("run")).expect("the directory").map(|entry| entry.expect("one").path());
+    let path = entries.find(|path| path.extension().is_some_and(|extension| extension == "bin")).expect("a trace");
+    trace::finish::finish(&trace::Trace::open(&path).expect("a trace"), |_| Default::default()).expect("closed");
+    assert_eq!(info(&place, 0)["verdict"], "replayable");
+    let alone = run(place.cutrace(["info", "--json"]).arg(&path)).expect(0);
+    assert_eq!(serde_json::from_str::<Value>(&alone.stdout).expect("JSON")["verdict"], "replayable");
+}

@@ -90,11 +90,12 @@ fn findings(state: &State, key: &str) -> Vec<Detail> {
     if found.is_empty() {
         return vec![detail("findings", "none", Tone::Plain)];
     }
-    let lines = found.iter().take(NAMED).enumerate().map(|(at, found)| {
-        let label = if at == 0 { format!("findings ({key})") } else { String::new() };
-        detail(label, tame(&found.line()), Tone::Plain)
-    });
+    let lines = found
+        .iter()
+        .take(NAMED)
+        .enumerate()
+        .map(|(at, found)| detail(if at == 0 { "findings" } else { "" }, tame(&found.line()), Tone::Plain));
     let more = found.len().saturating_sub(NAMED) as u64;
-    let rest = (more > 0).then(|| detail("", format!("and {more} more: {key} lists all"), Tone::Quiet));
-    lines.chain(rest).collect()
+    let more = if more > 0 { format!("and {more} more: ") } else { String::new() };
+    lines.chain([detail("", format!("{more}press {key} for the list"), Tone::Quiet)]).collect()
 }

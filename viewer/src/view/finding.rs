@@ -1,6 +1,6 @@
 //! A finding in words, and where it shows.
 
-use crate::data::findings::{Gap, IDLE, LOST};
+use crate::data::findings::{Cost, Gap, IDLE, LOST};
 use crate::details::{Detail, Tone, detail};
 use crate::state::State;
 use crate::state::command::quoted;
@@ -29,16 +29,19 @@ pub fn selected(state: &State) -> Vec<Detail> {
     };
     let (summary, path) = (state.opened.summary(), quoted(&state.opened.path.display().to_string()));
     let calls: Vec<String> = found.calls.iter().take(CALLS).map(u64::to_string).collect();
-    let of =
-        if found.times > calls.len() as u64 { format!(" ({} of {})", calls.len(), found.times) } else { String::new() };
+    let is_cut = found.times > calls.len() as u64;
+    let of = is_cut.then(|| format!("{} of {}", calls.len(), found.times));
+    let order = (calls.len() > 1 && matches!(found.cost, Cost::Time(_))).then(|| "the costliest first".to_owned());
+    let about = of.into_iter().chain(order).collect::<Vec<_>>().join(", ");
+    let about = if about.is_empty() { about } else { format!(" ({about})") };
     let mut all = vec![
         detail("", tame(&found.what), Tone::Title),
         detail("evidence", tame(&found.evidence), Tone::Plain),
         detail("next", tame(&found.command(&path)), Tone::Plain),
     ];
     if !calls.is_empty() {
-        all.push(detail("calls", format!("{}{of}", calls.join(" ")), Tone::Plain));
-        all.push(detail("", "enter goes to the first of them", Tone::Quiet));
+        all.push(detail("calls", format!("{}{about}", calls.join(" ")), Tone::Plain));
+        all.push(detail("", format!("enter goes to call {}", calls[0]), Tone::Quiet));
     }
     // Stretches in which a device was idle: what the host did meanwhile.
     let gaps = found.calls.iter().filter_map(|call| summary.gaps.iter().find(|gap| u64::from(gap.before) == *call));
