@@ -69,13 +69,13 @@ pub fn handle() -> *mut c_void {
     HANDLE.load(Acquire)
 }
 
-/// A function of the real driver by name, for questions of the recorder's own; none if this driver lacks it.
+/// A function of the real driver by its id, for questions of the recorder's own; none if this driver lacks it.
 ///
 /// # Safety
 /// `F` must be the function's type: an `extern "C"` function pointer with the signature of cuda.h.
-pub unsafe fn function<F: Copy>(name: &str) -> Option<F> {
+#[inline]
+pub unsafe fn function<F: Copy>(id: u16) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
-    let id = id_of(name.as_bytes())?;
     let address = REAL[id as usize].load(Relaxed);
     // SAFETY: a function pointer is an address, and the caller vouches for its type.
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
@@ -254,6 +254,23 @@ const fn sorted() -> [u16; COUNT] {
         gap /= 2;
     }
     ids
+}
+
+/// The id of an exported name that is known at compile time.
+pub const fn id_named(name: &str) -> u16 {
+    let mut id = 0;
+    while !is_same(trace::api::NAMES[id].as_bytes(), name.as_bytes()) {
+        id += 1;
+    }
+    id as u16
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
 }
 
 const fn before(a: u16, b: u16) -> bool {

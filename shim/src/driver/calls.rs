@@ -16,7 +16,7 @@ macro_rules! calls {
         pub unsafe fn $name($($argument: $type),*) -> Option<u32> {
             type Call = unsafe extern "C" fn($($type),*) -> u32;
             // SAFETY: the signature is that of cuda.h.
-            let call = unsafe { real::function::<Call>($exported) }?;
+            let call = unsafe { real::function::<Call>(const { real::id_named($exported) }) }?;
             // SAFETY: the caller's promise.
             Some(unsafe { call($($argument),*) })
         }
