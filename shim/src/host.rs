@@ -13,6 +13,7 @@ use crate::readable::Readable;
 use crate::shape::{self, Launch};
 use crate::submission::{makes_node, queue, reads, under_way};
 use crate::{host_functions, range};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Function;
@@ -238,12 +239,16 @@ fn fills(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
     }
 }
 
-/// Words of a launch's arguments that may be addresses; none if nobody can tell which these are. The driver
-/// has not seen the call yet: anything may be bad.
+/// Words of a launch's arguments that may be addresses of pinned or managed memory; none if nobody can tell
+/// which these are. The driver has not seen the call yet: anything may be bad.
 fn addresses(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Option<Vec<u64>> {
     let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
+    let recorder = lane.recorder();
+    // Structures of several kilobytes are common, with few such words among many.
+    let is_of_host = |word: &u64| recorder.around.pinned.may_hold(*word) || recorder.watch.managed.may_hold(*word);
+    let found_in = |bytes: &[u8]| bytes.chunks_exact(8).map(word).filter(is_of_host).collect::<Vec<u64>>();
     if array == 0 {
-        return Some(if launch.extra != 0 && extra != 0 { packed(extra) } else { Vec::new() });
+        return Some(if launch.extra != 0 && extra != 0 { found_in(&packed(extra)) } else { Vec::new() });
     }
     // A handle that nobody is known to have been given may be anything, and the driver may not survive being
     // asked about it.
@@ -254,21 +259,20 @@ fn addresses(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Option<Vec<u6
     let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
     for (pointer, size) in pointers.chunks_exact(8).map(word).zip(sizes).filter(|(_, size)| **size >= 8) {
         match readable.at_once(pointer, *size as usize) {
-            Some(bytes) => found.extend(bytes.chunks_exact(8).map(word)),
+            Some(bytes) => found.extend(found_in(bytes)),
             None => elsewhere.push((pointer, *size as usize / 8 * 8)),
         }
     }
     // What cannot be read is the driver's to find out.
     let read = if elsewhere.is_empty() { None } else { gathered(&elsewhere) };
-    found.extend(read.iter().flat_map(|bytes| bytes.chunks_exact(8)).map(word));
+    found.extend(read.iter().flat_map(|bytes| found_in(bytes)));
     Some(found)
 }
 
-fn packed(extra: u64) -> Vec<u64> {
+fn packed(extra: u64) -> Cow<'static, [u8]> {
     let extra = Extra::read(extra, |at| word_at(at, 8, true));
     let size = extra.size_at().and_then(|at| word_at(at, 8, true)).unwrap_or(0).min(1 << 16);
-    let bytes = extra.buffer().and_then(|at| bytes_at(at, size as usize, true));
-    bytes.map_or(Vec::new(), |bytes| bytes.chunks_exact(8).map(word).collect())
+    extra.buffer().and_then(|at| bytes_at(at, size as usize, true)).unwrap_or_default()
 }
 
 fn word(bytes: &[u8]) -> u64 {
