@@ -8,7 +8,7 @@ mod repeats;
 mod room;
 mod stack;
 
-use repeats::Run;
+use repeats::Asked;
 pub use repeats::{MOST_ASKED, Question, Repeat};
 pub use room::{put, put_padded};
 
@@ -50,8 +50,8 @@ pub struct Lane {
     chunk: UnsafeCell<Option<Chunk>>,
     /// The last record, if it counts what a capture range leaves out.
     gap: Cell<*mut u8>,
-    /// The last call, if it is a poll.
-    run: Cell<Run>,
+    /// The last calls, if they are polls or queries.
+    asked: Asked,
     /// The NVTX range that has opened it: domain and depth.
     within: Cell<(u32, u32)>,
     /// Calls that came when recording had ended, since the thread last counted them among all.
@@ -78,7 +78,7 @@ thread_local! {
             read_pages: ReadPages::none(),
             chunk: UnsafeCell::new(None),
             gap: Cell::new(std::ptr::null_mut()),
-            run: Cell::new(Run::NONE),
+            asked: Asked::nothing(),
             within: Cell::new((0, 0)),
             afterwards: Cell::new(0),
         }
@@ -184,7 +184,7 @@ impl Lane {
         self.ordinal.set(0);
         self.outer.set(0);
         self.gap.set(std::ptr::null_mut());
-        self.run.set(Run::NONE);
+        self.asked.forget();
         self.within.set((0, 0));
         self.busy.set(true);
         self.index.set(index);

@@ -25,10 +25,10 @@ struct Case {
 const PAUSED: &[(&str, &str)] = &[("CUTRACE_PAUSED", "1")];
 const DISABLED: &[(&str, &str)] = &[("CUTRACE_DISABLE", "1")];
 const CASES: &[Case] = &[
-    Case { kind: "same query", asked: &[], instructions: 3_900 },
-    Case { kind: "queries in turn", asked: &[], instructions: 12_550 },
-    Case { kind: "poll, not done", asked: &[], instructions: 3_650 },
-    Case { kind: "poll, done", asked: &[], instructions: 3_900 },
+    Case { kind: "same query", asked: &[], instructions: 4_450 },
+    Case { kind: "queries in turn", asked: &[], instructions: 4_700 },
+    Case { kind: "poll, not done", asked: &[], instructions: 4_450 },
+    Case { kind: "poll, done", asked: &[], instructions: 4_700 },
     Case { kind: "event", asked: &[], instructions: 11_250 },
     Case { kind: "launch", asked: &[], instructions: 21_900 },
     Case { kind: "launch beside pinned memory", asked: &[], instructions: 32_500 },

@@ -7,9 +7,9 @@ use trace::Trace;
 use trace::segment::Kind;
 
 /// What the program counted: calls of cuEventQuery and of cuStreamQuery.
-fn told(stdout: &str) -> [u64; 2] {
+fn told<const N: usize>(stdout: &str) -> [u64; N] {
     let counts: Vec<u64> = stdout.split_whitespace().map(|count| count.parse().expect("a number")).collect();
-    counts.try_into().expect("two counts")
+    counts.try_into().expect("as many counts")
 }
 
 fn polling(place: &Place, how: &str) -> Command {
@@ -123,7 +123,7 @@ fn a_run_ends_with_another_question_or_answer_and_is_a_threads_own() {
 #[test]
 fn that_all_is_done_is_told_once_by_a_thread_that_is_alone() {
     let place = Place::new();
-    let made = told(&run(&mut polling(&place, "d")).expect(0).stdout);
+    let made: [u64; 2] = told(&run(&mut polling(&place, "d")).expect(0).stdout);
     assert!(made[0] > 100_000);
     let trace = place.trace();
     assert!(trace.len() < 100, "{} calls", trace.len());
@@ -170,16 +170,25 @@ fn a_process_that_is_killed_inside_a_poll_keeps_what_it_reached() {
 #[test]
 fn equal_questions_are_one_call_that_counts_as_many() {
     let place = Place::new();
-    let made = told(&run(&mut place.recorded(client("asking.c"))).expect(0).stdout);
+    let made: [u64; 3] = told(&run(&mut place.recorded(client("asking.c"))).expect(0).stdout);
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0).stdout;
     let info: Value = serde_json::from_str(&info).expect("JSON");
-    for (name, made) in ["cuCtxGetCurrent", "cuDeviceGetAttribute"].into_iter().zip(made) {
+    for (name, made) in ["cuCtxGetCurrent", "cuDeviceGetAttribute", "cuCtxGetDevice"].into_iter().zip(made) {
         assert_eq!(info["functions"][name], made, "{info}");
     }
     let trace = place.trace();
     let counts = |name| calls_named(&trace, name).iter().map(|call| call.count()).collect::<Vec<_>>();
-    assert_eq!(counts("cuCtxGetCurrent"), [1000, 10, 10, 1, 1, 1], "failures stand for themselves");
-    assert_eq!(counts("cuDeviceGetAttribute")[..2], [1000, 1000]);
+    let in_turn = [1, 499];
+    assert_eq!(
+        counts("cuCtxGetCurrent"),
+        [&[1000, 10, 10, 1, 1, 1][..], &in_turn].concat(),
+        "failures stand for themselves"
+    );
+    assert_eq!(counts("cuDeviceGetAttribute")[..2], [1002, 1000], "wherever the answer goes");
+    assert_eq!(counts("cuCtxGetDevice"), in_turn);
+    let turns = calls_named(&trace, "cuCtxGetDevice");
+    let next = trace.calls().find(|call| call.thread == turns[1].thread && call.begin > turns[1].begin).expect("one");
+    assert_eq!(turns[1].last_end(), Some(next.begin), "of what is asked in turn each lasts until the next");
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0).stdout;
     assert!(replayed.starts_with("verified\n"), "{replayed}");
 }

@@ -11,9 +11,10 @@ impl Call<'_> {
         self.repeats.map_or(1, |repeats| repeats.calls.saturating_add(1))
     }
 
-    /// Clock ticks at the return of the last of them; none if the call never returned.
+    /// Clock ticks at the return of the last of them, or at the next call of its thread that is recorded by
+    /// itself: of what is asked in turn each lasts until the next. None if the call never returned.
     pub fn last_end(&self) -> Option<u64> {
-        self.repeats.map(|repeats| repeats.end).or(self.end)
+        self.repeats.map(|repeats| repeats.in_turn.unwrap_or(repeats.end)).or(self.end)
     }
 
     /// When the call that its thread is inside of was entered: this one, or one more of its run. None if that
@@ -52,9 +53,13 @@ impl Trace {
         }
         let found = self.record(ret)?;
         let end = crate::segment::u64_at(found.bytes, 8).max(begin);
-        let counted = self.record(ret + found.bytes.len() as u64).filter(|next| next.head.kind == record::REPEATED)?;
+        let at = ret + found.bytes.len() as u64;
+        let counted = self.record(at).filter(|next| next.head.kind == record::REPEATED)?;
         let (repeats, _) = Repeats::of(&crate::index::body_of(&counted.bytes[record::HEAD..])?, end);
         let under_way = repeats.under_way.filter(|_| run == Run::Last);
-        (repeats.calls > 0 || under_way.is_some()).then_some(Repeats { under_way, ..repeats })
+        let next = self.record(at + counted.bytes.len() as u64).filter(|next| next.head.kind == record::ENTRY);
+        let next = next.filter(|_| run != Run::Last).map(|entry| crate::segment::u64_at(entry.bytes, 8));
+        let in_turn = next.filter(|begin| (end..repeats.end).contains(begin));
+        (repeats.calls > 0 || under_way.is_some()).then_some(Repeats { in_turn, under_way, ..repeats })
     }
 }

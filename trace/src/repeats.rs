@@ -26,6 +26,9 @@ pub struct Repeats {
     pub time: u64,
     /// Ticks at the return of the last.
     pub end: u64,
+    /// Ticks at which its thread made another call that some of them came behind, if it did: what is asked in
+    /// turn.
+    pub in_turn: Option<u64>,
     /// Ticks at the entry of one more, which has not returned.
     pub under_way: Option<u64>,
 }
@@ -39,7 +42,7 @@ impl Repeats {
         let calls = if record.end == 0 { 0 } else { record.calls };
         let under_way = (record.begin > record.end).then_some(record.begin.max(last));
         let is_sound = (record.end, record.time, record.calls) == (0, 0, 0) || record.end >= end && time == record.time;
-        (Repeats { calls, time, end: last, under_way }, is_sound)
+        (Repeats { calls, time, end: last, in_turn: None, under_way }, is_sound)
     }
 }
 
@@ -50,7 +53,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_cut_to_what_can() {
         let of = |calls, time, begin, end| Repeats::of(&Repeated { calls, time, begin, end }, 100);
-        let repeats = |calls, time, end, under_way| Repeats { calls, time, end, under_way };
+        let repeats = |calls, time, end, under_way| Repeats { calls, time, end, in_turn: None, under_way };
         assert_eq!(of(2, 30, 150, 160), (repeats(2, 30, 160, None), true));
         assert_eq!(of(2, 30, 170, 160), (repeats(2, 30, 160, Some(170)), true));
         assert_eq!(of(0, 0, 120, 0), (repeats(0, 0, 100, Some(120)), true));

@@ -1,13 +1,15 @@
 //! Runs of equal questions: a program may ask millions of times whether something is done, or which context
 //! is current. The first is a call like any other; those that get the same answer are counted behind its
-//! return, in a record that grows where it stands.
+//! return, in a record that grows where it stands. Of a few that are asked in turn, the second of each is
+//! recorded, too: behind the first there was no room left for a count.
 
 use super::Lane;
 use crate::clock;
 use crate::lane::put;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use trace::api::enums::CUresult;
-use trace::record::{ATTACHMENT, HEAD, Head, OPTIONAL, REPEATED, RETURN_SIZE, Repeated};
+use trace::record::{ATTACHMENT, ENTRY_SIZE, HEAD, Head, OPTIONAL, REPEATED, RETURN_SIZE, Repeated};
 
 const SIZE: usize = HEAD + size_of::<Repeated>();
 /// Its words, by their offsets.
@@ -38,34 +40,81 @@ pub struct Question<'q, const N: usize> {
     pub outputs: [(u8, u8); 4],
 }
 
-/// The question that this thread has asked last.
+/// The questions that this thread has asked last, each after the other or in turn, with nothing else of its in
+/// between.
+pub(super) struct Asked {
+    /// Behind the last of their records: whatever comes there ends their runs.
+    end: Cell<*mut u8>,
+    count: Cell<usize>,
+    runs: [Cell<Run>; IN_TURN],
+}
+
+/// Frameworks ask two things in turn before each launch.
+const IN_TURN: usize = 4;
+
+/// One of them.
 #[derive(Clone, Copy)]
-pub(super) struct Run {
+struct Run {
     function: u16,
     result: u32,
     words: [u64; MOST_ASKED],
-    /// Its return, which has the answer.
+    /// Its return, which has the answer, and the place behind that.
     answer: *const u8,
-    /// Behind its return, or behind the record that counts the others: whatever comes there ends the run.
-    end: *mut u8,
-    /// That record.
+    behind: *mut u8,
+    /// Which counts the others: there, if it stands at all.
     record: Option<*mut u8>,
 }
 
+impl Asked {
+    pub(super) const fn nothing() -> Asked {
+        Asked {
+            end: Cell::new(std::ptr::null_mut()),
+            count: Cell::new(0),
+            runs: [const { Cell::new(Run::NONE) }; IN_TURN],
+        }
+    }
+
+    pub(super) fn forget(&self) {
+        self.end.set(std::ptr::null_mut());
+        self.count.set(0);
+    }
+
+    /// The number of the run that this question is about, and the run.
+    #[inline(always)]
+    fn about<const N: usize>(&self, question: Question<N>) -> Option<(usize, Run)> {
+        let mut number = 0;
+        while number < self.count.get() {
+            let run = self.runs[number].get();
+            if run.is_about(question) {
+                return Some((number, run));
+            }
+            number += 1;
+        }
+        None
+    }
+}
+
 impl Run {
-    pub(super) const NONE: Run = Run {
+    const NONE: Run = Run {
         function: 0,
         result: 0,
         words: [0; MOST_ASKED],
         answer: std::ptr::null(),
-        end: std::ptr::null_mut(),
+        behind: std::ptr::null_mut(),
         record: None,
     };
 
-    /// Whether this is the same question once more.
+    /// Whether this is the same question once more. Where the answer goes does not matter.
     #[inline(always)]
     fn is_about<const N: usize>(&self, question: Question<N>) -> bool {
-        self.function == question.function && N <= MOST_ASKED && self.words[..N] == question.words[..]
+        let mut is_same = self.function == question.function && N <= MOST_ASKED;
+        let mut word = 0;
+        while word < N && word < MOST_ASKED {
+            let (old, new) = (self.words[word], question.words[word]);
+            is_same &= if question.is_output(word) { (old == 0) == (new == 0) } else { old == new };
+            word += 1;
+        }
+        is_same
     }
 
     /// Whether the driver has just written the same answer.
@@ -91,6 +140,13 @@ impl Run {
     }
 }
 
+impl<const N: usize> Question<'_, N> {
+    #[inline(always)]
+    fn is_output(&self, word: usize) -> bool {
+        self.outputs.iter().any(|(output, bytes)| *bytes != 0 && usize::from(*output) == word)
+    }
+}
+
 /// Whether the same bytes lie at both places.
 ///
 /// # Safety
@@ -112,33 +168,70 @@ impl Lane {
     #[inline(always)]
     pub fn asked<const N: usize>(&self, question: Question<N>, result: u32, size: usize) {
         let Question { function, words, .. } = question;
-        let end = self.cursor.get();
-        let mut run = Run { function, result, end, answer: end.wrapping_sub(size), ..Run::NONE };
+        let behind = self.cursor.get();
+        let mut run = Run { function, result, behind, answer: behind.wrapping_sub(size), ..Run::NONE };
         run.words[..N.min(MOST_ASKED)].copy_from_slice(&words[..N.min(MOST_ASKED)]);
-        self.run.set(run);
+        let asked = &self.asked;
+        let is_in_turn = question.kind == Repeat::Query
+            && asked.count.get() > 0
+            && asked.end.get() == run.answer.wrapping_sub(ENTRY_SIZE + 8 * N).cast_mut();
+        let known = if is_in_turn { asked.about(question) } else { None };
+        let number = match known {
+            // Others have been asked since: from now on it can be counted, too.
+            Some((number, _)) => {
+                run.record = self.put_count(function);
+                number
+            }
+            None if is_in_turn && asked.count.get() < IN_TURN => asked.count.replace(asked.count.get() + 1),
+            None => {
+                asked.count.set(1);
+                0
+            }
+        };
+        asked.runs[number].set(run);
+        asked.end.set(self.cursor.get());
     }
 
-    /// Whether the call that begins now asks what the last record is about. It is under way in the record
-    /// from here on.
+    /// The record that counts what repeats the call before it; none if there is no room left in the chunk.
+    fn put_count(&self, function: u16) -> Option<*mut u8> {
+        if self.room() < SIZE {
+            return None;
+        }
+        let at = self.cursor.get();
+        let head = Head { size: SIZE as u32, kind: REPEATED, flags: OPTIONAL, function };
+        // SAFETY: `SIZE` bytes from the cursor are in the chunk, and only this thread writes there.
+        unsafe {
+            put(at, &head);
+            put(at.add(HEAD), &Repeated::default());
+            self.commit(SIZE);
+        }
+        Some(at)
+    }
+
+    /// Whether the call that begins now repeats one of the last, and may be counted. It is under way in the
+    /// record from here on.
     #[inline(always)]
     pub fn asks_again<const N: usize>(&self, question: Question<N>) -> bool {
-        let mut run = self.run.get();
-        if run.end != self.cursor.get() || !run.is_about(question) || !self.tells_nothing(question.kind, run.result) {
+        let asked = &self.asked;
+        if asked.end.get() != self.cursor.get() {
+            return false;
+        }
+        let Some((number, mut run)) = asked.about(question) else { return false };
+        // A poll is more than a question: where it stands among others matters.
+        let is_apart = question.kind == Repeat::Poll && number + 1 != asked.count.get();
+        if is_apart || !self.tells_nothing(question.kind, run.result) {
             return false;
         }
         if run.record.is_none() {
-            if self.room() < SIZE {
+            if run.behind != self.cursor.get() {
                 return false;
             }
-            let head = Head { size: SIZE as u32, kind: REPEATED, flags: OPTIONAL, function: question.function };
-            // SAFETY: `SIZE` bytes from the cursor are in the chunk, and only this thread writes there.
-            unsafe {
-                put(run.end, &head);
-                put(run.end.add(HEAD), &Repeated::default());
-                self.commit(SIZE);
+            run.record = self.put_count(question.function);
+            if run.record.is_none() {
+                return false;
             }
-            (run.record, run.end) = (Some(run.end), self.cursor.get());
-            self.run.set(run);
+            asked.runs[number].set(run);
+            asked.end.set(self.cursor.get());
         }
         if let Some(begin) = run.word(BEGIN) {
             // Nothing is ordered by it.
@@ -150,10 +243,10 @@ impl Lane {
     /// Counts a call that began so, if it goes on as the run does.
     #[inline(always)]
     pub fn counts<const N: usize>(&self, question: Question<N>, result: u32, end: u64) -> bool {
-        let run = self.run.get();
         // A signal handler may have made calls meanwhile.
-        let is_it = run.end == self.cursor.get() && run.is_about(question);
-        if !is_it || run.result != result || !self.tells_nothing(question.kind, result) || !run.is_answered(question) {
+        let is_it = self.asked.end.get() == self.cursor.get();
+        let Some((_, run)) = self.asked.about(question).filter(|_| is_it) else { return false };
+        if run.result != result || !self.tells_nothing(question.kind, result) || !run.is_answered(question) {
             return false;
         }
         let (Some(calls), Some(time), Some(begin), Some(last)) =
@@ -175,9 +268,10 @@ impl Lane {
     /// when it returned; `None` if it is not recorded.
     #[cold]
     pub fn enters_late<const N: usize>(&self, question: Question<N>, flags: u8, end: u64) -> Option<(u32, u64)> {
-        let run = self.run.get();
+        let is_it = self.asked.end.get() == self.cursor.get();
+        let run = self.asked.about(question).filter(|_| is_it).map_or(Run::NONE, |(_, run)| run);
         let mut times = (end, end);
-        if let (true, Some(began), Some(last)) = (run.end == self.cursor.get(), run.word(BEGIN), run.word(END)) {
+        if let (Some(began), Some(last)) = (run.word(BEGIN), run.word(END)) {
             times.0 = began.swap(last.load(Relaxed), Relaxed);
         } else {
             // With calls of a signal handler behind it, which may have been made since it returned, it cannot

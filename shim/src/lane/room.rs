@@ -1,6 +1,6 @@
 //! Where a lane's records go: into its chunk, and into the next one when that is full.
 
-use super::{Lane, Run, exit};
+use super::{Lane, exit};
 use crate::chunk::{FRAME, LARGE};
 use crate::generation;
 use crate::manners::unseen;
@@ -95,7 +95,7 @@ impl Lane {
         self.length.set(chunk.length());
         // An address may come again with a chunk that is used once more.
         self.gap.set(std::ptr::null_mut());
-        self.run.set(Run::NONE);
+        self.asked.forget();
         // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
         let full = unsafe { (*self.chunk.get()).replace(chunk) };
         if let Some(full) = full {

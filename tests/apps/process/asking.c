@@ -1,8 +1,8 @@
-// Asks over and over which context is current, and what a device can do; with the answer changing, and from within a callback
+// Asks over and over which context is current, and what a device can do; with the answer changing, and two things in turn
 #include "check.h"
 
 static CUcontext context, found;
-static unsigned long currents, attributes;
+static unsigned long currents, attributes, devices;
 
 static void ask_alike(CUcontext wanted, int times)
 {
@@ -20,6 +20,26 @@ static void ask_attribute(CUdevice_attribute which, int times)
     for (int i = 0; i < times; i++)
         CHECK(cuDeviceGetAttribute(&value, which, 0));
     attributes += times;
+}
+
+// Frameworks do so before each launch, from places with stacks of other depths.
+static void ask_in_turn(int depth)
+{
+    volatile char frame[512];
+    CUcontext own = NULL;
+    CUdevice device = -1;
+
+    frame[0] = (char)depth;
+    (void)frame;
+    if (depth > 0) {
+        ask_in_turn(depth - 1);
+        return;
+    }
+    CHECK(cuCtxGetDevice(&device));
+    REQUIRE(device == 0);
+    CHECK(cuCtxGetCurrent(&own));
+    REQUIRE(own == context);
+    currents++, devices++;
 }
 
 int main(void)
@@ -44,10 +64,12 @@ int main(void)
     for (int i = 0; i < 3; i++)
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuCtxGetCurrent(NULL));
     currents += 3;
+    for (int i = 0; i < 500; i++)
+        ask_in_turn(i % 7);
     CUdeviceptr memory = allocate(4);
     CHECK(cuMemsetD32(memory, 5, 1));
     CHECK(cuMemcpyDtoH(&back, memory, 4));
     REQUIRE(back == 5);
-    printf("%lu %lu\n", currents, attributes);
+    printf("%lu %lu %lu\n", currents, attributes, devices);
     return 0;
 }
