@@ -164,7 +164,8 @@ impl Tracker {
 
     fn scan(&self, pages: Range<u64>, flags: u64, category: u64, found: &mut Vec<Range<u64>>) -> bool {
         let Some(pagemap) = &self.pagemap else { return false };
-        let mut regions = [Region::default(); 128];
+        // Most scans find none.
+        let mut regions = [Region::default(); 16];
         let mut start = pages.start;
         while start < pages.end {
             let mut scan = Scan {

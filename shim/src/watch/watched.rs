@@ -8,6 +8,7 @@ use crate::pending::Pending;
 use crate::probe::bytes_at;
 use crate::shadow::{NEAR, Shadow};
 use crate::users::Users;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
@@ -19,6 +20,8 @@ pub struct Watched {
     pub since: Instant,
     /// Modules to the driver: otherwise a graph's node reads it, whatever ends.
     pub pinned: bool,
+    /// The driver has given it, and not been told to take it back: it can be read at once.
+    pub given: bool,
     /// Whether Linux tells which of its pages were written.
     pub tracked: bool,
     /// That it does not has been told.
@@ -97,8 +100,9 @@ impl Watched {
     ) -> Vec<Range<u64>> {
         // To read managed memory would bring it here.
         let is_followed = self.tracked && !self.managed;
-        let bytes = is_followed.then(|| bytes_at(within.start, (within.end - within.start) as usize, true)).flatten();
-        match bytes {
+        let read = || bytes_at(within.start, (within.end - within.start) as usize, !self.given);
+        // Before Linux is asked what was written: a copy.
+        match is_followed.then(read).flatten().map(Cow::into_owned) {
             Some(bytes) => self.take_over_bytes(start, within, &bytes, copied, tracker),
             None => vec![within],
         }
@@ -293,6 +297,7 @@ mod tests {
             managed,
             since,
             pinned: !managed,
+            given: false,
             tracked,
             told: false,
             users: Users::Nobody,
