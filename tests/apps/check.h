@@ -74,15 +74,10 @@ static inline CUmodule load_module(const char *name)
     return module;
 }
 
-// One call: cuCtxGetCurrent, asked otherwise than by this thread's last call, or it would only be counted
-static inline CUcontext ask_current(void)
+// One call that is recorded each time: cuCtxSetCurrent. Questions that repeat are only counted
+static inline void call_once(CUcontext context)
 {
-    static __thread unsigned turn;
-    CUcontext found[2];
-
-    turn = !turn;
-    CHECK(cuCtxGetCurrent(&found[turn]));
-    return found[turn];
+    CHECK(cuCtxSetCurrent(context));
 }
 
 // One call: cuModuleGetFunction

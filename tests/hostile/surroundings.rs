@@ -114,7 +114,7 @@ fn check_cut_off(trace: &Trace, ran: &Outcome, made: usize) {
     assert!(ran.stderr.starts_with("cutrace: recording is off: "), "{}", ran.stderr);
     assert!(trace.len() > 100 && trace.len() < made, "{} calls", trace.len());
     assert_eq!(names(trace)[..4], ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"]);
-    assert!(names(trace)[4..].iter().all(|name| *name == "cuCtxGetCurrent"));
+    assert!(names(trace)[4..].iter().all(|name| *name == "cuCtxSetCurrent"));
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn calls_inside_a_call_are_marked() {
     let place = Place::new();
     place.unchanged(client("calls_in_callback.c"), &[""; 0]).expect(0);
     let trace = place.trace();
-    let inside = ["cuCtxGetDevice", "cuCtxGetDevice"];
+    let inside = ["cuCtxGetDevice", "cuCtxGetCurrent"];
     assert_eq!(names(&trace), [&START[..], &[OCCUPANCY], &inside, &AFTER].concat());
     let marked: Vec<bool> = trace.calls().map(|call| call.inner).collect();
     assert_eq!(marked.iter().filter(|inner| **inner).count(), 2);

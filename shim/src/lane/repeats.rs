@@ -1,7 +1,7 @@
 //! Runs of equal questions: a program may ask millions of times whether something is done, or which context
 //! is current. The first is a call like any other; those that get the same answer are counted behind its
-//! return, in a record that grows where it stands. Of a few that are asked in turn, the second of each is
-//! recorded, too: behind the first there was no room left for a count.
+//! return, in a record that grows where it stands. What was asked in turn before gets one at once; else the
+//! second is recorded, too, as behind the first there is no place for it.
 
 use super::Lane;
 use crate::clock;
@@ -40,12 +40,13 @@ pub struct Question<'q, const N: usize> {
     pub outputs: [(u8, u8); 4],
 }
 
-/// The questions that this thread has asked last, each after the other or in turn, with nothing else of its in
-/// between.
+/// The questions that this thread has asked last. Some of them are runs: each was asked after the other or in
+/// turn, with nothing else of the thread's in between.
 pub(super) struct Asked {
-    /// Behind the last of their records: whatever comes there ends their runs.
+    /// Behind the last record of the runs: whatever comes there ends them.
     end: Cell<*mut u8>,
-    count: Cell<usize>,
+    /// A bit for each that is a run; the others are of earlier ones.
+    running: Cell<u8>,
     runs: [Cell<Run>; IN_TURN],
 }
 
@@ -56,6 +57,8 @@ const IN_TURN: usize = 4;
 #[derive(Clone, Copy)]
 struct Run {
     function: u16,
+    /// It has been asked again: so it may be next time.
+    has_repeated: bool,
     result: u32,
     words: [u64; MOST_ASKED],
     /// Its return, which has the answer, and the place behind that.
@@ -69,34 +72,59 @@ impl Asked {
     pub(super) const fn nothing() -> Asked {
         Asked {
             end: Cell::new(std::ptr::null_mut()),
-            count: Cell::new(0),
+            running: Cell::new(0),
             runs: [const { Cell::new(Run::NONE) }; IN_TURN],
         }
     }
 
     pub(super) fn forget(&self) {
         self.end.set(std::ptr::null_mut());
-        self.count.set(0);
+        self.running.set(0);
     }
 
-    /// The number of the run that this question is about, and the run.
+    #[inline(always)]
+    fn is_running(&self, number: usize) -> bool {
+        self.running.get() >> number & 1 != 0
+    }
+
+    /// The run that this question is about, and its number.
     #[inline(always)]
     fn about<const N: usize>(&self, question: Question<N>) -> Option<(usize, Run)> {
         let mut number = 0;
-        while number < self.count.get() {
-            let run = self.runs[number].get();
-            if run.is_about(question) {
-                return Some((number, run));
+        while number < IN_TURN {
+            if self.is_running(number) {
+                let run = self.runs[number].get();
+                if run.is_about(question) {
+                    return Some((number, run));
+                }
             }
             number += 1;
         }
         None
     }
+
+    /// Where a question is kept that is no run yet, whose records begin at a place: with the runs, or instead
+    /// of them. Whether it is likely to be asked again.
+    #[inline(always)]
+    fn place(&self, function: u16, kind: Repeat, start: *mut u8) -> (usize, bool) {
+        let continues = kind == Repeat::Query && self.running.get() != 0 && self.end.get() == start;
+        let is_full = self.running.get() == (1 << IN_TURN) - 1;
+        if !continues || is_full {
+            self.running.set(0);
+        }
+        let number =
+            (0..IN_TURN).find(|number| !self.is_running(*number) && self.runs[*number].get().function == function);
+        let number = number.unwrap_or_else(|| self.running.get().trailing_ones() as usize);
+        self.running.set(self.running.get() | 1 << number);
+        let old = self.runs[number].get();
+        (number, kind == Repeat::Query && old.function == function && old.has_repeated)
+    }
 }
 
 impl Run {
     const NONE: Run = Run {
-        function: 0,
+        function: u16::MAX,
+        has_repeated: false,
         result: 0,
         words: [0; MOST_ASKED],
         answer: std::ptr::null(),
@@ -167,27 +195,21 @@ impl Lane {
     /// A question has been answered, and its return is the last record, of so many bytes if it has outputs.
     #[inline(always)]
     pub fn asked<const N: usize>(&self, question: Question<N>, result: u32, size: usize) {
-        let Question { function, words, .. } = question;
+        let Question { function, words, kind, .. } = question;
         let behind = self.cursor.get();
         let mut run = Run { function, result, behind, answer: behind.wrapping_sub(size), ..Run::NONE };
         run.words[..N.min(MOST_ASKED)].copy_from_slice(&words[..N.min(MOST_ASKED)]);
         let asked = &self.asked;
-        let is_in_turn = question.kind == Repeat::Query
-            && asked.count.get() > 0
-            && asked.end.get() == run.answer.wrapping_sub(ENTRY_SIZE + 8 * N).cast_mut();
-        let known = if is_in_turn { asked.about(question) } else { None };
-        let number = match known {
-            // Others have been asked since: from now on it can be counted, too.
-            Some((number, _)) => {
-                run.record = self.put_count(function);
-                number
-            }
-            None if is_in_turn && asked.count.get() < IN_TURN => asked.count.replace(asked.count.get() + 1),
-            None => {
-                asked.count.set(1);
-                0
-            }
+        let start = run.answer.wrapping_sub(ENTRY_SIZE + 8 * N).cast_mut();
+        let known = if asked.end.get() == start { asked.about(question) } else { None };
+        let (number, is_likely) = match known {
+            Some((number, _)) => (number, kind == Repeat::Query),
+            None => asked.place(function, kind, start),
         };
+        if is_likely {
+            // Others may be asked before it is again: behind those there is no place for its count.
+            run.record = self.put_count(function);
+        }
         asked.runs[number].set(run);
         asked.end.set(self.cursor.get());
     }
@@ -218,7 +240,7 @@ impl Lane {
         }
         let Some((number, mut run)) = asked.about(question) else { return false };
         // A poll is more than a question: where it stands among others matters.
-        let is_apart = question.kind == Repeat::Poll && number + 1 != asked.count.get();
+        let is_apart = question.kind == Repeat::Poll && asked.running.get() != 1 << number;
         if is_apart || !self.tells_nothing(question.kind, run.result) {
             return false;
         }
@@ -245,7 +267,7 @@ impl Lane {
     pub fn counts<const N: usize>(&self, question: Question<N>, result: u32, end: u64) -> bool {
         // A signal handler may have made calls meanwhile.
         let is_it = self.asked.end.get() == self.cursor.get();
-        let Some((_, run)) = self.asked.about(question).filter(|_| is_it) else { return false };
+        let Some((number, run)) = self.asked.about(question).filter(|_| is_it) else { return false };
         if run.result != result || !self.tells_nothing(question.kind, result) || !run.is_answered(question) {
             return false;
         }
@@ -261,6 +283,9 @@ impl Lane {
         last.store(end, Relaxed);
         time.store(time.load(Relaxed).wrapping_add(passed), Release);
         calls.store(calls.load(Relaxed) + 1, Release);
+        if !run.has_repeated {
+            self.asked.runs[number].set(Run { has_repeated: true, ..run });
+        }
         true
     }
 

@@ -66,6 +66,12 @@ int main(void)
     currents += 3;
     for (int i = 0; i < 500; i++)
         ask_in_turn(i % 7);
+    // What was asked in turn before is likely to be again.
+    for (int i = 0; i < 12; i++) {
+        if (i % 4 == 0)
+            CHECK(cuCtxSetCurrent(context));
+        ask_in_turn(i);
+    }
     CUdeviceptr memory = allocate(4);
     CHECK(cuMemsetD32(memory, 5, 1));
     CHECK(cuMemcpyDtoH(&back, memory, 4));

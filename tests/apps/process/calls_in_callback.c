@@ -5,11 +5,14 @@ static int times;
 
 static size_t callback(int threads)
 {
-    int device[2];
+    CUcontext context;
+    int device;
 
     (void)threads;
-    if (times < 2)
-        CHECK(cuCtxGetDevice(&device[times]));
+    if (times == 0)
+        CHECK(cuCtxGetDevice(&device));
+    if (times == 1)
+        CHECK(cuCtxGetCurrent(&context));
     times++;
     return 0;
 }

@@ -9,7 +9,7 @@ int main(void)
     struct rlimit before, few;
     int i;
 
-    start_driver();
+    CUcontext context = start_driver();
     REQUIRE(!getrlimit(RLIMIT_NOFILE, &before));
     for (i = 3; i < 1000; i++)
         close(i);
@@ -20,7 +20,7 @@ int main(void)
     sleep(2);
     REQUIRE(!setrlimit(RLIMIT_NOFILE, &before));
     for (i = 0; i < 50000; i++)
-        (void)ask_current();
+        call_once(context);
     printf("done\n");
     return 0;
 }

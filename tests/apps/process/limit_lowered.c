@@ -8,12 +8,12 @@ int main(int argc, char **argv)
     int i;
 
     REQUIRE(argc == 3);
-    start_driver();
+    CUcontext context = start_driver();
     printf("done\n");
     fflush(stdout);
     limit.rlim_cur = limit.rlim_max = atoi(argv[1]);
     REQUIRE(!setrlimit(RLIMIT_FSIZE, &limit));
     for (i = 0; i < atoi(argv[2]); i++)
-        (void)ask_current();
+        call_once(context);
     return 0;
 }

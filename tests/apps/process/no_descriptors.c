@@ -18,9 +18,9 @@ int main(int count, char **arguments)
     for (i = 0; i < left; i++)
         close(last - i);
     errno = 77;
-    start_driver();
+    CUcontext context = start_driver();
     for (i = 0; i < 1000; i++)
-        (void)ask_current();
+        call_once(context);
     CUdeviceptr memory = allocate(sizeof i);
     CHECK(cuMemcpyHtoD(memory, &i, sizeof i));
     printf("errno %d\n", errno);

@@ -7,8 +7,10 @@ static volatile unsigned long handled;
 
 static void handler(int signal)
 {
+    CUcontext found;
+
     (void)signal;
-    (void)ask_current();
+    CHECK(cuCtxGetCurrent(&found));
     handled++;
 }
 
@@ -17,15 +19,15 @@ int main(int argc, char **argv)
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     struct itimerval every = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
     unsigned long calls = 0;
+    CUcontext context;
     FILE *report;
-    int device[2];
 
     REQUIRE(argc == 2);
-    start_driver();
+    context = start_driver();
     REQUIRE(!sigaction(SIGALRM, &action, NULL));
     REQUIRE(!setitimer(ITIMER_REAL, &every, NULL));
     while (handled < 500) {
-        CHECK(cuCtxGetDevice(&device[calls % 2]));
+        call_once(context);
         calls++;
     }
     REQUIRE(!setitimer(ITIMER_REAL, &never, NULL));

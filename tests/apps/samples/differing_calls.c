@@ -4,6 +4,7 @@
 static const char *const CODE = ".version 7.0\n.target sm_50\n.address_size 64\n"
                                 ".visible .entry five(.param .u64 a, .param .u64 b, .param .u64 c, .param .f32 f, .param .u32 n) { ret; }\n";
 
+// More kinds in turn than are counted
 static void queries(int count)
 {
     CUcontext context;
@@ -12,7 +13,7 @@ static void queries(int count)
 
     CHECK(cuCtxGetDevice(&device));
     for (int i = 0; i < count; i++)
-        switch (i % 3) {
+        switch (i % 6) {
         case 0:
             CHECK(cuCtxGetCurrent(&context));
             break;
@@ -20,6 +21,12 @@ static void queries(int count)
             CHECK(cuCtxGetDevice(&device));
             break;
         case 2:
+            CHECK(cuDriverGetVersion(&value));
+            break;
+        case 3:
+            CHECK(cuDeviceGetCount(&value));
+            break;
+        default:
             CHECK(cuDeviceGetAttribute(&value, (CUdevice_attribute)(1 + i % 80), device));
         }
 }
