@@ -43,7 +43,8 @@ fn thread_ends(how: &str, said: &str) {
     let ran = place.unchanged(client("thread_exit.c"), &[how]).expect(0);
     assert_eq!(ran.stdout, said);
     let trace = place.trace();
-    assert_eq!(thread_names(&trace, 0), [&START[..], &["cuCtxGetCurrent"], &AFTER].concat());
+    // The main thread has asked for its context before, too: that is counted.
+    assert_eq!(thread_names(&trace, 0), [&START[..], &AFTER].concat());
     assert_eq!(thread_names(&trace, 1), [&["cuCtxSetCurrent", OCCUPANCY], &AFTER[..]].concat());
     assert!(trace.calls().all(|call| call.result == (call.name() != OCCUPANCY).then_some(0)));
 }
