@@ -124,8 +124,23 @@ impl Tracker {
 
     /// Adds the pages that the CPU wrote since they were last protected, and protects them again; false if
     /// Linux will not tell.
+    ///
+    /// Protection is renewed where it has to be: of 33 pages of which one was written that took 5.3 us at once,
+    /// and takes 1.4 us to ask and 1.8 us for that page (tests/gpu/facts/scan_cost.c).
     pub fn written(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
-        self.scan(pages, SCAN_PROTECT_MATCHING | SCAN_CHECK_ASYNC, IS_WRITTEN, found)
+        const FEW: usize = 4;
+        let protects = SCAN_PROTECT_MATCHING | SCAN_CHECK_ASYNC;
+        let mut here = Vec::new();
+        if !self.written_so_far(pages.clone(), &mut here) {
+            return false;
+        }
+        if here.len() > FEW {
+            return self.scan(pages, protects, IS_WRITTEN, found);
+        }
+        let mut again = Vec::new();
+        let is_told = here.iter().all(|pages| self.scan(pages.clone(), protects, IS_WRITTEN, &mut again));
+        here.into_iter().for_each(|pages| add(found, pages));
+        is_told
     }
 
     /// As `written`, without protecting anything.
