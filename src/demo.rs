@@ -43,7 +43,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         writeln!(Results::begin(), "{}", sample::run(sample).map_err(|why| failure(FAILED, why))?)?;
         return Ok(DONE);
     }
-    let directory = tempfile::Builder::new().prefix("cutrace-demo-").tempdir().context("a temporary directory")?;
+    let directory = tempfile::Builder::new()
+        .prefix("cutrace-demo-")
+        .tempdir()
+        .with_context(|| crate::session::temporary("directory"))?;
     let kept = arguments.output.map(|path| std::path::absolute(&path).unwrap_or(path));
     let trace = kept.as_deref().map_or("trace.bin".into(), |path| path.to_string_lossy());
     let driver: &[&str] = if arguments.gpu { &[] } else { &["--driver", "sim"] };

@@ -159,7 +159,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let stdout = stdout::Output::here();
     // Not before: what interrupts us until the program runs would leave it behind.
     session::remove_left();
-    let session = session::begin().context("a temporary file")?;
+    let session = session::begin().with_context(|| session::temporary("file"))?;
     command.env("CUTRACE_SESSION", session.path());
     let watch = job.as_deref().map(|directory| begin_job(directory, session.path())).transpose()?.flatten();
     let (pid, status) = signals::run(&mut command).map_err(|error| {

@@ -57,6 +57,11 @@ pub struct Asked<'a> {
 /// for it. `info` judges the others.
 const JUDGED: usize = 5_000_000;
 
+/// What could not be made, and where.
+pub fn temporary(what: &str) -> String {
+    format!("a temporary {what} in {} (TMPDIR may name another directory)", env::temp_dir().display())
+}
+
 const PREFIX: &str = "cutrace-";
 /// One that is younger may be another `record`'s that has not locked it yet.
 const YOUNG: Duration = Duration::from_secs(60);

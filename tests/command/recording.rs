@@ -488,3 +488,16 @@ fn an_image_in_a_mapping_is_stored_once_and_not_copied() {
     assert!(size < 2 * LEAST + (4 << 20), "{size}");
     run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
 }
+
+#[test]
+fn a_directory_for_temporary_files_that_is_not_there_is_named() {
+    let place = Place::new();
+    for arguments in [&["record", "true"][..], &["demo"]] {
+        let ran = run(place.cutrace(arguments.iter().copied()).env("TMPDIR", "/nowhere")).expect(1);
+        assert!(
+            ran.stderr.contains(" in /nowhere (TMPDIR may name another directory): No such file"),
+            "{}",
+            ran.stderr
+        );
+    }
+}
