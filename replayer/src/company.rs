@@ -34,9 +34,24 @@ pub enum Live {
     Pool,
 }
 
+/// Host memory that a call registers, and that other processes have as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPart {
+    pub memory: Range<u64>,
+    /// A file of the job's, and where in it the first byte lies.
+    pub file: u32,
+    pub offset: u64,
+}
+
 /// Times are of the recorded clock, which is one for all processes of a host.
 pub trait Company: Debug + Send + Sync {
     fn imports(&self) -> &Imports;
+
+    /// What a call registers of memory that others have as well.
+    fn host_parts(&self, call: u64) -> &[HostPart];
+
+    /// The file of the job's that all map there, or why it is not there.
+    fn host_file(&self, file: u32) -> Result<OwnedFd, String>;
 
     /// The call has exported, or why it has not.
     fn tell(&self, export: u64, live: Result<Live, String>);

@@ -29,7 +29,7 @@ mod sample;
 mod session;
 mod tally;
 
-pub use company::{Company, Imports, Live, Source};
+pub use company::{Company, HostPart, Imports, Live, Source};
 pub use diagnose::bisection::{self, Bisection, Parting};
 pub use diagnose::culprit::{Argument, Culprit, Recorded, What};
 pub use diagnose::serial_launches::Watched;
@@ -41,7 +41,7 @@ pub use memory::words::Words;
 pub use options::{Dump, Followed, Options, Progress, Repeat, Tools};
 pub use plan::called_back::reached;
 pub use plan::copied::{Copied, End, copied};
-pub use plan::crossings::{Crossings, matched};
+pub use plan::crossings::{Crossings, SharedHost, matched, shared_host};
 pub use plan::nested::structs;
 pub use plan::stops::{Memory, find_call, find_launches, find_memory};
 pub use plan::unordered::{Submission, Unordered, unordered};

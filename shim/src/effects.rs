@@ -12,7 +12,7 @@ use crate::pending::Uses;
 use crate::probe::{handed_out, word_at};
 use crate::queue::Queue;
 use crate::shape::Site;
-use crate::{ask, graph_dot, implicit_modules, observation, passed_files, range, recorder, times};
+use crate::{ask, graph_dot, implicit_modules, observation, passed_files, range, recorder, shared_mappings, times};
 use std::sync::atomic::Ordering::*;
 use trace::api::roles::Class;
 use trace::api::table::BROKEN_CAPTURE;
@@ -215,6 +215,7 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
         // Memory of devices is never read by the CPU: it may have side effects.
         Hook::HostRegister { address, bytes, flags } if word(flags) & IO_MEMORY == 0 => {
             recorder.around.pinned.register(word(address), word(bytes));
+            shared_mappings::registered(lane, word(address)..word(address).saturating_add(word(bytes)));
         }
         Hook::EventRecord { event, stream, per_thread } => {
             let queue = Queue::of(word(stream), per_thread, lane.index(), ask::current_context);

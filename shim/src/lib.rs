@@ -106,6 +106,7 @@ mod running;
 mod shadow;
 mod shape;
 mod shared;
+mod shared_mappings;
 mod start;
 mod submission;
 mod surroundings;

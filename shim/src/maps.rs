@@ -11,16 +11,19 @@ pub fn is_shared(pages: &Range<u64>, by_driver: bool) -> bool {
 }
 
 fn shares(line: &str, pages: &Range<u64>, by_driver: bool) -> bool {
-    let Some(Mapping { range, access, path, .. }) = Mapping::of(line) else { return false };
-    if !access.ends_with('s') || range.end <= pages.start || pages.end <= range.start {
-        return false;
-    }
-    // Shared memory without a name has this one.
-    path.is_some_and(|path| match path.strip_prefix("/dev/") {
+    let is_part = |found: &Mapping| pages.start < found.range.end && found.range.start < pages.end;
+    Mapping::of(line).filter(is_part).is_some_and(|found| is_open_to_others(&found, by_driver))
+}
+
+/// Whether other processes may have it, too.
+pub fn is_open_to_others(mapping: &Mapping, by_driver: bool) -> bool {
+    // Shared memory without a name has that of /dev/zero.
+    let is_memory = |path: &str| match path.strip_prefix("/dev/") {
         Some("zero") => !by_driver,
         Some(device) => device.starts_with("shm/"),
         None => true,
-    })
+    };
+    mapping.access.ends_with('s') && mapping.path.is_some_and(is_memory)
 }
 
 #[cfg(test)]

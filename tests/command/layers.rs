@@ -71,7 +71,7 @@ const CRATES: &[Crate] = &[
             "recorder",
             "lane times",
             "implicit_modules draft early ends nodes notes observation operations overlap readable shape start submission",
-            "annotate arrived callback capture code concern finish host join passed_files payload",
+            "annotate arrived callback capture code concern finish host join passed_files shared_mappings payload",
             "call nccl nvtx graph_dot",
             "effects",
             "lib interpose wrappers",

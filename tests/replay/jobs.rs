@@ -79,6 +79,38 @@ fn a_ring_of_three_processes() {
     assert!(one.stderr.contains("--profile is for one process: name its trace"), "{}", one.stderr);
 }
 
+/// What a kernel of one process writes there a kernel of the other reads, and what one's CPU wrote, too.
+#[test]
+fn host_memory_that_processes_share() {
+    let place = together("shared_registered.c", 2, 0);
+    let traces = std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path());
+    let traces: Vec<_> = traces.filter(|path| path.extension().is_some_and(|end| end == "bin")).map(sound).collect();
+    let parts: Vec<_> = traces.iter().flat_map(|trace| calls_named(trace, "cuMemHostRegister_v2")).collect();
+    let [first, second] = [0, 1].map(|at: usize| parts[at].shared_mappings());
+    let ([one], [other]) = (first, second) else { panic!("{first:?} {second:?}") };
+    assert_eq!((one.device, one.inode), (other.device, other.inode));
+    let mut offsets = [one.offset, other.offset];
+    offsets.sort_unstable();
+    assert_eq!((offsets, one.len, other.len), ([4096, 4096], 4096, 4096));
+}
+
+/// Ranks whose kernels meet in host memory that all have registered.
+#[test]
+fn collectives_over_shared_host_memory() {
+    let place = Place::new();
+    let library = client("libring.c");
+    let program = client_with("collectives.c", &[library.to_str().expect("a plain path")]);
+    let script =
+        "truncate -s 36864 ring; for rank in 0 1 2; do RANK=$rank WORLD_SIZE=3 \"$0\" ring $rank 3 5 & done; wait";
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script]);
+    run(on(record.arg(program), "1")).expect(0);
+    for seed in ["1", "2"] {
+        let ran = run(replay(&mut place.cutrace([""; 0]), seed)).expect(0);
+        assert_eq!(ran.stdout.matches(" collectives: verified: ").count(), 3, "{}", ran.stdout);
+        assert!(ran.stdout.contains("\nverified: 3 processes in "), "{}", ran.stdout);
+    }
+}
+
 #[test]
 fn what_is_wrong_with_one_process_is_said_in_a_line() {
     let place = Place::new();

@@ -539,6 +539,10 @@ impl Trace {
                 let passed = body_of::<record::Passed>(body);
                 self.passed.extend(passed.map(|passed| ((thread, passed.call), passed)));
             }
+            record::SHARED => {
+                let shared = body_of::<record::Shared>(body);
+                shared.iter().for_each(|of| self.shared.entry((thread, of.call)).or_default().push(*of));
+            }
             record::SWITCHED => self.switched.extend(body_of::<record::Switched>(body)),
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
             _ => return flags & record::OPTIONAL != 0,

@@ -8,6 +8,9 @@ pub struct Mapping<'l> {
     pub access: &'l str,
     /// Where in the file the first byte lies.
     pub offset: u64,
+    /// Of the file: `st_dev` and `st_ino`.
+    pub device: u64,
+    pub inode: u64,
     /// A newline in it stands as `\\012`.
     pub path: Option<&'l str>,
     /// Whether the file has lost that name.
@@ -22,9 +25,12 @@ impl Mapping<'_> {
         let number = |text| u64::from_str_radix(text, 16).ok();
         let (range, access) = (number(start)?..number(end)?, words.next()?);
         let offset = number(words.next()?)?;
-        let path = words.nth(2).map(|path| path.trim_start_matches(' ')).filter(|path| !path.is_empty());
+        let (major, minor) = words.next()?.split_once(':')?;
+        let device = libc::makedev(number(major)? as libc::c_uint, number(minor)? as libc::c_uint);
+        let inode = words.next()?.parse().ok()?;
+        let path = words.next().map(|path| path.trim_start_matches(' ')).filter(|path| !path.is_empty());
         let removed = path.and_then(|path| path.strip_suffix(" (deleted)"));
-        Some(Mapping { range, access, offset, path: removed.or(path), is_removed: removed.is_some() })
+        Some(Mapping { range, access, offset, device, inode, path: removed.or(path), is_removed: removed.is_some() })
     }
 }
 
@@ -45,6 +51,8 @@ mod tests {
         let line = "7f0000000000-7f0000002000 r--p 00001000 fe:01 1234                       /data/my model.bin";
         let range = 0x7f00_0000_0000..0x7f00_0000_2000;
         assert_eq!(of(line), Some((range.clone(), "r--p".into(), 0x1000, Some("/data/my model.bin"))));
+        let file = Mapping::of(line).map(|found| (found.device, found.inode));
+        assert_eq!(file, Some((libc::makedev(0xfe, 1), 1234)));
         assert_eq!(of("7f0000000000-7f0000002000 rw-p 00000000 00:00 0 "), Some((range, "rw-p".into(), 0, None)));
         assert!(of("7f0000000000 rw-p").is_none());
         let removed = Mapping::of("7f0000000000-7f0000002000 rw-s 00000000 00:01 9      /dev/zero (deleted)");

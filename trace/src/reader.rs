@@ -93,6 +93,8 @@ pub struct Trace {
     pub(crate) references: References,
     /// Descriptors, by thread and call.
     pub(crate) passed: HashMap<(u32, u32), record::Passed>,
+    /// By thread and call: what of the host memory that it registered is shared.
+    pub(crate) shared: HashMap<(u32, u32), Vec<record::Shared>>,
     /// By thread and call, then by address.
     pub(crate) observed: HashMap<(u32, u32), Vec<Observed>>,
     /// The same, by the call after which it was observed.
@@ -195,6 +197,7 @@ impl Trace {
             blobs: HashMap::default(),
             references: References::default(),
             passed: HashMap::default(),
+            shared: HashMap::default(),
             observed: HashMap::default(),
             observed_by: HashMap::default(),
             observed_beside: Vec::new(),

@@ -86,6 +86,9 @@ pub const REFERENCED: u8 = 20;
 /// The file behind a descriptor that a call has exported or imported.
 pub const PASSED: u8 = 24;
 
+/// What registered host memory is a mapping of, where other processes may have it, too.
+pub const SHARED: u8 = 26;
+
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
@@ -523,6 +526,20 @@ pub struct Passed {
     pub zero: u32,
     pub device: u64,
     pub inode: u64,
+}
+
+/// Host memory that a call has registered, as far as it is a shared mapping of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+pub struct Shared {
+    /// The call's number on its thread.
+    pub call: u32,
+    pub zero: u32,
+    pub start: u64,
+    pub len: u64,
+    pub device: u64,
+    pub inode: u64,
+    /// Where in the file the first byte lies.
+    pub offset: u64,
 }
 
 pub const HEAD: usize = 8;

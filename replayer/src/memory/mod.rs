@@ -12,6 +12,7 @@ pub mod pieces;
 pub mod pinned;
 pub mod place;
 pub mod reserve;
+pub mod shared_host;
 pub mod stream_ordered;
 pub mod translate;
 pub mod words;

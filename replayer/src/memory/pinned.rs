@@ -1,11 +1,13 @@
 //! Pinned host memory at its recorded addresses: pages of our own, registered with the driver.
 
 use crate::addresses::PAGE;
+use crate::company::HostPart;
 use crate::driver::guard;
 use crate::driver::{Failure, result};
 use crate::memory::place::Placement;
 use crate::ranges::{Ranges, widen};
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Placement<'_> {
@@ -34,12 +36,21 @@ impl Placement<'_> {
 
     /// Pins the host memory at its recorded address. Needs a current context.
     pub fn pin(&self, range: Range<u64>) -> Result<(), Failure> {
+        self.pin_with(range, &[])
+    }
+
+    /// `shared`: what of it other processes have as well, and the file that all map there.
+    pub fn pin_with(&self, range: Range<u64>, shared: &[(HostPart, OwnedFd)]) -> Result<(), Failure> {
         let len = range.end - range.start;
         self.pinned.lock().insert(range.start, range.end);
         if self.pages.covers(&range) {
             // Device memory may have been here before: the driver refuses what is still mapped.
             if self.vacate(&range)? {
                 map_host(&self.held, widen(range.clone(), PAGE));
+            }
+            self.own_host(&range);
+            if !shared.is_empty() && !self.share_host(&range, shared) {
+                return Err(NOT_SHARED);
             }
             match self.driver.register_host(range.start, len) {
                 Ok(()) | Err(Failure { code: Some(result::ALREADY_REGISTERED), .. }) => {
@@ -56,7 +67,10 @@ impl Placement<'_> {
         }
         // Pages of ours here, too: whatever becomes of their context, what the recorded CPU wrote has a
         // place.
-        let live = map_anywhere(len).ok_or(NO_ROOM)?;
+        let live = match shared {
+            [] => map_anywhere(len).ok_or(NO_ROOM)?,
+            _ => self.share_host_elsewhere(&range, shared).ok_or(NOT_SHARED)?,
+        };
         if let Err(failure) = self.driver.register_host(live, len) {
             unmap(live, len);
             return Err(failure);
@@ -100,6 +114,7 @@ impl Placement<'_> {
     }
 }
 
+const NOT_SHARED: Failure = Failure { name: "mmap of what other processes share", code: Some(result::INVALID_VALUE) };
 const NO_ROOM: Failure = Failure { name: "mmap", code: Some(result::OUT_OF_MEMORY) };
 
 /// Maps pages of our own somewhere.
@@ -117,9 +132,10 @@ fn map_anywhere(len: u64) -> Option<u64> {
 
 /// Pages of ours that nothing uses any more.
 fn unmap(start: u64, len: u64) {
-    guard::tell(start as *const u8, 0);
+    let pages = widen(start..start + len, PAGE);
+    guard::tell(pages.start as *const u8, 0);
     // SAFETY: the caller mapped them, and has taken them off the list of what the replay writes.
-    unsafe { libc::munmap(start as *mut _, len as usize) };
+    unsafe { libc::munmap(pages.start as *mut _, (pages.end - pages.start) as usize) };
 }
 
 /// Maps pages of our own at a recorded host range.

@@ -19,6 +19,7 @@ use crate::memory::objects::Objects;
 use crate::memory::pieces::Pieces;
 use crate::memory::pinned::map_host;
 use crate::memory::reserve::reserve;
+use crate::memory::shared_host::SharedHost;
 use crate::memory::stream_ordered::Ordered;
 use crate::memory::translate::Translation;
 use crate::memory::words::unheld;
@@ -82,6 +83,8 @@ pub struct Placement<'a> {
     pub(crate) pinned: Mutex<BTreeMap<u64, u64>>,
     /// Memory of other processes, by its recorded start: how often it was opened.
     pub(crate) imported: Mutex<HashMap<u64, u32>>,
+    /// Pinned memory that other processes have, too.
+    pub shared_host: SharedHost,
     pub captures: Captures,
     /// Other processes may map the pieces.
     is_shared: bool,
@@ -138,6 +141,7 @@ impl<'a> Placement<'a> {
             marks: Mutex::default(),
             pinned: Mutex::default(),
             imported: Mutex::default(),
+            shared_host: SharedHost::default(),
             is_shared,
             captures: Captures::default(),
             counts,

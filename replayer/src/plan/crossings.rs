@@ -1,12 +1,14 @@
 //! Which call of one process opens what which call of another had exported.
 
-use crate::company::{Imports, Source};
+use crate::company::{HostPart, Imports, Source};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::ops::Range;
 use trace::crossing::{Crossing, What, bytes, exported_address, of};
 use trace::model::change::{Moment, resolve};
 use trace::model::memory::Memory;
 use trace::model::streams::Streams;
+use trace::record::Shared;
 use trace::{Call, Function, Trace};
 
 /// What a process exports and imports, in the order of its calls.
@@ -14,6 +16,15 @@ use trace::{Call, Function, Trace};
 pub struct Crossings {
     exports: Vec<Export>,
     imports: Vec<Import>,
+    registered: Vec<Registered>,
+}
+
+/// Host memory, mapped so that other processes may have it.
+#[derive(Debug)]
+struct Registered {
+    call: u64,
+    end: u64,
+    part: Shared,
 }
 
 #[derive(Debug)]
@@ -48,13 +59,15 @@ impl Crossings {
     }
 
     fn see(&mut self, call: &Call, function: &Function, memory: &Memory) {
+        let end = call.end.unwrap_or(u64::MAX);
+        let registered = |part: &Shared| Registered { call: call.number, end, part: *part };
+        self.registered.extend(call.shared_mappings().iter().map(registered));
         let Some((crossing, bytes)) = of(function).zip(bytes(call, function)) else { return };
         match crossing {
             Crossing::Exports(what) => {
                 let address = if what == What::Memory { exported_address(call, function).unwrap_or(0) } else { 0 };
                 let around = memory.at(address).filter(|one| !one.kind.is_host());
                 let memory = around.map_or(0..0, |one| one.range());
-                let end = call.end.unwrap_or(u64::MAX);
                 self.exports.push(Export { call: call.number, end, what, bytes, memory, address });
             }
             Crossing::Imports(what) => {
@@ -95,6 +108,47 @@ pub fn matched(all: &[Crossings]) -> Vec<Imports> {
         found.collect()
     };
     all.iter().enumerate().map(imports).collect()
+}
+
+/// Host memory that several processes have.
+#[derive(Debug, Default)]
+pub struct SharedHost {
+    /// For each process what its calls register.
+    pub parts: Vec<HashMap<u64, Vec<HostPart>>>,
+    /// When the first of them had returned, for each process.
+    pub first: Vec<Option<u64>>,
+    /// How long the files are that all map.
+    pub files: Vec<u64>,
+}
+
+/// What is registered, and by which process.
+type ByProcess<'a> = Vec<(usize, &'a Registered)>;
+
+/// `places`: a file's numbers tell it from others within one of these alone, one for each process.
+pub fn shared_host<P: Eq + Hash>(all: &[Crossings], places: &[P]) -> SharedHost {
+    let mut by_file: HashMap<(&P, u64, u64), ByProcess> = HashMap::new();
+    for (process, (crossings, place)) in all.iter().zip(places).enumerate() {
+        for registered in &crossings.registered {
+            let Shared { device, inode, .. } = registered.part;
+            by_file.entry((place, device, inode)).or_default().push((process, registered));
+        }
+    }
+    let mut shared = SharedHost { first: vec![None; all.len()], ..SharedHost::default() };
+    shared.parts.resize_with(all.len(), HashMap::new);
+    let is_shared = |of: &&ByProcess| of.iter().any(|(process, _)| *process != of[0].0);
+    for of in by_file.values().filter(is_shared) {
+        let file = shared.files.len() as u32;
+        let end = |part: &Shared| part.offset.saturating_add(part.len);
+        shared.files.push(of.iter().map(|(_, registered)| end(&registered.part)).max().unwrap_or(0));
+        for (process, Registered { call, end, part }) in of {
+            let memory = part.start..part.start.saturating_add(part.len);
+            let part = HostPart { memory, file, offset: part.offset };
+            shared.parts[*process].entry(*call).or_default().push(part);
+            let first = &mut shared.first[*process];
+            *first = Some(first.map_or(*end, |first| first.min(*end)));
+        }
+    }
+    shared
 }
 
 #[cfg(test)]

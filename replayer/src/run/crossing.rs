@@ -1,9 +1,9 @@
 //! Calls about what several processes share, in a replay of all of them.
 
-use crate::company::{Live, NOT_EXPORTED, Source};
+use crate::company::{HostPart, Live, NOT_EXPORTED, Source};
 use crate::driver::{Failure, result};
 use crate::run::worker::Worker;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::crossing::{Crossing, What, exported_address};
@@ -64,6 +64,13 @@ impl<'t> Worker<'_, 't> {
         let company = self.run.company.as_ref().ok_or(NOT_EXPORTED)?;
         let source = company.imports().get(&call.number).cloned().ok_or(NOT_EXPORTED)?;
         company.ask(&source).map(|live| (source, live))
+    }
+
+    /// What a call registers of memory that other processes have as well, and the files that all map there.
+    pub(super) fn host_shared_by(&self, call: &Call) -> Result<Vec<(HostPart, OwnedFd)>, String> {
+        let Some(company) = &self.run.company else { return Ok(Vec::new()) };
+        let parts = company.host_parts(call.number).iter();
+        parts.map(|part| Ok((part.clone(), company.host_file(part.file)?))).collect()
     }
 
     /// Makes a descriptor, and keeps another of the same file for who imports it.

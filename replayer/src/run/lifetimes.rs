@@ -93,7 +93,11 @@ impl<'t> Worker<'_, 't> {
                 placement.hands_over(&self.run.plan.handovers, call.number, at, ordered);
                 placement.free_async(at, ordered)
             }
-            Memory::HostAllocate | Memory::HostRegister => placement.pin(range),
+            Memory::HostAllocate => placement.pin(range),
+            Memory::HostRegister => match self.host_shared_by(call) {
+                Ok(shared) => placement.pin_with(range, &shared),
+                Err(why) => return self.refuse(call, function, &why),
+            },
             Memory::HostFree => {
                 if let Some(range) = placement.pinned_elsewhere(at) {
                     finish::memory_ends(self.run, &range, self.thread, &mut self.tally);

@@ -25,6 +25,8 @@ pub struct Together<'a> {
     wanted: Vec<(usize, (u32, u64))>,
     /// The first calls whose outcome was another than recorded, by process.
     differs: BTreeMap<usize, u64>,
+    /// That several map as host memory.
+    files: Vec<OwnedFd>,
     /// So long may none come further, if that was asked for.
     limit: Option<Duration>,
 }
@@ -35,10 +37,11 @@ impl<'a> Together<'a> {
         processes: &'a [Process],
         running: Vec<Running>,
         page: Page,
+        files: Vec<OwnedFd>,
         limit: Option<Duration>,
     ) -> Together<'a> {
         let (told, wanted, differs) = Default::default();
-        Together { parts, processes, running, page, told, wanted, differs, limit }
+        Together { parts, processes, running, page, told, wanted, differs, files, limit }
     }
 
     /// Until all have ended. Which one has failed first, and why, if one has.
@@ -84,6 +87,12 @@ impl<'a> Together<'a> {
                 self.told.insert((process as u32, call), (live, files));
             }
             FromReplay::Wants { process: of, call } => self.wanted.push((process, (of, call))),
+            FromReplay::WantsFile { file } => {
+                let file = self.files.get(file as usize).map(std::slice::from_ref);
+                let answer = file.map(|_| Told::File).ok_or_else(|| "no such file is shared".to_owned());
+                // One that has ended needs no answer.
+                let _ended = self.running[process].send(&answer, file.unwrap_or_default());
+            }
             FromReplay::Differs { call } => _ = self.differs.entry(process).or_insert(call),
         }
         self.answer();

@@ -1,11 +1,12 @@
 //! The end of a replay that was started as a part of a job.
 
 use super::page::Page;
-use super::protocol::{self, FromReplay, Part, ToReplay};
+use super::protocol::{self, FromReplay, Part, Registered, ToReplay};
 use crate::exit::say;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
-use replayer::{Company, Imports, Live, Source};
+use replayer::{Company, HostPart, Imports, Live, Source};
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -26,6 +27,7 @@ pub struct Link {
     socket: OwnedFd,
     part: Part,
     imports: Imports,
+    host: HashMap<u64, Vec<HostPart>>,
     page: Page,
     /// Whoever asks waits for the answer before another does.
     asking: Mutex<()>,
@@ -53,10 +55,15 @@ impl Link {
         // For who starts anew.
         std::mem::forget((file, page));
         let imports = part.imports.iter().map(|import| (import.by, import.source())).collect();
+        let mut host = HashMap::<u64, Vec<HostPart>>::new();
+        for Registered { by, memory, file, offset } in &part.host {
+            host.entry(*by).or_default().push(HostPart { memory: memory.clone(), file: *file, offset: *offset });
+        }
         Ok(Some(Link {
             socket,
             part,
             imports,
+            host,
             page: map,
             asking: Mutex::default(),
             has_let_go: AtomicBool::default(),
@@ -71,6 +78,18 @@ impl Link {
             say(format_args!("no replay came further for {seconds} s: from here on calls may be out of order"));
         }
         true
+    }
+
+    fn asks(&self, wants: &FromReplay) -> Result<Live, String> {
+        let _one = self.asking.lock();
+        let failed = |error: std::io::Error| format!("the job's other processes cannot be asked: {error}");
+        protocol::send(&self.socket, wants, &[]).map_err(failed)?;
+        match protocol::receive::<ToReplay>(&self.socket).map_err(failed)? {
+            Some((answer, files)) => {
+                answer.and_then(|told| protocol::live(told, files).ok_or_else(|| "no descriptor came".into()))
+            }
+            None => Err("the replay of the job has ended".into()),
+        }
     }
 
     /// Whether whoever started this is there still.
@@ -99,15 +118,17 @@ impl Company for Link {
     }
 
     fn ask(&self, source: &Source) -> Result<Live, String> {
-        let _one = self.asking.lock();
-        let wants = FromReplay::Wants { process: source.process, call: source.call };
-        let failed = |error: std::io::Error| format!("the job's other processes cannot be asked: {error}");
-        protocol::send(&self.socket, &wants, &[]).map_err(failed)?;
-        match protocol::receive::<ToReplay>(&self.socket).map_err(failed)? {
-            Some((answer, files)) => {
-                answer.and_then(|told| protocol::live(told, files).ok_or_else(|| "no descriptor came".into()))
-            }
-            None => Err("the replay of the job has ended".into()),
+        self.asks(&FromReplay::Wants { process: source.process, call: source.call })
+    }
+
+    fn host_parts(&self, call: u64) -> &[HostPart] {
+        self.host.get(&call).map_or(&[], |parts| parts)
+    }
+
+    fn host_file(&self, file: u32) -> Result<OwnedFd, String> {
+        match self.asks(&FromReplay::WantsFile { file })? {
+            Live::File(file) => Ok(file),
+            _ => Err("the file of memory that processes share did not come".into()),
         }
     }
 

@@ -18,12 +18,13 @@ pub use link::Link;
 use super::Arguments;
 use crate::exit::{self, UNREADABLE, failure, say};
 use crate::job::Job;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use attend::Together;
 use page::Page;
 use process::{Outcome, Process, Running};
-use protocol::{Imported, Part};
-use replayer::{Crossings, Imports};
+use protocol::{Imported, Part, Registered};
+use replayer::{Crossings, HostPart, Imports, SharedHost};
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -81,13 +82,18 @@ fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
     }
     protocol::allow_more_descriptors();
     let imports = replayer::matched(&crossings);
-    let parts = parts(&imports, &crossings);
+    // A file is told from others by its numbers within one run of one host, and may be another in the next.
+    let place = |of: &Process| (of.about.host.clone(), of.about.boot.clone(), of.about.recording);
+    let host = replayer::shared_host(&crossings, &processes.iter().map(place).collect::<Vec<_>>());
+    let parts = parts(&imports, &crossings, &host);
+    let files = host.files.iter().map(|len| protocol::memory(*len));
+    let files = files.collect::<std::io::Result<Vec<_>>>().context("memory that processes share")?;
     let (page, times) = Page::new(processes.len())?;
     let started = Instant::now();
     let running = processes.iter().zip(&parts).map(|(process, part)| start(process, part, &times));
     let running = running.collect::<Result<Vec<_>>>()?;
     let (processes, limit) = (&processes[..], arguments.timeout());
-    let mut together = Together::of(&parts, processes, running, page, limit);
+    let mut together = Together::of(&parts, processes, running, page, files, limit);
     let why = together.attend()?;
     let running = together.running.iter().zip(&parts);
     let outcomes: Vec<Outcome> = running.map(|(running, part)| running.outcome(!part.peers.is_empty())).collect();
@@ -109,17 +115,22 @@ fn readable(path: &Path) -> Result<Trace, String> {
 }
 
 /// Who shares something with whom, be it through others, and from when on.
-fn parts(imports: &[Imports], crossings: &[Crossings]) -> Vec<Part> {
+fn parts(imports: &[Imports], crossings: &[Crossings], host: &SharedHost) -> Vec<Part> {
     let mut groups: Vec<usize> = (0..imports.len()).collect();
-    for (process, imports) in imports.iter().enumerate() {
-        for source in imports.values() {
-            let (one, other) = (groups[process], groups[source.process as usize]);
-            groups.iter_mut().filter(|group| **group == one).for_each(|group| *group = other);
-        }
+    let mut join = |process: usize, with: usize| {
+        let (one, other) = (groups[process], groups[with]);
+        groups.iter_mut().filter(|group| **group == one).for_each(|group| *group = other);
+    };
+    let mut users: HashMap<u32, usize> = HashMap::new();
+    for (process, (imports, host)) in imports.iter().zip(&host.parts).enumerate() {
+        imports.values().for_each(|source| join(process, source.process as usize));
+        let files = host.values().flatten().map(|part| part.file);
+        files.for_each(|file| join(process, *users.entry(file).or_insert(process)));
     }
     let first = |group: usize| {
         let of_group = (0..groups.len()).filter(|process| groups[*process] == group);
-        of_group.filter_map(|process| crossings[process].first()).min().unwrap_or(u64::MAX)
+        let first = of_group.flat_map(|process| [crossings[process].first(), host.first[process]]);
+        first.flatten().min().unwrap_or(u64::MAX)
     };
     let part = |(process, imports): (usize, &Imports)| {
         let group = groups[process];
@@ -128,11 +139,19 @@ fn parts(imports: &[Imports], crossings: &[Crossings]) -> Vec<Part> {
             let (process, call, address) = (source.process, source.call, source.address);
             Imported { by: *by, process, call, memory: source.memory.clone(), address }
         };
+        let registered = |(by, parts): (&u64, &Vec<HostPart>)| {
+            let registered = |part: &HostPart| {
+                let HostPart { memory, file, offset } = part.clone();
+                Registered { by: *by, memory, file, offset }
+            };
+            parts.iter().map(registered).collect::<Vec<_>>()
+        };
         Part {
             process: process as u32,
             peers: peers.map(|peer| peer as u32).collect(),
             since: first(group),
             imports: imports.iter().map(imported).collect(),
+            host: host.parts[process].iter().flat_map(registered).collect(),
         }
     };
     imports.iter().enumerate().map(part).collect()

@@ -21,6 +21,16 @@ pub struct Part {
     pub peers: Vec<u32>,
     pub since: u64,
     pub imports: Vec<Imported>,
+    /// What calls register of host memory that others have as well.
+    pub host: Vec<Registered>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Registered {
+    pub by: u64,
+    pub memory: Range<u64>,
+    pub file: u32,
+    pub offset: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,6 +54,8 @@ pub enum FromReplay {
     Exported { call: u64, live: Result<Told, String> },
     /// What a call of another process has exported is needed.
     Wants { process: u32, call: u64 },
+    /// A file that several map as host memory is needed.
+    WantsFile { file: u32 },
     /// This call's outcome is another than recorded, or it was refused: the first of which that is so.
     Differs { call: u64 },
 }
@@ -116,6 +128,18 @@ pub fn ready(sockets: &[RawFd], limit: Duration) -> io::Result<Vec<usize>> {
         return if error.kind() == io::ErrorKind::Interrupted { Ok(Vec::new()) } else { Err(error) };
     }
     Ok(asked.iter().enumerate().filter(|(_, asked)| asked.revents != 0).map(|(at, _)| at).collect())
+}
+
+/// Memory that processes map who are given this file.
+pub fn memory(len: u64) -> io::Result<OwnedFd> {
+    // SAFETY: makes a descriptor, which is ours.
+    let file = unsafe { libc::memfd_create(c"cutrace-shared".as_ptr(), libc::MFD_CLOEXEC) };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made.
+    let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(file) });
+    file.set_len(len).map(|()| file.into())
 }
 
 /// Two ends, which a program that is started inherits only if it is let.

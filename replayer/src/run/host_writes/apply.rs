@@ -77,6 +77,10 @@ pub fn on_host_only(run: &Run, image: &Image, tally: &mut Tally) {
     let (start, bytes, words) = partial_words::translated(run, image.address, bytes, |range| read_host(run, range));
     if let Some(live) = run.host(&extent(start, bytes.len())) {
         tally.words.add(words);
+        if run.placement.shared_host.holds(&(live..live + bytes.len() as u64)) {
+            tally.written += run.placement.shared_host.bring(live, &bytes, false);
+            return;
+        }
         // SAFETY: as in `write`. The device has come to where it waits for this.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live as *mut u8, bytes.len()) };
         tally.written += bytes.len() as u64;
@@ -104,6 +108,10 @@ fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, 
     let range = extent(start, bytes.len());
     if let Some(live) = run.host(&range) {
         let live = live..live + bytes.len() as u64;
+        if run.placement.shared_host.holds(&live) {
+            tally.written += run.placement.shared_host.bring(live.start, bytes, true);
+            return;
+        }
         // SAFETY: the placement (or the graph whose source it is) holds this memory, readable and writable,
         // until the end.
         let agrees = || unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes;
