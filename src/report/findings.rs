@@ -12,7 +12,7 @@ use super::repeated_launches::RepeatedLaunches;
 use super::sync::Sync;
 use super::table::Table;
 use super::transfers::Transfers;
-use super::walk::{Ending, Report, Step, walk};
+use super::walk::{Ending, Part, Report, Step, walk};
 use crate::progress::Progress;
 use crate::reading::Reading;
 use trace::Trace;
@@ -38,17 +38,25 @@ pub struct Findings<'t> {
 const NEGLIGIBLE: f64 = 0.001;
 
 impl<'t> Report<'t> for Findings<'t> {
-    fn see(&mut self, step: &Step<'_, 't>) {
-        self.errors.see(step);
-        self.pending.see(step);
-        self.lost.see(step);
-        self.host.see(step);
-        self.memory.see(step);
-        self.leaks.see(step);
-        self.sync.see(step);
-        self.repeated_launches.see(step);
-        self.transfers.see(step);
-        self.modules.see(step);
+    fn see(&mut self, _: &Step<'_, 't>) {}
+
+    fn has_parts(&self) -> bool {
+        true
+    }
+
+    fn parts(&mut self) -> Vec<Part<'_, 't>> {
+        vec![
+            &mut self.errors,
+            &mut self.pending,
+            &mut self.lost,
+            &mut self.host,
+            &mut self.memory,
+            &mut self.leaks,
+            &mut self.sync,
+            &mut self.repeated_launches,
+            &mut self.transfers,
+            &mut self.modules,
+        ]
     }
 
     fn tables(&mut self, _: &Ending<'t>) -> Vec<Table> {

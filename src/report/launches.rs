@@ -3,7 +3,6 @@
 
 use super::table::{Cell, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step};
-use crate::grep::kernel_name;
 use foldhash::{HashMap, HashSet};
 use trace::api::roles::Class;
 use trace::call::Content;
@@ -13,7 +12,10 @@ use trace::{Call, Function, Trace};
 
 #[derive(Default)]
 pub struct Launches<'t> {
-    kernels: HashMap<&'t str, Launched<'t>>,
+    kernels: HashMap<&'t str, usize>,
+    /// The same by the kernel's id: of several a program may have the same name.
+    known: HashMap<u32, usize>,
+    launched: Vec<Launched<'t>>,
     graphs: u64,
 }
 
@@ -93,8 +95,13 @@ impl<'t> Report<'t> for Launches<'t> {
             return;
         }
         let number = step.call.number;
-        let name = kernel_name(&step.call).unwrap_or("?");
-        let kernel = self.kernels.entry(name).or_insert_with(|| Launched { first: number, ..Launched::default() });
+        let given = arguments(&step.call);
+        let named = given.map(|(about, _)| about).or_else(|| step.call.named_kernel());
+        let at = match named.and_then(|kernel| self.known.get(&kernel.id)) {
+            Some(at) => *at,
+            None => self.place(named, number),
+        };
+        let kernel = &mut self.launched[at];
         kernel.launches += 1;
         kernel.time += step.duration().unwrap_or(0);
         let shape = shape(&step.call);
@@ -106,14 +113,14 @@ impl<'t> Report<'t> for Launches<'t> {
         if kernel.streams.len() < TOLD_APART {
             kernel.streams.insert(step.call.stream().unwrap_or(0));
         }
-        if let Some((about, packed)) = arguments(&step.call) {
+        if let Some((about, packed)) = given {
             kernel.argue(about, packed);
         }
     }
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
-        let mut all: Vec<_> = self.kernels.iter().collect();
-        all.sort_by_key(|(name, kernel)| (std::cmp::Reverse(kernel.launches), **name));
+        let mut all: Vec<_> = self.all().collect();
+        all.sort_by_key(|(name, kernel)| (std::cmp::Reverse(kernel.launches), *name));
         let (mut kernels, mut shapes) = (Table::new(KERNELS), Table::new(SHAPES));
         for (name, kernel) in all {
             let name = ending.names.of(name);
@@ -185,9 +192,24 @@ impl<'t> Launched<'t> {
 }
 
 impl<'t> Launches<'t> {
+    fn all(&self) -> impl Iterator<Item = (&'t str, &Launched<'t>)> {
+        self.kernels.iter().map(|(name, at)| (*name, &self.launched[*at]))
+    }
+
+    /// Where a kernel is counted that is launched by this call, and was not met by its id before.
+    fn place(&mut self, kernel: Option<&'t Kernel>, call: u64) -> usize {
+        let name = kernel.map_or("?", |kernel| kernel.name.as_str());
+        let at = *self.kernels.entry(name).or_insert_with(|| {
+            self.launched.push(Launched { first: call, ..Launched::default() });
+            self.launched.len() - 1
+        });
+        self.known.extend(kernel.map(|kernel| (kernel.id, at)));
+        at
+    }
+
     /// Kernels launched most: name, launches, nanoseconds of the host.
     pub fn most(&self, count: usize) -> Vec<(&'t str, u64, i64)> {
-        let mut all: Vec<_> = self.kernels.iter().map(|(name, k)| (*name, k.launches, k.time)).collect();
+        let mut all: Vec<_> = self.all().map(|(name, k)| (name, k.launches, k.time)).collect();
         all.sort_by_key(|(name, launches, _)| (std::cmp::Reverse(*launches), *name));
         all.truncate(count);
         all
@@ -195,7 +217,7 @@ impl<'t> Launches<'t> {
 
     /// Kernels, their launches, and launches of graphs.
     pub fn counts(&self) -> (u64, u64, u64) {
-        (self.kernels.len() as u64, self.kernels.values().map(|kernel| kernel.launches).sum(), self.graphs)
+        (self.kernels.len() as u64, self.launched.iter().map(|kernel| kernel.launches).sum(), self.graphs)
     }
 }
 

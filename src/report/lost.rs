@@ -15,6 +15,10 @@ pub struct Lost {
 }
 
 impl<'t> Report<'t> for Lost {
+    fn needs_state(&self) -> bool {
+        false
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         let (call, begin) = (&step.call, step.begin.max(0) as u64);
         let end = step.last_end().map_or(begin, |end| end.max(0) as u64);

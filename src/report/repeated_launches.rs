@@ -5,7 +5,7 @@ use super::table::Table;
 use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use trace::api::effect::Work;
 use trace::model::change::Change;
@@ -71,7 +71,7 @@ impl<'t> Report<'t> for RepeatedLaunches {
     fn findings(&self, ending: &Ending<'t>) -> Vec<Finding> {
         let mut rows = Vec::new();
         // Rows that no wait has ended.
-        let mut all: HashMap<u64, Repeated> = HashMap::new();
+        let mut all: HashMap<u64, Repeated> = HashMap::default();
         self.open.values().for_each(|row| row.count(&mut all));
         for (key, row) in &self.rows {
             let open = all.remove(key);
@@ -167,7 +167,7 @@ impl Short {
         if trace.profile.is_none() {
             return Short { averages: None };
         }
-        let mut sums: HashMap<&str, (u64, u64)> = HashMap::new();
+        let mut sums: HashMap<&str, (u64, u64)> = HashMap::default();
         for work in trace.timed().filter(|work| work.is_kernel()) {
             let (count, sum) = sums.entry(work.name.unwrap_or("")).or_default();
             (*count, *sum) = (*count + 1, *sum + work.duration().max(0) as u64);

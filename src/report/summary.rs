@@ -4,7 +4,7 @@ use super::device::{gaps, kernels};
 use super::findings::Findings;
 use super::launches::Launches;
 use super::table::{Cell, Head, Layout, Table, column};
-use super::walk::{Ending, Report, Step};
+use super::walk::{Ending, Part, Report, Step};
 use crate::figures::{counted, duration, grouped, size};
 use crate::shell::shell;
 use crate::works::source;
@@ -19,6 +19,12 @@ use viewer::data::findings::Cost;
 pub struct Summary<'t> {
     findings: Findings<'t>,
     launches: Launches<'t>,
+    times: Times<'t>,
+}
+
+/// Where the host's time went.
+#[derive(Default)]
+struct Times<'t> {
     kinds: HashMap<&'static str, Kind<'t>>,
     calls: u64,
     threads: HashMap<u32, Span>,
@@ -103,10 +109,12 @@ const FINDINGS: Head = Head {
     ..head("findings", "What to look at", Layout::List)
 };
 
-impl<'t> Report<'t> for Summary<'t> {
+impl<'t> Report<'t> for Times<'t> {
+    fn needs_state(&self) -> bool {
+        false
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
-        self.findings.see(step);
-        self.launches.see(step);
         if !step.selected {
             if let Some(span) = self.threads.get_mut(&step.call.thread).filter(|_| !step.call.inner) {
                 span.since = span.since.saturating_add(step.took().unwrap_or(0));
@@ -128,8 +136,27 @@ impl<'t> Report<'t> for Summary<'t> {
         }
     }
 
+    fn tables(&mut self, _: &Ending<'t>) -> Vec<Table> {
+        Vec::new()
+    }
+}
+
+impl<'t> Report<'t> for Summary<'t> {
+    fn see(&mut self, _: &Step<'_, 't>) {}
+
+    fn has_parts(&self) -> bool {
+        true
+    }
+
+    fn parts(&mut self) -> Vec<Part<'_, 't>> {
+        let mut parts = self.findings.parts();
+        parts.push(&mut self.launches);
+        parts.push(&mut self.times);
+        parts
+    }
+
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
-        let mut tables = vec![self.ran(ending), self.time()];
+        let mut tables = vec![self.ran(ending), self.times.table()];
         if !self.launches.most(1).is_empty() {
             tables.push(self.kernels(ending));
         }
@@ -141,7 +168,7 @@ impl<'t> Report<'t> for Summary<'t> {
     }
 }
 
-impl<'t> Summary<'t> {
+impl Times<'_> {
     fn in_driver(&self) -> i64 {
         self.kinds.values().fold(0, |all, kind| all.saturating_add(kind.time))
     }
@@ -165,6 +192,27 @@ impl<'t> Summary<'t> {
         format!("{}{summed}", parts.join(", "))
     }
 
+    fn table(&self) -> Table {
+        let mut table = Table::new(TIME);
+        let mut kinds: Vec<_> = self.kinds.iter().collect();
+        kinds.sort_by_key(|(name, kind)| (std::cmp::Reverse(kind.time), **name));
+        let whole = self.in_driver().max(1) as f64;
+        for (name, kind) in kinds {
+            table.row([
+                Cell::Time(kind.time),
+                Cell::Percent(kind.time as f64 * 100.0 / whole),
+                Cell::Count(kind.calls),
+                Cell::Time(kind.longest),
+                Cell::Number(kind.longest_call),
+                (*name).into(),
+                kind.function.into(),
+            ]);
+        }
+        table
+    }
+}
+
+impl<'t> Summary<'t> {
     fn ran(&self, ending: &Ending<'t>) -> Table {
         let mut table = Table::new(RAN);
         let mut fact = |what: &str, how: String| table.row([what.into(), how.into()]);
@@ -176,10 +224,10 @@ impl<'t> Summary<'t> {
         for device in &trace.devices {
             fact("device", format!("{} {} ({})", device.ordinal, device.name, size(device.memory)));
         }
-        let threads = self.threads.len() as u64;
+        let threads = self.times.threads.len() as u64;
         let all = trace.calls_made();
-        let (of, whole) = match self.calls < all {
-            true => (format!("{} of ", grouped(self.calls)), " in the whole trace"),
+        let (of, whole) = match self.times.calls < all {
+            true => (format!("{} of ", grouped(self.times.calls)), " in the whole trace"),
             false => Default::default(),
         };
         let who = format!("{of}{} by {}", counted(all, "call"), counted(threads, "thread"));
@@ -188,7 +236,7 @@ impl<'t> Summary<'t> {
             let range = about.more.iter().find(|(key, _)| key == "range").map_or("", |(_, words)| words);
             fact("left out", format!("{} by the range ({range})", counted(trace.calls_left_out(), "call")));
         }
-        fact("host time", self.host_time(trace));
+        fact("host time", self.times.host_time(trace));
         let (kernels, launches, graphs) = self.launches.counts();
         let of_graphs = if graphs > 0 { format!(", {} of graphs", counted(graphs, "launch")) } else { String::new() };
         fact("launches", format!("{} of {}{of_graphs}", counted(launches, "launch"), counted(kernels, "kernel")));
@@ -210,25 +258,6 @@ impl<'t> Summary<'t> {
         }
         for (what, count) in &trace.losses {
             table.note(format!("not recorded: {what} ({})", grouped(*count)));
-        }
-        table
-    }
-
-    fn time(&self) -> Table {
-        let mut table = Table::new(TIME);
-        let mut kinds: Vec<_> = self.kinds.iter().collect();
-        kinds.sort_by_key(|(name, kind)| (std::cmp::Reverse(kind.time), **name));
-        let whole = self.in_driver().max(1) as f64;
-        for (name, kind) in kinds {
-            table.row([
-                Cell::Time(kind.time),
-                Cell::Percent(kind.time as f64 * 100.0 / whole),
-                Cell::Count(kind.calls),
-                Cell::Time(kind.longest),
-                Cell::Number(kind.longest_call),
-                (*name).into(),
-                kind.function.into(),
-            ]);
         }
         table
     }

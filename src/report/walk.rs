@@ -1,4 +1,5 @@
-//! One walk over a trace for all reports that are asked for.
+//! One walk over a trace for all reports that ask for the driver's state, and beside it one for those that do
+//! not: following the state takes about as long as what most reports make of a call.
 
 use super::device::Scope;
 use super::table::Table;
@@ -101,8 +102,11 @@ impl Ending<'_> {
     }
 }
 
+/// A report, or a piece of one.
+pub type Part<'r, 't> = &'r mut (dyn Report<'t> + 't);
+
 /// Something that is found out about the calls of a trace, one by one in the order of their entry.
-pub trait Report<'t> {
+pub trait Report<'t>: Send {
     /// Whether it asks what the driver's state is at a call. Where none does, it is not followed: the objects
     /// of a [`Step`] are none then, nor is there a change or a wait, and nothing is outstanding.
     fn needs_state(&self) -> bool {
@@ -110,6 +114,15 @@ pub trait Report<'t> {
     }
 
     fn see(&mut self, step: &Step<'_, 't>);
+
+    /// Whether it is made of others, its [`Report::parts`], which see the calls instead of it.
+    fn has_parts(&self) -> bool {
+        false
+    }
+
+    fn parts(&mut self) -> Vec<Part<'_, 't>> {
+        Vec::new()
+    }
 
     /// What it came to. Asked once.
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table>;
@@ -124,17 +137,50 @@ pub fn walk<'t>(
     trace: &'t Trace,
     reading: &'t Reading,
     style: Style,
-    mut progress: Progress,
+    progress: Progress,
     reports: &mut [Box<dyn Report<'t> + 't>],
 ) -> Result<Ending<'t>> {
+    // A wrong one is told at once.
+    let _selection = reading.selection(trace)?;
+    let mut parts: Vec<Part> = Vec::new();
+    for report in reports {
+        match report.has_parts() {
+            true => parts.extend(report.parts()),
+            false => parts.push(&mut **report),
+        }
+    }
+    let (mut with_state, mut others): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|part| part.needs_state());
+    let outstanding = std::thread::scope(|scope| {
+        if with_state.is_empty() {
+            return see::<false>(trace, reading, progress, &mut others);
+        }
+        let are_others = !others.is_empty();
+        let beside = move || see::<false>(trace, reading, Progress::hidden(), &mut others).map(|_| ());
+        let beside = are_others.then(|| scope.spawn(beside));
+        let outstanding = see::<true>(trace, reading, progress, &mut with_state);
+        beside.map_or(Ok(()), |beside| beside.join().expect("reports do not panic"))?;
+        outstanding
+    })?;
+    let scope = Scope::new(trace, reading, Names::new(style))?;
+    let (pending, memory) = (outstanding.left(), outstanding.streams.memory);
+    Ok(Ending { trace, pending, memory, names: Names::new(style), scope })
+}
+
+/// Shows the calls to these reports; with what the driver's state is, if it is followed. What was outstanding at
+/// the end.
+fn see<'t, const FOLLOWS: bool>(
+    trace: &'t Trace,
+    reading: &Reading,
+    mut progress: Progress,
+    reports: &mut [Part<'_, 't>],
+) -> Result<Outstanding> {
     let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
-    let needs_state = reports.iter().any(|report| report.needs_state());
     for call in trace.calls() {
         progress.advance();
-        let decoded = if needs_state { objects.follow(&call) } else { None };
+        let decoded = if FOLLOWS { objects.follow(&call) } else { None };
         let function = call.function();
-        let known = function.filter(|_| needs_state && !call.inner);
+        let known = function.filter(|_| FOLLOWS && !call.inner);
         let change = known.filter(|_| call.took_effect()).and_then(|function| resolve(&call, function));
         let step = known.map(|function| outstanding.step(&call, function, change, &objects));
         let (wait, followed) = step.unwrap_or_default();
@@ -153,8 +199,5 @@ pub fn walk<'t>(
         };
         reports.iter_mut().for_each(|report| report.see(&step));
     }
-    drop(progress);
-    let scope = Scope::new(trace, reading, Names::new(style))?;
-    let (pending, memory) = (outstanding.left(), outstanding.streams.memory);
-    Ok(Ending { trace, pending, memory, names: Names::new(style), scope })
+    Ok(outstanding)
 }

@@ -15,22 +15,24 @@ pub struct Shape {
     pub shared: u32,
 }
 
+const NAMES: [&str; 7] = ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
+
 /// None where a launch has its shape from calls before it.
 pub fn shape(call: &Call) -> Option<Shape> {
-    const NAMES: [&str; 7] =
-        ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
     let mut values = [0; 7];
-    match call.argument("config") {
+    match call.function()?.param(NAMES[0]) {
+        // They follow each other.
+        Some(first) => {
+            for (at, value) in values.iter_mut().enumerate() {
+                *value = call.argument_of(first + at)? as u32;
+            }
+        }
         // The configuration begins with the same seven numbers.
-        Some(config) => {
+        None => {
+            let config = call.argument("config")?;
             let bytes = call.memory(When::Entry, config, CUlaunchConfig::TYPE.size.into())?;
             for (value, word) in values.iter_mut().zip(bytes.chunks_exact(4)) {
                 *value = u32::from_le_bytes(word.try_into().expect("4 bytes"));
-            }
-        }
-        None => {
-            for (value, name) in values.iter_mut().zip(NAMES) {
-                *value = call.argument(name)? as u32;
             }
         }
     }
@@ -54,4 +56,22 @@ pub fn launched(call: &Call, objects: &Objects) -> Option<String> {
     let handle = call.argument(handle.name)?;
     let named = [Kind::Function, Kind::Kernel].into_iter().find_map(|kind| objects.object(kind, handle)?.1);
     named.map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NAMES;
+    use crate::api;
+
+    #[test]
+    fn the_numbers_of_a_shape_follow_each_other() {
+        let with = |function: &&api::Function| function.param(NAMES[0]).is_some();
+        let functions: Vec<_> = api::FUNCTIONS.iter().filter(with).collect();
+        assert!(functions.len() > 1);
+        for function in functions {
+            let first = function.param(NAMES[0]).expect("it has one");
+            let names: Vec<&str> = function.params[first..].iter().take(7).map(|param| param.name).collect();
+            assert_eq!(names, NAMES, "{}", function.name);
+        }
+    }
 }
