@@ -99,8 +99,9 @@ impl<'a> Annotations<'a> {
         objects: &Objects,
         mut told: impl FnMut(&W),
     ) -> Result<()> {
-        let all = self.said.clone();
-        while let Some(said) = all[..self.unsaid].last().filter(|said| said.time < time) {
+        // The workers of a dump share the list: it is not touched for each call.
+        let all = (self.unsaid > 0).then(|| self.said.clone());
+        while let Some(said) = all.iter().find_map(|all| all[..self.unsaid].last()).filter(|said| said.time < time) {
             self.unsaid -= 1;
             self.print_annotations(out, said.time, objects, &mut told)?;
             let text = said.text(self.trace, &self.communicators, objects);

@@ -1,6 +1,6 @@
 //! A call as a line of text, and as an object of JSON.
 
-use crate::figures::{duration, grouped, seconds};
+use crate::figures::{grouped, put_duration, put_seconds, seconds};
 use crate::json::Fields;
 use crate::writes::{self, Run, Wrote};
 use anyhow::Result;
@@ -11,9 +11,10 @@ use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::decode::Decoded;
+use trace::digits::{decimal, right};
 use trace::misfit::misfits;
 use trace::objects::Objects;
-use trace::text::{Text, plain, symbol};
+use trace::text::{named, plain, put_symbol, symbol};
 use trace::value::Value;
 use trace::{Call, Trace};
 
@@ -29,8 +30,14 @@ pub fn text(
     objects: &Objects,
     colored: bool,
 ) -> Result<()> {
-    let time = seconds(trace, call.begin);
-    write!(out, "{:>7} {time} t{:<2} {}(", call.number, call.thread, plain(call.name()))?;
+    right(out, call.number, 7)?;
+    out.push(' ');
+    put_seconds(out, trace, call.begin)?;
+    out.push_str(" t");
+    decimal(out, call.thread.into())?;
+    out.push_str(if call.thread < 10 { "  " } else { " " });
+    out.push_str(&plain(call.name()));
+    out.push('(');
     match decoded {
         None => {
             out.push('?');
@@ -38,14 +45,17 @@ pub fn text(
         }
         Some(decoded) => {
             for (index, (name, value)) in decoded.arguments.iter().enumerate() {
-                let comma = if index == 0 { "" } else { ", " };
+                if index > 0 {
+                    out.push_str(", ");
+                }
                 match value {
                     // Where in memory that the device knows, too.
                     &Value::Result(at) if objects.range(at).is_some() => {
-                        write!(out, "{comma}&{name}={}", Text(&Value::Address { value: at, born: false }, objects))?
+                        out.push('&');
+                        named(out, name, &Value::Address { value: at, born: false }, objects)?;
                     }
-                    Value::Result(_) => write!(out, "{comma}&{name}")?,
-                    value => write!(out, "{comma}{name}={}", Text(value, objects))?,
+                    Value::Result(_) => out.extend(["&", *name]),
+                    value => named(out, name, value, objects)?,
                 }
             }
         }
@@ -56,16 +66,20 @@ pub fn text(
         return Ok(());
     };
     for (name, value) in decoded.iter().flat_map(|d| &d.outputs) {
-        write!(out, "{name}={}, ", Text(value, objects))?;
+        named(out, name, value, objects)?;
+        out.push_str(", ");
     }
-    let name = symbol(CUresult::ENUM, result.into());
-    match (result, colored) {
-        (0 | NOT_READY, _) => out.push_str(&name),
-        (_, false) => write!(out, "!! {name} ({result})")?,
-        (_, true) => write!(out, "\x1b[31m!! {name} ({result})\x1b[0m")?,
+    let name = |out: &mut String| put_symbol(out, CUresult::ENUM, result.into());
+    if let 0 | NOT_READY = result {
+        name(out)?;
+    } else {
+        out.push_str(if colored { "\x1b[31m!! " } else { "!! " });
+        name(out)?;
+        write!(out, " ({result}){}", if colored { "\x1b[0m" } else { "" })?;
     }
     misfits(call, objects).iter().try_for_each(|what| write!(out, ": {what}"))?;
-    write!(out, "  {}", duration(trace.nanoseconds(end) - trace.nanoseconds(call.begin)))?;
+    out.push_str("  ");
+    put_duration(out, trace.nanoseconds(end) - trace.nanoseconds(call.begin))?;
     if let Some(repeats) = call.repeats {
         let (calls, until) = (grouped(repeats.calls), seconds(trace, repeats.end));
         let times = if repeats.calls == 1 { "once more".into() } else { format!("{calls} times more") };

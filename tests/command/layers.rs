@@ -19,7 +19,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "trace",
         layers: &[
-            "amount hash maps room damage job",
+            "amount hash maps room damage digits job",
             "api",
             "walk segment mark record preamble extra image varying parameters",
             "packed mapping writer closed_end shared_memory control ended open_chunks repeats located lookup origin declared reference",

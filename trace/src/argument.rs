@@ -1,11 +1,12 @@
 //! Kernel arguments as they are shown, everywhere: by the type that the kernel declares, or as bare bits.
 
+use crate::digits::{decimal, hexadecimal, signed};
 use crate::objects::Objects;
 use crate::parameters::Number;
 use crate::segment::u64_at;
 use crate::signature::{Declared, Form};
 use crate::text;
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Display, Formatter, Write};
 
 /// What an argument is.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +54,39 @@ impl<'x> Argument<'x> {
     /// With allocations by their names.
     pub fn text<'y>(&'y self, objects: &'y Objects) -> impl Display + 'y {
         Shown { argument: self, objects }
+    }
+
+    /// Writes it as [`Argument::text`] shows it.
+    pub(crate) fn put<W: Write>(&self, out: &mut W, objects: &Objects) -> fmt::Result {
+        if let Some(text) = self.no_number() {
+            return out.write_str(&text);
+        }
+        match self {
+            Argument::Null => out.write_str("NULL"),
+            Argument::Address(value) => text::address(out, *value, objects),
+            Argument::Bool(value) => write!(out, "{value}"),
+            Argument::Integer(value) => match i64::try_from(*value) {
+                Ok(value) => signed(out, value),
+                Err(_) => write!(out, "{value}"),
+            },
+            // As C++ writes constants of these types.
+            Argument::Half(value) => write!(out, "{value:?}f16"),
+            Argument::Brain(value) => write!(out, "{value:?}bf16"),
+            Argument::Single(value) => write!(out, "{value:?}f"),
+            Argument::Double(value) => write!(out, "{value:?}"),
+            Argument::List(all) => {
+                out.write_char('{')?;
+                text::separated(out, all, |out, each| each.put(out, objects))?;
+                out.write_char('}')
+            }
+            Argument::Bits(bytes) => {
+                hexadecimal(out, bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte)))?;
+                out.write_str(" (")?;
+                decimal(out, bytes.len() as u64)?;
+                out.write_str(" B)")
+            }
+            Argument::Bytes(bytes) => text::unstructured(out, bytes, SHOWN),
+        }
     }
 }
 
@@ -128,30 +162,7 @@ struct Shown<'y> {
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        if let Some(text) = self.argument.no_number() {
-            return f.write_str(&text);
-        }
-        match self.argument {
-            Argument::Null => f.write_str("NULL"),
-            Argument::Address(value) => text::address(f, *value, self.objects),
-            Argument::Bool(value) => write!(f, "{value}"),
-            Argument::Integer(value) => write!(f, "{value}"),
-            // As C++ writes constants of these types.
-            Argument::Half(value) => write!(f, "{value:?}f16"),
-            Argument::Brain(value) => write!(f, "{value:?}bf16"),
-            Argument::Single(value) => write!(f, "{value:?}f"),
-            Argument::Double(value) => write!(f, "{value:?}"),
-            Argument::List(all) => {
-                f.write_str("{")?;
-                text::separated(f, all.iter().map(|each| each.text(self.objects)))?;
-                f.write_str("}")
-            }
-            Argument::Bits(bytes) => {
-                let value = bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-                write!(f, "{value:#x} ({} B)", bytes.len())
-            }
-            Argument::Bytes(bytes) => text::unstructured(f, bytes, SHOWN),
-        }
+        self.argument.put(f, self.objects)
     }
 }
 

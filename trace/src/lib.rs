@@ -23,6 +23,7 @@ pub mod cupti;
 pub mod damage;
 pub mod declared;
 pub mod decode;
+pub mod digits;
 mod ended;
 pub mod extend;
 pub mod extra;
