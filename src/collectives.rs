@@ -5,6 +5,8 @@ use crate::grep::kernel_name;
 use crate::job::ranges;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace::Trace;
+use trace::collective::KERNELS;
+pub use trace::collective::is_kernel;
 use trace::preamble::RANK;
 use trace::text::plain;
 
@@ -108,14 +110,6 @@ impl Member {
             (None, None) => format!("process {}", self.pid),
         }
     }
-}
-
-/// NCCL's kernels by the beginnings of their names, in all versions since 2.0.
-const KERNELS: [&str; 4] = ["ncclDevKernel_", "ncclKernel_", "ncclSymkDevKernel_", "ncclSymDevKernel_"];
-
-/// Whether it is one of NCCL's.
-pub fn is_kernel(name: &str) -> bool {
-    KERNELS.iter().any(|begins| name.contains(begins))
 }
 
 /// What a kernel's name says of the operation: of a kernel that does several, of the first.

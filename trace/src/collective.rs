@@ -6,6 +6,7 @@ use crate::record::HEAD;
 use crate::record::nccl::{Began, Name, began};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Something that began, as it was told.
 #[derive(Debug, Clone, Copy)]
@@ -156,6 +157,49 @@ impl Trace {
     }
 }
 
+/// The key under which the preamble says that what collectives deliver was to be kept.
+pub const KEPT: &str = "collectives";
+
+impl Trace {
+    /// Whether what collectives deliver was to be kept.
+    pub fn keeps_collectives(&self) -> bool {
+        self.preamble.more.iter().any(|(key, _)| key == KEPT)
+    }
+}
+
+/// Where an operation brings bytes to this rank of its communicator, and how many; an empty range if it brings
+/// none. `ranks`: 0 if that is not known. An error says why it cannot be told.
+pub fn brings(about: &Began, rank: i32, ranks: u32) -> Result<Range<u64>, String> {
+    let function = text(&about.function);
+    let times = match &*function {
+        "AllReduce" | "Broadcast" | "ReduceScatter" | "Recv" => 1,
+        "Reduce" => u64::from(about.peer == rank),
+        // What one rank sends is counted.
+        "AllGather" if ranks > 0 => u64::from(ranks),
+        "AllGather" => return Err("NCCL does not tell how many ranks there are".into()),
+        "Send" => 0,
+        other => return Err(format!("{other} is none of the operations whose result is known")),
+    };
+    let datatype = text(&about.datatype);
+    let width = width(&datatype).ok_or_else(|| format!("the type {datatype:?} is not known"))?;
+    let bytes = about.count.checked_mul(width).and_then(|bytes| bytes.checked_mul(times));
+    let end = bytes.and_then(|bytes| about.destination.checked_add(bytes));
+    let range = about.destination..end.ok_or("its length is none of memory")?;
+    match (range.is_empty(), range.start) {
+        (true, _) => Ok(0..0),
+        (false, 0) => Err("NCCL does not tell where its result goes".into()),
+        _ => Ok(range),
+    }
+}
+
+/// NCCL's kernels by the beginnings of their names, in all versions since 2.0.
+pub const KERNELS: [&str; 4] = ["ncclDevKernel_", "ncclKernel_", "ncclSymkDevKernel_", "ncclSymDevKernel_"];
+
+/// Whether it is one of NCCL's.
+pub fn is_kernel(name: &str) -> bool {
+    KERNELS.iter().any(|begins| name.contains(begins))
+}
+
 /// What a field holds.
 pub fn text(name: &Name) -> Cow<'_, str> {
     let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
@@ -171,7 +215,29 @@ fn width(datatype: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::width;
+    use super::*;
+
+    fn about(function: &str, count: u64) -> Began {
+        let mut about = Began { count, destination: 0x1000, peer: 1, ..Began::default() };
+        about.function[..function.len()].copy_from_slice(function.as_bytes());
+        about.datatype[..11].copy_from_slice(b"ncclFloat32");
+        about
+    }
+
+    #[test]
+    fn operations_bring_what_their_functions_do() {
+        let found =
+            |function, rank, ranks| brings(&about(function, 3), rank, ranks).map(|to| (to.start, to.end - to.start));
+        for function in ["AllReduce", "Broadcast", "ReduceScatter", "Recv"] {
+            assert_eq!(found(function, 0, 4), Ok((0x1000, 12)), "{function}");
+        }
+        assert_eq!((found("Reduce", 1, 4), found("Reduce", 0, 4)), (Ok((0x1000, 12)), Ok((0, 0))));
+        assert_eq!((found("AllGather", 0, 4), found("Send", 0, 4)), (Ok((0x1000, 48)), Ok((0, 0))));
+        assert!(found("AllGather", 0, 0).is_err() && found("AlltoAll", 0, 4).is_err());
+        assert!(brings(&about("AllReduce", u64::MAX), 0, 4).is_err());
+        assert!(brings(&Began { destination: 0, ..about("AllReduce", 1) }, 0, 4).is_err());
+        assert_eq!(brings(&Began { destination: 0, ..about("AllReduce", 0) }, 0, 4), Ok(0..0));
+    }
 
     #[test]
     fn elements_have_the_width_that_their_type_is_named_by() {

@@ -56,6 +56,9 @@ impl Extension {
         if let Some(ended) = &trace.ended {
             extension.push(&with_body(record::ENDED, ended))?;
         }
+        for delivered in &trace.delivered {
+            extension.push(&with_body(record::nccl::DELIVERED, delivered))?;
+        }
         for referenced in trace.references.records() {
             extension.push(&with_body(record::REFERENCED, &referenced))?;
         }

@@ -531,6 +531,7 @@ impl Trace {
                 let returned = body_of::<nccl::Returned>(body);
                 returned.iter().for_each(|of| _ = self.began_returned.entry(of.operation).or_insert(of.time));
             }
+            nccl::DELIVERED => self.delivered.extend(body_of::<nccl::Delivered>(body)),
             record::PRINTED => self.printed = body_of::<record::Printed>(body),
             record::ENDED => self.ended = body_of::<record::Ended>(body),
             record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),

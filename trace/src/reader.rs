@@ -115,6 +115,8 @@ pub struct Trace {
     pub(crate) began: Vec<(u64, u32, u64)>,
     /// When it returned, by its number.
     pub(crate) began_returned: HashMap<u64, u64>,
+    /// What operations of NCCL brought to this rank, if that was kept.
+    pub delivered: Vec<record::nccl::Delivered>,
     /// What a device did, by its start: the time, the record's offset.
     pub(crate) timed: Vec<(i64, u64)>,
     pub(crate) timed_names: HashMap<u32, String>,
@@ -208,6 +210,7 @@ impl Trace {
             communicators: Vec::new(),
             began: Vec::new(),
             began_returned: HashMap::default(),
+            delivered: Vec::new(),
             timed: Vec::new(),
             timed_names: HashMap::default(),
             profile: None,

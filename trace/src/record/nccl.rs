@@ -64,6 +64,25 @@ pub struct Returned {
     pub operation: u64,
 }
 
+/// What an operation brought to this rank.
+pub const DELIVERED: u8 = 25;
+
+/// What an operation brought to this rank, with `record --collectives`: once for each that was given to the device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Delivered {
+    pub operation: u64,
+    /// The launch that it is part of: thread index and call number on that thread. Several operations may be
+    /// part of one.
+    pub launch: Option<(u32, u32)>,
+    /// Where it brought bytes, and how many: none to a rank that only sends.
+    pub address: u64,
+    pub len: u64,
+    /// The bytes, by the hashes of blobs of [`PIECE`](super::PIECE) bytes, the last one shorter.
+    pub pieces: Vec<[u8; 16]>,
+    /// Why they are not in the trace; empty if they are.
+    pub lost: String,
+}
+
 /// What began.
 pub mod began {
     /// The program called a collective; versions 5 and later of the interface tell that.
