@@ -43,6 +43,8 @@ Examples:
                                                 where something else starts it
   cutrace record --pack ./app                   a trace in a tenth of the space
   cutrace record --weights reference ./app      what lies in mapped files stays there
+  cutrace record --collectives -o run/ torchrun --nproc-per-node 8 train.py
+                                                a job of which each rank replays alone
 
 Environment (read by the recorder in each process; `record` sets them, a bare
 LD_PRELOAD=libcutrace.so may):
@@ -59,6 +61,8 @@ LD_PRELOAD=libcutrace.so may):
   CUTRACE_PAUSED    1: as --paused
   CUTRACE_GPU_TIMES 1: as --gpu-times; CUTRACE_CUPTI names libraries to try,
                     separated by colons
+  CUTRACE_COLLECTIVES
+                    1: as --collectives
   CUTRACE_DISABLE   1: make the driver calls, record nothing
   NVTX_INJECTION64_PATH
                     path of libcutrace.so: annotations by NVTX are recorded;
@@ -118,6 +122,11 @@ pub struct Arguments {
     /// says so
     #[arg(long)]
     gpu_times: bool,
+    /// Keep what NCCL's collectives deliver to each rank, so that `replay --alone` can do one rank without the
+    /// others: a copy to the host behind each, as long as what it delivers takes to come over the bus, up to 1 GiB
+    /// of pinned memory, and as many bytes in the trace
+    #[arg(long)]
+    collectives: bool,
     /// Compress each trace when it is closed, as cutrace pack does
     #[arg(long)]
     pack: bool,
@@ -228,6 +237,7 @@ fn set_recorder(command: &mut Command, arguments: &Arguments, recorder: &Path) {
         ("CUTRACE_PAUSED", arguments.paused.then(|| "1".to_owned())),
         ("CUTRACE_MAX_SIZE", arguments.max_size.clone()),
         ("CUTRACE_GPU_TIMES", arguments.gpu_times.then(|| "1".to_owned())),
+        ("CUTRACE_COLLECTIVES", arguments.collectives.then(|| "1".to_owned())),
     ] {
         command.envs(value.map(|value| (name, value)));
     }

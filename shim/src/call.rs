@@ -10,7 +10,7 @@ use crate::join::join;
 use crate::lane::{self, Lane, Question, Repeat, put, put_padded};
 use crate::overlap::{self, Early};
 use crate::shape::{Launch, Shape, Site};
-use crate::{arrived, clock, concern, counters, devices, generation, host, host_functions, range, times};
+use crate::{arrived, clock, concern, counters, delivered, devices, generation, host, host_functions, range, times};
 use std::cell::Cell;
 use std::sync::atomic::{Ordering::*, compiler_fence};
 use trace::record::{self, ATTACHMENT, Attachment, Head, INLINE, INNER, RETURN_SIZE, Return};
@@ -171,8 +171,8 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             lane.recorder().around.pending.came(lane.index());
             lane.recorder().around.pending.is_put(lane.index(), shape.reads_at_once);
         }
-        if shape.launches && result == 0 && lane.recorder().launches_wait {
-            arrived::launch_ended(lane, function, words);
+        if shape.submits && result == 0 && lane.recorder().looks_behind_work {
+            behind_work(lane, site, words, open.sequence);
         }
         if matches!(hook, Hook::Init) && result == 0 {
             guarded(|| {
@@ -183,6 +183,17 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         }
         compiler_fence(SeqCst);
         lane.busy.set(false);
+    }
+}
+
+/// A device has been given work.
+#[cold]
+fn behind_work(lane: &Lane, site: Site, words: &[u64], call: u32) {
+    if site.shape.launches && lane.recorder().launches_wait {
+        arrived::launch_ended(lane, site.function, words);
+    }
+    if lane.recorder().deliveries.is_some() {
+        guarded(|| delivered::put(lane, site.function, site.shape.launch, words, call));
     }
 }
 

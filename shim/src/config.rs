@@ -23,6 +23,8 @@ pub struct Config {
     pub by_reference: bool,
     /// Whether device times are to be taken.
     pub gpu_times: bool,
+    /// Whether what collectives deliver is to be kept.
+    pub collectives: bool,
 }
 
 /// A number of bytes, and as it was asked for.
@@ -79,6 +81,7 @@ pub fn read() -> Config {
         max_size: max_size(),
         by_reference: by_reference(),
         gpu_times: switch("CUTRACE_GPU_TIMES", "taking no device times"),
+        collectives: switch("CUTRACE_COLLECTIVES", "not keeping what collectives deliver"),
     }
 }
 

@@ -169,6 +169,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
     match (hook, succeeded) {
         // Whether or not it succeeded: a reset that failed may have ended something all the same.
         (Hook::CodeEnds { owner, .. }, _) => {
+            recorder.deliveries.iter().for_each(|deliveries| deliveries.context_ends());
             recorder.kernels.forget();
             recorder.modules.owner_ends(word(owner));
             recorder.variables.owner_ended(word(owner), succeeded, &recorder.watch);

@@ -65,7 +65,9 @@ fn finish() {
         recorder::recorder().say_last(what, after);
     }
     if generation::has_recorded() {
-        close(recorder::recorder());
+        let recorder = recorder::recorder();
+        recorder.deliveries.iter().for_each(|deliveries| deliveries.end(&recorder.around));
+        close(recorder);
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Layout {
     pub sizes: Option<Vec<u32>>,
     /// Bytes of all of them, each padded to 8.
     pub packed: usize,
+    /// It is one of NCCL's.
+    pub is_nccls: bool,
 }
 
 /// Open addressing by handle; entries are replaced, never freed (a reader may be looking).
@@ -150,11 +152,13 @@ impl Layouts {
         let sizes: Option<Vec<u32>> = params.as_ref().map(|p| p.iter().map(|(_, size)| *size).collect());
         let packed = sizes.iter().flatten().map(|size| size.div_ceil(8) as usize * 8).sum();
         module = if is_kernel { 0 } else { module };
+        let is_nccls = trace::collective::is_kernel(&name);
         let kernel = Kernel { id, handle, is_kernel, name, params, module };
         let dead = AtomicBool::new(false);
         // A CUkernel belongs to a library: only what ends everything ends it.
         let module = if is_kernel { u64::MAX } else { kernel.module };
-        let layout: &'static Layout = Box::leak(Box::new(Layout { handle, epoch, module, dead, id, sizes, packed }));
+        let layout: &'static Layout =
+            Box::leak(Box::new(Layout { handle, epoch, module, dead, id, sizes, packed, is_nccls }));
         self.live.lock().push(layout);
         self.slots[slot].store(std::ptr::from_ref(layout).cast_mut(), Release);
         (layout, Some(kernel))

@@ -54,6 +54,9 @@ pub struct Lane {
     asked: Asked,
     /// The NVTX range that has opened it: domain and depth.
     within: Cell<(u32, u32)>,
+    /// The last call that gave a device work, if it launched a kernel of NCCL's, and its stream. Followed where
+    /// what collectives deliver is kept.
+    pub(crate) launched: Cell<Option<(u32, u64)>>,
     /// Calls that came when recording had ended, since the thread last counted them among all.
     afterwards: Cell<u64>,
 }
@@ -80,6 +83,7 @@ thread_local! {
             gap: Cell::new(std::ptr::null_mut()),
             asked: Asked::nothing(),
             within: Cell::new((0, 0)),
+            launched: Cell::new(None),
             afterwards: Cell::new(0),
         }
     };
@@ -186,6 +190,7 @@ impl Lane {
         self.gap.set(std::ptr::null_mut());
         self.asked.forget();
         self.within.set((0, 0));
+        self.launched.set(None);
         self.busy.set(true);
         self.index.set(index);
     }

@@ -12,11 +12,11 @@ mod events;
 use crate::guard::guarded;
 use crate::operations::{self, Communicator, Identity};
 use crate::text::Text;
-use crate::{clock, join};
+use crate::{clock, delivered, join};
 use events::{Event, Told};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::record::nccl::{Began, Returned};
+use trace::record::nccl::{Began, Returned, began};
 
 /// All versions begin so. Pointers to functions of NCCL's C types, which differ.
 #[repr(C)]
@@ -111,8 +111,13 @@ unsafe fn begin<const VERSION: u32>(
         mask.write(if made.is_null() { 0 } else { events::asked(VERSION) });
         made.as_ref()
     };
-    if let Some(communicator) = communicator.filter(|communicator| communicator.known.is_some()) {
-        join::annotate(|lane| communicator.tell(lane, clock::entry(), Identity::default));
+    if let Some(communicator) = communicator {
+        join::annotate(|lane| {
+            if communicator.known.is_some() {
+                communicator.tell(lane, clock::entry(), Identity::default);
+            }
+            lane.recorder().deliveries.iter().for_each(|deliveries| guarded(|| deliveries.prepare()));
+        });
     }
     SUCCESS
 }
@@ -144,6 +149,13 @@ fn write(communicator: &Communicator, told: &Told) -> usize {
         communicator.tell(lane, time, || told.identity());
         let about = Began { time, operation, parent, communicator: communicator.number, ..told.about };
         operations::began(lane, &about);
+        if let Some(deliveries) = &lane.recorder().deliveries
+            && matches!(about.what, began::COLLECTIVE | began::TRANSFER)
+        {
+            let identity = told.identity();
+            let known = communicator.known.as_ref().unwrap_or(&identity);
+            guarded(|| delivered::given(lane, deliveries, &about, known.rank, known.ranks));
+        }
     });
     // What is told when it has been given to the device returns at once.
     if told.has_call { PASSED_OVER } else { operation as usize }

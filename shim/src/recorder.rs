@@ -1,6 +1,7 @@
 //! Everything that one recording needs, in one place.
 
 use crate::chunk::Supply;
+use crate::deliveries::Deliveries;
 use crate::last_words::LastWords;
 use crate::surroundings::Surroundings;
 use crate::{destinations, images, invented, kernels, logs, long_results, modules, node_runs, range, variables, watch};
@@ -16,6 +17,10 @@ pub struct Recorder {
     pub session: Option<PathBuf>,
     /// CUDA_LAUNCH_BLOCKING
     pub launches_wait: bool,
+    /// If what collectives deliver is to be kept.
+    pub deliveries: Option<Deliveries>,
+    /// Whether anything is to be done behind work that a device was given.
+    pub looks_behind_work: bool,
     pub threads: AtomicU32,
     pub kernels: kernels::Layouts,
     pub modules: modules::Modules,

@@ -1,6 +1,7 @@
 //! From dormant to recording: at the first driver call of a process, and again in a forked child.
 
 use crate::config::{self, Config, Rank};
+use crate::deliveries::Deliveries;
 use crate::driver::calls;
 use crate::file::TraceFile;
 use crate::generation::{self, LAST, LAST_WORDS, OFF, generation, off, page, wiped_page};
@@ -18,6 +19,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::time::Duration;
 use trace::control::{Answer, Command};
 use trace::preamble::{Preamble, encode};
 use trace::record::{SIZE_LIMIT, Switched};
@@ -95,6 +97,8 @@ fn start(scans_last: fn()) -> Result<(), String> {
         supply: Arc::default(),
         session: config.session,
         launches_wait,
+        looks_behind_work: launches_wait || config.collectives,
+        deliveries: config.collectives.then(Deliveries::default),
         threads: AtomicU32::new(0),
         kernels: kernels::Layouts::default(),
         modules: modules::Modules::default(),
@@ -137,7 +141,9 @@ fn spawn(stack: usize) {
             recorder.watch.look_for_external_writers(external_writers::SELDOM, &recorder.around);
             // That somebody has cut the file short is to be known before the process ends.
             recorder.around.file.look();
-            recorder.supply.tend(&recorder.around.file, heard, recorder.range.tend().min(times::tend()))
+            let deliveries = recorder.deliveries.as_ref().map_or(Duration::MAX, |all| all.tend(&recorder.around));
+            let a_while = recorder.range.tend().min(times::tend()).min(deliveries);
+            recorder.supply.tend(&recorder.around.file, heard, a_while)
         };
         while generation::recording() {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(turn)) {
@@ -223,6 +229,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
             .chain(range::in_words(&config.range).map(|words| ("range".into(), words)))
             .chain(config.max_size.iter().map(|limit| (SIZE_LIMIT.into(), limit.words.clone())))
             .chain(config.by_reference.then(|| ("weights".into(), "by reference".into())))
+            .chain(config.collectives.then(|| (trace::collective::KEPT.into(), "kept".into())))
             .chain(forked().map(|words| ("forked".into(), words)))
             .chain(Rank::of_process().named().map(|(name, number)| (name.into(), number.to_string())))
             .collect(),

@@ -1,5 +1,6 @@
 //! The driver's functions that the recorder calls for itself, with the signatures of cuda.h. All only ask,
-//! and are allowed while a stream is being captured.
+//! and are allowed while a stream is being captured, but for those of the last block: with these it has what
+//! collectives delivered copied, where that was asked for.
 
 use crate::real;
 use std::ffi::c_char;
@@ -58,6 +59,16 @@ calls! {
     fill_node = "cuGraphMemsetNodeGetParams"(node: u64, parameters: *mut CUDA_MEMSET_NODE_PARAMS);
     /// `parameters`: a function and its data.
     host_node = "cuGraphHostNodeGetParams"(node: u64, parameters: *mut [u64; 2]);
+}
+
+calls! {
+    /// The calling thread's mode; the one that it had comes back.
+    exchange_capture_mode = "cuThreadExchangeStreamCaptureMode"(mode: *mut u32);
+    pin = "cuMemHostRegister_v2"(address: u64, bytes: usize, flags: u32);
+    device_address = "cuMemHostGetDevicePointer_v2"(address: *mut u64, host: u64, flags: u32);
+    copy = "cuMemcpyAsync"(to: u64, from: u64, bytes: usize, stream: u64);
+    /// Into pinned memory, behind what the stream was given before.
+    write_value = "cuStreamWriteValue32_v2"(stream: u64, address: u64, value: u32, flags: u32);
 }
 
 /// Whether this driver can be asked how parameters lie. It then tells names and modules as well.
