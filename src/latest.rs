@@ -151,6 +151,25 @@ impl File {
         Ok((recorded > 1 || recorded == 1 && job.is_incomplete).then_some(directory))
     }
 
+    /// Of a directory, the trace of one process. Of several of a rank the one that used NCCL is meant.
+    pub fn choose(&mut self, among: &Among) -> Result<()> {
+        let Some(directory) = self.file.as_deref().filter(|path| path.is_dir()) else { return among.refuse() };
+        let mut all = traces(directory, among)?;
+        if all.len() > 1 {
+            let uses_nccl = |path: &PathBuf| Trace::open(path).is_ok_and(|trace| !trace.communicators.is_empty());
+            let found: Vec<PathBuf> = all.iter().filter(|path| uses_nccl(path)).cloned().collect();
+            all = if found.is_empty() { all } else { found };
+        }
+        match &mut all[..] {
+            [only] => self.file = Some(std::mem::take(only)),
+            _ => {
+                let why = format!("{}: {}; --rank says which one", directory.display(), one_of(&all));
+                return Err(failure(USAGE, why));
+            }
+        }
+        Ok(())
+    }
+
     pub fn path(&self) -> Result<PathBuf> {
         let path = self.file.clone().map_or_else(latest, Ok)?;
         if !path.is_dir() {
@@ -158,14 +177,7 @@ impl File {
         }
         match &traces(&path, &Among::default())?[..] {
             [only] => Ok(only.clone()),
-            all => {
-                const NAMED: usize = 8;
-                let named = all.iter().take(NAMED).map(|path| path.display().to_string());
-                let more = if all.len() > NAMED { ", ..." } else { "" };
-                let named = named.collect::<Vec<_>>().join(", ");
-                let why = format_args!("{}: {} traces; name one: {named}{more}", path.display(), all.len()).to_string();
-                Err(failure(USAGE, why))
-            }
+            all => Err(failure(USAGE, format!("{}: {}", path.display(), one_of(all)))),
         }
     }
 
@@ -194,6 +206,13 @@ impl Files {
         }
         if self.files.is_empty() { Ok(vec![latest()?]) } else { Ok(self.files.clone()) }
     }
+}
+
+fn one_of(all: &[PathBuf]) -> String {
+    const NAMED: usize = 8;
+    let named = all.iter().take(NAMED).map(|path| path.display().to_string());
+    let more = if all.len() > NAMED { ", ..." } else { "" };
+    format!("{} traces; name one: {}{more}", all.len(), named.collect::<Vec<_>>().join(", "))
 }
 
 /// The traces of a job. What is wrong with others is said.

@@ -31,7 +31,7 @@ use explain::{Explanation, Question};
 use finding::Finding;
 use interruption::Interruption;
 use looping::Looping;
-use replayer::{Company, Options, Outcome, Plan, Report, Tools, Verdict, plan_in_company};
+use replayer::{Company, Options, Outcome, Plan, Report, Tools, Verdict, plan_alone, plan_in_company};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
@@ -60,6 +60,7 @@ Examples:
   cutrace replay run/                    a job: all its processes beside each other
   torchrun --no-python --nproc-per-node 2 cutrace replay run/ --rank '%q{RANK}'
                                          the same, where a launcher starts each rank
+  cutrace replay run/ --rank 3 --alone   one of them, with what collectives delivered to it
   cutrace replay --sync-launches         which launch made the program fail
   cutrace replay --bisect                which kernel does not compute the same twice
   cutrace replay --fill 0xa5             does the program read memory that it never wrote?
@@ -85,6 +86,11 @@ pub struct Arguments {
     file: File,
     #[command(flatten)]
     among: Among,
+    /// Replay one process of a job without the others, on one device if need be: in the place of NCCL's
+    /// collectives what they had delivered is written, which record --collectives keeps. Of a directory --rank
+    /// says which
+    #[arg(long)]
+    alone: bool,
     /// Do not compare anything
     #[arg(long)]
     no_verify: bool,
@@ -248,7 +254,10 @@ impl Devices {
     }
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub fn run(mut arguments: Arguments) -> Result<u8> {
+    if arguments.alone {
+        arguments.file.choose(&std::mem::take(&mut arguments.among))?;
+    }
     if let Some(directory) = arguments.file.job(arguments.among.is_all())? {
         return together::run(&arguments, directory);
     }
@@ -266,7 +275,14 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         interruption.attend();
     }
     let trace = opened(&arguments)?;
-    let plan = company.as_ref().map_or_else(|| replayer::plan(&trace), |link| plan_in_company(&trace, link.imports()));
+    let plan = match &company {
+        Some(link) => plan_in_company(&trace, link.imports()),
+        None if arguments.alone => {
+            let refused = |why| failure(FAILED, format_args!("{}: --alone: {why}", trace.path.display()));
+            plan_alone(&trace).map_err(refused)?
+        }
+        None => replayer::plan(&trace),
+    };
     arguments.check(&trace, &plan)?;
     let tools = arguments.finding.tools(&trace)?;
     let scope = arguments.looping.range(&trace)?;

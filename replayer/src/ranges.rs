@@ -86,6 +86,17 @@ impl Ranges {
         gaps
     }
 
+    pub fn remove(&mut self, range: &Range<u64>) {
+        if self.overlaps(range) {
+            let left = self.0.drain(..).flat_map(|one| {
+                let before = one.start..one.end.min(range.start);
+                let behind = one.start.max(range.end)..one.end;
+                [before, behind]
+            });
+            self.0 = left.filter(|one| one.start < one.end).collect();
+        }
+    }
+
     pub fn insert(&mut self, range: Range<u64>) {
         if !self.covers(&range) {
             let all: Vec<Range<u64>> = self.0.drain(..).chain([range]).collect();

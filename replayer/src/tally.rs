@@ -63,6 +63,9 @@ pub struct Tally {
     pub executed: u64,
     /// Memory calls whose effect was reached in another way.
     pub emulated: u64,
+    /// Launches of NCCL's in whose place was written what they had delivered, and how many bytes.
+    pub delivered: u64,
+    pub delivered_bytes: u64,
     pub checked: Checked,
     /// Copies to the host whose bytes could not be compared.
     pub unchecked_copies: u64,
@@ -130,6 +133,8 @@ impl Tally {
     pub fn add(&mut self, other: Tally) {
         self.executed += other.executed;
         self.emulated += other.emulated;
+        self.delivered += other.delivered;
+        self.delivered_bytes += other.delivered_bytes;
         self.checked.results += other.checked.results;
         self.checked.outputs += other.checked.outputs;
         self.checked.copies += other.checked.copies;

@@ -82,7 +82,7 @@ pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
             "bytes": bytes,
         })).collect::<Vec<_>>(),
         "annotations": told.annotated,
-        "collectives": { "communicators": told.collectives.0, "operations": told.collectives.1 },
+        "collectives": told.collectives,
         "no_device_times": trace.no_device_times,
         "device_times": trace.profile.as_ref().map(|profile| works::profile_object(profile, told.works)),
         "adopted": trace.adopted.iter().map(|a| json!({

@@ -114,10 +114,16 @@ fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
         let (names, domains) = (counted(annotated.names, "name"), counted(annotated.domains, "domain"));
         line(out, format!("annotations       {ranges}{open}, {marks}, {names}, in {domains}"))?;
     }
-    let (communicators, operations) = *collectives;
-    if communicators != 0 {
-        let (communicators, operations) = (counted(communicators, "communicator"), counted(operations, "operation"));
+    if collectives.communicators != 0 {
+        let communicators = counted(collectives.communicators, "communicator");
+        let operations = counted(collectives.operations, "operation");
         line(out, format!("collectives       {communicators} of NCCL, {operations}"))?;
+    }
+    if collectives.is_kept {
+        let (kept, lost) = (counted(collectives.delivered, "operation"), collectives.lost);
+        let lost = if lost == 0 { String::new() } else { format!(", not of {}", grouped(lost)) };
+        let bytes = size(collectives.delivered_bytes);
+        line(out, format!("{:<17} {bytes:>9} that {kept} delivered{lost} (replay --alone)", "kept"))?;
     }
     for told in trace.profile.iter().flat_map(|profile| works::lines(profile, *works)) {
         line(out, told)?;

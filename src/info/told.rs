@@ -13,12 +13,37 @@ pub struct Told {
     pub counts: Counts,
     pub said: Said,
     pub annotated: Annotated,
-    /// Communicators of NCCL, and operations on them.
-    pub collectives: (u64, u64),
+    pub collectives: Collectives,
     /// Files that have what the trace only names: of each how many pieces, and their bytes.
     pub sources: Vec<(Source, u64, u64)>,
     /// Kernels, copies and fills whose device times are known.
     pub works: u64,
+}
+
+/// What NCCL told, and what is kept of it.
+#[derive(Clone, Encode, Decode, serde::Serialize)]
+pub struct Collectives {
+    pub communicators: u64,
+    pub operations: u64,
+    /// Whether what operations delivered was to be kept; of how many it was, the bytes, and of how many not.
+    pub is_kept: bool,
+    pub delivered: u64,
+    pub delivered_bytes: u64,
+    pub lost: u64,
+}
+
+impl Collectives {
+    fn of(trace: &Trace) -> Collectives {
+        let kept = trace.delivered.iter().filter(|delivered| delivered.lost.is_empty());
+        Collectives {
+            communicators: trace.communicators.len() as u64,
+            operations: trace.operations().len() as u64,
+            is_kept: trace.keeps_collectives(),
+            delivered: kept.clone().count() as u64,
+            delivered_bytes: kept.fold(0, |sum, delivered| sum.saturating_add(delivered.len)),
+            lost: trace.delivered.iter().filter(|delivered| !delivered.lost.is_empty()).count() as u64,
+        }
+    }
 }
 
 impl Told {
@@ -33,7 +58,7 @@ impl Told {
             let said = scope.spawn(|| verdict::of(trace));
             let counts = count(trace, reading);
             let annotated = Annotated::of(trace);
-            let collectives = (trace.communicators.len() as u64, trace.operations().len() as u64);
+            let collectives = Collectives::of(trace);
             let sources = trace.sources().into_iter().map(|(source, pieces, bytes)| (source.clone(), pieces, bytes));
             let (sources, works) = (sources.collect(), trace.timed_works());
             let said = said.join().expect("judging does not panic");

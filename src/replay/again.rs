@@ -26,6 +26,7 @@ pub struct Again<'a> {
     /// As `--weights` names them.
     pub weights: &'a [PathBuf],
     pub options: &'a Options,
+    pub alone: bool,
     /// The last launch that is followed, if launches are.
     pub followed: u64,
     /// When a replay that has not ended is given up.
@@ -115,6 +116,7 @@ impl Again<'_> {
             asked.extend(["--device".into(), map.join(",")]);
         }
         asked.extend((!place).then(|| "--no-placement".into()));
+        asked.extend(self.alone.then(|| "--alone".into()));
         asked.extend(tools.end.iter().flat_map(|end| ["--until".into(), (end - 1).to_string()]));
         asked.extend(tools.fill.iter().flat_map(|fill| ["--fill".into(), fill.to_string()]));
         if let Some(tolerance) = &tools.tolerance {

@@ -71,6 +71,9 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "calls": trace.len(),
         "executed": report.tally.executed,
         "emulated": report.tally.emulated,
+        "alone": plan.alone.as_ref().map(|_| json!({
+            "launches": report.tally.delivered, "bytes": report.tally.delivered_bytes,
+        })),
         "left_out": report.tally.left_out().iter().map(|left| json!({
             "function": left.function,
             "reason": left.reason,

@@ -86,6 +86,14 @@ pub fn text(
         let calls = counted(report.tally.emulated, "call");
         writeln!(out, "               {calls} among them got or gave back memory, by other calls than the program's")?;
     }
+    if plan.alone.is_some() {
+        let launches = counted(report.tally.delivered, "launch");
+        writeln!(
+            out,
+            "  alone        in place of {launches} of NCCL's: {} that they had delivered",
+            size(report.tally.delivered_bytes)
+        )?;
+    }
     compared_with(out, trace, report)?;
     memory(out, report)?;
     if let left_out @ [_, ..] = &plan.environment.left_out[..] {

@@ -1,6 +1,7 @@
 //! What a replay will do, found without a driver: one walk over the trace.
 
 pub mod action;
+pub mod alone;
 pub mod borders;
 pub mod called_back;
 pub mod captures;
@@ -30,6 +31,7 @@ pub mod waits;
 pub mod worked;
 
 use crate::company::Imports;
+use crate::plan::alone::Alone;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
 use crate::plan::handover::Handovers;
@@ -139,6 +141,8 @@ pub struct Plan {
     pub(crate) known: HashSet<u64>,
     /// The first call whose input is not there: in a blob that the file does not have, or never recorded.
     pub missing: Option<Missing>,
+    /// If the other processes of the job are not here.
+    pub alone: Option<Alone>,
 }
 
 /// A call that cannot be made for want of a part of the file; nothing behind it can be trusted.
@@ -159,6 +163,11 @@ pub fn plan(trace: &Trace) -> Plan {
 /// Of a process that is replayed beside others of its job, with what it imports.
 pub fn plan_in_company(trace: &Trace, imports: &Imports) -> Plan {
     surveyed(trace, Survey::of(trace, Some(imports.clone())))
+}
+
+/// Of a process that is replayed without the others of its job. An error says why that cannot be.
+pub fn plan_alone(trace: &Trace) -> Result<Plan, &'static str> {
+    Ok(surveyed(trace, Survey::alone(trace, Alone::of(trace)?)))
 }
 
 /// What [`plan()`] says of a trace, by a walk that keeps nothing for each call.

@@ -239,6 +239,12 @@ impl Reach {
         }
     }
 
+    /// What a collective had delivered is written there, in the place of its launch.
+    pub fn delivered(&mut self, call: u64, at: impl Iterator<Item = u64>, live: &Allocations) {
+        let uses = Arc::new(at.filter_map(|address| live.find(address)).collect());
+        self.events.push(Event { call, what: What::Copy, uses, module: None });
+    }
+
     /// What a launch made of host memory, which is compared after this call. Where a graph copied to memory
     /// that no call made, it may have copied what any of its nodes made.
     pub fn result(&mut self, call: &Call, launch: u64, address: u64, live: &Allocations) {

@@ -75,7 +75,8 @@ struct Beside<'t> {
     in_callback: bool,
 }
 
-pub fn spins(trace: &Trace) -> Spins {
+/// `is_left_out`: of launches that a replay does not make.
+pub fn spins(trace: &Trace, is_left_out: impl Fn(u64) -> bool) -> Spins {
     if !trace.has_written() {
         return Spins::default();
     }
@@ -85,7 +86,7 @@ pub fn spins(trace: &Trace) -> Spins {
         walk.until(call.begin, &objects);
         objects.follow(&call);
         let waits = waits(&call);
-        if !waits {
+        if !waits && !is_left_out(call.number) {
             walk.see(&call, &objects);
         }
         let is_looked_at = || call.results().next().is_some() || meanwhile(&call).next().is_some();

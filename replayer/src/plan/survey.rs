@@ -37,6 +37,7 @@ use trace::record::{BEYOND_LIMIT, no_replay_needs};
 use trace::written::Written;
 use trace::{Call, Function, Trace, crossing as across};
 
+mod alone;
 mod crossing;
 mod inputs;
 mod memory;
@@ -83,6 +84,9 @@ pub struct Survey {
     imports: Option<Imports>,
     /// Memory of others was opened, by a call that is refused.
     foreign: bool,
+    /// Handles of physical memory that was imported, by the calls that did, in a replay without the others.
+    imported: HashMap<u64, u64>,
+    notes: Reasons,
 }
 
 const FROM_ITSELF: &str =
@@ -153,6 +157,7 @@ impl Survey {
             _ if crossing.is_some() => {
                 crossing.into_iter().for_each(|crossing| self.crosses(call, function, crossing, change))
             }
+            Action::Refuse(_) if self.is_of_others(call, function) => {}
             Action::Refuse(why) => {
                 self.reasons.about_call(format!("{}: {why}", function.name), call.number);
                 self.foreign |= hands_out_an_address(function);
@@ -162,6 +167,11 @@ impl Survey {
             _ => {}
         }
         followed.made.and_then(|made| made.device).into_iter().for_each(|device| self.peak(device));
+        self.maps_stand_in(call, change);
+        if self.is_delivered(call, function) {
+            self.submission(call, function, target.stream, moment);
+            return self.lifetimes.see(call, function, moment);
+        }
         self.contexts_end(call, &followed);
         self.of_host(call, function);
         self.adopt(call, function);
@@ -295,6 +305,7 @@ impl Survey {
     }
 
     pub fn finish(mut self, trace: &Trace) -> Plan {
+        self.alone_ends();
         let mut plan = self.plan;
         let seen = trace.found_at_the_end().filter(Written::is_seen).flat_map(|written| written.images());
         let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);
@@ -364,11 +375,13 @@ impl Survey {
         if lost > 0 {
             self.reasons.about_trace("parts of the file are damaged or missing", lost as u64);
         }
-        let spins = spins(trace);
+        let left_out = plan.alone.as_ref().map(|alone| &alone.launches);
+        let spins = spins(trace, |call| left_out.is_some_and(|launches| launches.contains_key(&call)));
         plan.shared = spins.shared;
         plan.reasons = self.reasons.into_list();
         plan.reasons.extend(spins.reasons);
-        plan.notes = spins.notes;
+        plan.notes = self.notes.into_list();
+        plan.notes.extend(spins.notes);
         if trace.calls_left_out() > 0 {
             let mut left_out = Reasons::default();
             left_out.about_trace("calls left out by the range", trace.calls_left_out());

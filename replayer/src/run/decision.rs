@@ -3,6 +3,7 @@
 
 use crate::driver::result;
 use crate::plan::action::{Action, Memory, action};
+use crate::run::alone;
 use crate::run::profiler_marks;
 use crate::run::state::Run;
 use trace::api::by_name;
@@ -26,11 +27,18 @@ pub(super) enum Decision {
     Emulate(Memory),
     /// What it exports or imports is shared with the replays of other processes.
     Cross(Crossing),
+    /// What collectives had delivered is written in its place.
+    Deliver,
+    /// Something of the replay's own takes the place of what another process had exported.
+    StandIn(What),
 }
 
 pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Decision {
     if let Some(why) = why_nothing(run, call, function) {
         return Decision::Nothing(why);
+    }
+    if let Some(decision) = alone::decide(run, call, function) {
+        return decision;
     }
     if let Some(crossing) = crossing::of(function).filter(|_| call.succeeded()) {
         let is_physical = matches!(crossing, Crossing::Exports(What::Physical) | Crossing::Imports(What::Physical));

@@ -1,5 +1,6 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
+mod alone;
 mod arrivals;
 pub mod callbacks;
 mod crossing;

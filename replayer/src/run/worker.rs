@@ -84,6 +84,9 @@ impl<'t> Worker<'_, 't> {
             return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
         };
         let decision = decide(self.run, &call, function);
+        if self.run.plan.alone.as_ref().is_some_and(|alone| alone.touching.contains(&call.number)) {
+            self.run.refused.lock().insert(call.number);
+        }
         if !matches!(decision, Decision::Nothing(_)) {
             self.adopt(&call);
         }
@@ -93,6 +96,8 @@ impl<'t> Worker<'_, 't> {
             Decision::Execute { made, arguments } => self.execute(call, function, made, arguments),
             Decision::Cross(crossing) => self.crosses(call, function, crossing),
             Decision::Emulate(memory) => self.emulate(&call, function, memory),
+            Decision::Deliver => self.deliver(&call, function),
+            Decision::StandIn(what) => self.stand_in(&call, function, what),
         }
     }
 

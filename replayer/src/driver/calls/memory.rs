@@ -73,6 +73,16 @@ impl Driver {
     /// Physical memory of a device, mapped at reserved addresses, which keep it. Nothing may access it yet.
     /// `is_shared`: other processes may map it, too.
     pub fn map_new(&self, device: i32, start: u64, len: u64, is_shared: bool) -> Result<(), Failure> {
+        let handle = self.create(device, len, is_shared)?;
+        self.map_held(handle, start, len)
+    }
+
+    /// Physical memory of a device.
+    pub fn create_physical(&self, device: i32, len: u64) -> Result<u64, Failure> {
+        self.create(device, len, false)
+    }
+
+    fn create(&self, device: i32, len: u64, is_shared: bool) -> Result<u64, Failure> {
         // SAFETY: a plain C struct, for which zeros are valid.
         let mut prop = unsafe { std::mem::zeroed::<CUmemAllocationProp>() };
         prop.r#type = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -82,8 +92,7 @@ impl Driver {
             prop.requestedHandleTypes = DESCRIPTOR;
         }
         // SAFETY: an output word and a struct that outlives the call.
-        let handle: u64 = unsafe { self.told("cuMemCreate", |handle| [handle, len, &raw const prop as u64, 0]) }?;
-        self.map_held(handle, start, len)
+        unsafe { self.told("cuMemCreate", |handle| [handle, len, &raw const prop as u64, 0]) }
     }
 
     /// A pool of a device's memory.

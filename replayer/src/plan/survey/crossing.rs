@@ -14,6 +14,7 @@ impl Survey {
             (Some(Crossing::Exports(What::Physical)), Some(bytes)) => _ = self.exported.insert(bytes, call.number),
             (Some(Crossing::Imports(What::Physical)), Some(bytes)) => match self.exported.get(&bytes) {
                 Some(export) => _ = self.plan.own.insert(call.number, *export),
+                None if self.is_alone() => self.stands_in(call, function),
                 None => self.reasons.about_call(format!("{}: {NOT_EXPORTED}", function.name), call.number),
             },
             (Some(Crossing::Imports(What::Physical)), None) => {
