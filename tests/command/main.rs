@@ -1,5 +1,6 @@
 //! The command: what it takes, what it says, how it ends.
 
+mod alone;
 mod arguments;
 mod chrome;
 mod collectives;

@@ -46,7 +46,7 @@ typedef struct {
     int rank, ranks;
     char *shared;
     CUdeviceptr device;
-    CUfunction reduce, send;
+    CUfunction reduce, send, collect;
     unsigned turn, sent[MOST_RANKS];
     uint64_t reduced;
     void *context;
@@ -92,6 +92,37 @@ static const char *kernels =
     "    add.u64 %rd8, %rd5, %rd6;\n    ld.volatile.global.u32 %r6, [%rd7];\n    st.volatile.global.u32 [%rd8], %r6;\n"
     "    add.u32 %r4, %r4, 1;\n    bra MOVE;\n"
     "MOVED:\n    membar.sys;\n    setp.eq.u32 %p4, %r2, 0;\n    @%p4 bra DONE;\n    st.volatile.global.u32 [%rd1], %r3;\n"
+    "DONE:\n    ret;\n}\n"
+    // Puts so many elements; then element i of `count` is that numbered base + i % per of rank first + i / per, or
+    // the sum of all ranks'
+    ".visible .entry ncclDevKernel_Collect_RING_LL(.param .u64 p_shared, .param .u64 p_from, .param .u64 p_to, .param .u32 p_put,\n"
+    "    .param .u32 p_count, .param .u32 p_per, .param .u32 p_base, .param .u32 p_first, .param .u32 p_sums, .param .u32 p_rank,\n"
+    "    .param .u32 p_ranks, .param .u32 p_turn)\n{\n"
+    "    .reg .pred %p<6>;\n    .reg .b32 %r<32>;\n    .reg .b64 %rd<20>;\n"
+    "    ld.param.u64 %rd1, [p_shared];\n    ld.param.u64 %rd2, [p_from];\n    ld.param.u64 %rd3, [p_to];\n"
+    "    ld.param.u32 %r1, [p_put];\n    ld.param.u32 %r2, [p_count];\n    ld.param.u32 %r3, [p_per];\n    ld.param.u32 %r4, [p_base];\n"
+    "    ld.param.u32 %r5, [p_first];\n    ld.param.u32 %r6, [p_sums];\n    ld.param.u32 %r7, [p_rank];\n"
+    "    ld.param.u32 %r8, [p_ranks];\n    ld.param.u32 %r9, [p_turn];\n"
+    "    and.b32 %r10, %r9, 1;\n    mul.wide.u32 %rd4, %r10, 4096;\n    add.u64 %rd4, %rd1, %rd4;\n    add.u64 %rd4, %rd4, 256;\n"
+    "    mul.wide.u32 %rd5, %r7, 64;\n    add.u64 %rd5, %rd4, %rd5;\n    mov.u32 %r11, 0;\n"
+    "PUT:\n    setp.ge.u32 %p1, %r11, %r1;\n    @%p1 bra TELL;\n    mul.wide.u32 %rd6, %r11, 4;\n    add.u64 %rd7, %rd2, %rd6;\n"
+    "    add.u64 %rd8, %rd5, %rd6;\n    ld.global.u32 %r12, [%rd7];\n    st.volatile.global.u32 [%rd8], %r12;\n"
+    "    add.u32 %r11, %r11, 1;\n    bra PUT;\n"
+    "TELL:\n    membar.sys;\n    mul.wide.u32 %rd9, %r7, 4;\n    add.u64 %rd9, %rd1, %rd9;\n    st.volatile.global.u32 [%rd9], %r9;\n"
+    "    mov.u32 %r13, 0;\n"
+    "WAIT:\n    setp.ge.u32 %p2, %r13, %r8;\n    @%p2 bra TAKE;\n    mul.wide.u32 %rd10, %r13, 4;\n    add.u64 %rd10, %rd1, %rd10;\n"
+    "SPIN:\n    ld.volatile.global.u32 %r14, [%rd10];\n    setp.lt.u32 %p3, %r14, %r9;\n    @%p3 bra SPIN;\n"
+    "    add.u32 %r13, %r13, 1;\n    bra WAIT;\n"
+    "TAKE:\n    membar.sys;\n    mov.u32 %r15, 0;\n"
+    "NEXT:\n    setp.ge.u32 %p4, %r15, %r2;\n    @%p4 bra DONE;\n    div.u32 %r16, %r15, %r3;\n    rem.u32 %r17, %r15, %r3;\n"
+    "    add.u32 %r17, %r17, %r4;\n    add.u32 %r16, %r16, %r5;\n    add.u32 %r18, %r16, 1;\n    setp.eq.u32 %p5, %r6, 0;\n    @%p5 bra FROM;\n"
+    "    mov.u32 %r16, 0;\n    mov.u32 %r18, %r8;\n"
+    "FROM:\n    mov.u32 %r19, 0;\n"
+    "ADD:\n    mul.wide.u32 %rd11, %r16, 64;\n    mul.wide.u32 %rd12, %r17, 4;\n    add.u64 %rd11, %rd4, %rd11;\n    add.u64 %rd11, %rd11, %rd12;\n"
+    "    ld.volatile.global.u32 %r20, [%rd11];\n    add.u32 %r19, %r19, %r20;\n    add.u32 %r16, %r16, 1;\n"
+    "    setp.lt.u32 %p5, %r16, %r18;\n    @%p5 bra ADD;\n"
+    "    mul.wide.u32 %rd13, %r15, 4;\n    add.u64 %rd13, %rd3, %rd13;\n    st.global.u32 [%rd13], %r19;\n"
+    "    add.u32 %r15, %r15, 1;\n    bra NEXT;\n"
     "DONE:\n    ret;\n}\n";
 
 // As NCCL does: none is no trouble, and of a plugin the newest version that both know is taken
@@ -125,6 +156,7 @@ ring *ring_open(const char *path, int region, uint64_t id, const char *name, int
     CHECK(cuModuleLoadData(&module, kernels));
     self->reduce = find_kernel(module, "ncclDevKernel_AllReduce_Sum_u32_RING_LL");
     self->send = find_kernel(module, "ncclDevKernel_SendRecv");
+    self->collect = find_kernel(module, "ncclDevKernel_Collect_RING_LL");
     if (!tool)
         find_tool();
     if (tool && version >= 5)
@@ -168,10 +200,10 @@ typedef struct {
     bool moves;
     const char *func;
     int number;
-    CUdeviceptr data;
+    CUdeviceptr source, data;
     unsigned count;
-    int peer;
-    void *call;
+    int peer, parts;
+    void *calls[2];
 } task;
 
 static void give(const task *);
@@ -186,29 +218,32 @@ static bool has_proxies(const ring *self)
     return rank && atoi(rank) == self->rank;
 }
 
-// A group, its only operation as the program calls it, the launch, and then what was launched, as NCCL tells it
-static void told(ring *self, bool moves, const char *func, int number, CUdeviceptr data, unsigned count, int peer,
-                 CUstream stream, CUfunction kernel, void **arguments)
+// A group, its operations as the program calls them, the launch, and then what was launched, as NCCL tells it. Of
+// several each is a part of the data, one behind the other.
+static void told(ring *self, bool moves, const char *func, int number, CUdeviceptr source, CUdeviceptr data,
+                 unsigned count, int peer, int parts, CUstream stream, CUfunction kernel, void **arguments)
 {
-    void *group_call = NULL, *call = NULL;
+    void *group_call = NULL;
     CUstreamCaptureStatus captured;
     task *given = calloc(1, sizeof *given);
     body of = {0};
 
-    REQUIRE(given);
+    REQUIRE(given && parts <= 2);
+    *given = (task){self, moves, func, number, source, data, count, peer, parts, {0}};
     CHECK(cuStreamIsCapturing(stream, &captured));
     if (version >= 5 && mask) {
         of.groupapi = (group_api){.captured = captured, .depth = 1};
         group_call = begin(self, GROUP_CALL, NULL, &of);
-        memset(&of, 0, sizeof of);
-        if (moves)
-            of.p2papi = (p2p_api){.func = func, .count = count, .datatype = "ncclUint32", .stream = stream, .captured = captured};
-        else
-            of.collapi = (coll_api){.func = func, .count = count, .datatype = "ncclUint32", .stream = stream, .captured = captured};
-        call = begin(self, moves ? TRANSFER_CALL : COLLECTIVE_CALL, group_call, &of);
-        end(call);
+        for (int i = 0; i < parts; i++) {
+            memset(&of, 0, sizeof of);
+            if (moves)
+                of.p2papi = (p2p_api){.func = func, .count = count, .datatype = "ncclUint32", .stream = stream, .captured = captured};
+            else
+                of.collapi = (coll_api){.func = func, .count = count, .datatype = "ncclUint32", .root = peer, .stream = stream, .captured = captured};
+            given->calls[i] = begin(self, moves ? TRANSFER_CALL : COLLECTIVE_CALL, group_call, &of);
+            end(given->calls[i]);
+        }
     }
-    *given = (task){self, moves, func, number, data, count, peer, call};
     if (captured && has_proxies(self))
         CHECK(cuLaunchHostFunc(stream, give_by_callback, given));
     CHECK(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
@@ -218,40 +253,46 @@ static void told(ring *self, bool moves, const char *func, int number, CUdevicep
     }
     end(group_call);
     // It stands still for what is captured
-    self->reduced += !moves && !captured;
+    self->reduced += moves || captured ? 0 : parts;
 }
 
-static void give(const task *of_task)
+static void *given(const task *task, int part, void *group)
 {
-    ring *self = of_task->self;
-    bool moves = of_task->moves;
-    const char *func = of_task->func;
-    unsigned count = of_task->count;
-    int peer = of_task->peer, number = of_task->number;
-    void *buffer = (void *)of_task->data, *call = of_task->call, *group, *given;
+    ring *self = task->self;
+    bool moves = task->moves;
+    const char *func = task->func;
+    unsigned count = task->count;
+    int peer = task->peer, number = task->number;
+    void *source = (void *)(task->source + (size_t)part * count * 4), *buffer = (void *)(task->data + (size_t)part * count * 4);
+    // NCCL's own count begins at 0 for each function
+    uint64_t sequence = moves ? 0 : self->reduced + part;
     body of = {0};
 
-    group = mask ? begin(self, GROUP, NULL, &of) : NULL;
-    if (mask & (moves ? TRANSFER : COLLECTIVE)) {
-        // NCCL's own count begins at 0 for each function
-        uint64_t sequence = moves ? 0 : self->reduced;
-        if (version >= 4 && moves)
-            of.p2p4 = (p2p_4){.func = func, .buffer = buffer, .datatype = "ncclUint32", .count = count, .peer = peer, .channels = 2, .group = group};
-        else if (version >= 4)
-            of.coll4 = (coll_4){.sequence = sequence, .func = func, .send = buffer, .recv = buffer, .count = count, .datatype = "ncclUint32", .channels = 2, .warps = 16, .algo = "RING", .proto = "LL", .group = group};
-        else if (version >= 2 && moves)
-            of.p2p2 = (p2p_2){.name = self->name, .hash = self->id, .func = func, .buffer = buffer, .datatype = "ncclUint32", .count = count, .peer = peer};
-        else if (version == 3)
-            of.coll3 = (coll_3){.name = self->name, .hash = self->id, .sequence = sequence, .func = func, .send = buffer, .recv = buffer, .count = count, .datatype = "ncclUint32", .channels = 2, .warps = 16, .algo = "RING", .proto = "LL"};
-        else if (version == 2)
-            of.coll2 = (coll_2){.name = self->name, .hash = self->id, .sequence = sequence, .func = func, .send = buffer, .recv = buffer, .count = count, .datatype = "ncclUint32", .traffic = 77, .channels = 2, .warps = 16, .algo = "RING", .proto = "LL"};
-        else if (moves)
-            of.p2p1 = (p2p_1){.name = self->name, .hash = self->id, .func = number, .buffer = buffer, .datatype = 3, .count = count, .peer = peer};
-        else
-            of.coll1 = (coll_1){.name = self->name, .hash = self->id, .sequence = sequence, .func = number, .send = buffer, .recv = buffer, .count = count, .datatype = 3, .channels = 2, .warps = 16, .algo = 1, .proto = 0};
-        given = begin(self, moves ? TRANSFER : COLLECTIVE, version >= 5 ? call : group, &of);
-        end(given);
-    }
+    if (version >= 4 && moves)
+        of.p2p4 = (p2p_4){.func = func, .buffer = buffer, .datatype = "ncclUint32", .count = count, .peer = peer, .channels = 2, .group = group};
+    else if (version >= 4)
+        of.coll4 = (coll_4){.sequence = sequence, .func = func, .send = source, .recv = buffer, .count = count, .root = peer, .datatype = "ncclUint32", .channels = 2, .warps = 16, .algo = "RING", .proto = "LL", .group = group};
+    else if (version >= 2 && moves)
+        of.p2p2 = (p2p_2){.name = self->name, .hash = self->id, .func = func, .buffer = buffer, .datatype = "ncclUint32", .count = count, .peer = peer};
+    else if (version == 3)
+        of.coll3 = (coll_3){.name = self->name, .hash = self->id, .sequence = sequence, .func = func, .send = source, .recv = buffer, .count = count, .root = peer, .datatype = "ncclUint32", .channels = 2, .warps = 16, .algo = "RING", .proto = "LL"};
+    else if (version == 2)
+        of.coll2 = (coll_2){.name = self->name, .hash = self->id, .sequence = sequence, .func = func, .send = source, .recv = buffer, .count = count, .root = peer, .datatype = "ncclUint32", .traffic = 77, .channels = 2, .warps = 16, .algo = "RING", .proto = "LL"};
+    else if (moves)
+        of.p2p1 = (p2p_1){.name = self->name, .hash = self->id, .func = number, .buffer = buffer, .datatype = 3, .count = count, .peer = peer};
+    else
+        of.coll1 = (coll_1){.name = self->name, .hash = self->id, .sequence = sequence, .func = number, .send = source, .recv = buffer, .count = count, .root = peer, .datatype = 3, .channels = 2, .warps = 16, .algo = 1, .proto = 0};
+    return begin(self, moves ? TRANSFER : COLLECTIVE, version >= 5 ? task->calls[part] : group, &of);
+}
+
+static void give(const task *task)
+{
+    body of = {0};
+    void *group = mask ? begin(task->self, GROUP, NULL, &of) : NULL;
+
+    for (int part = 0; part < task->parts; part++)
+        if (mask & (task->moves ? TRANSFER : COLLECTIVE))
+            end(given(task, part, group));
     end(group);
 }
 
@@ -261,7 +302,55 @@ void ring_all_reduce(ring *self, CUdeviceptr data, unsigned count, CUstream stre
     void *arguments[] = {&self->device, &data, &count, &self->rank, &self->ranks, &turn};
 
     REQUIRE(count <= MOST_ELEMENTS);
-    told(self, false, "AllReduce", 4, data, count, 0, stream, self->reduce, arguments);
+    told(self, false, "AllReduce", 4, data, data, count, 0, 1, stream, self->reduce, arguments);
+}
+
+// As one group: two sums, the second of what lies behind the first
+void ring_all_reduce_both(ring *self, CUdeviceptr data, unsigned count, CUstream stream)
+{
+    unsigned turn = ++self->turn, both = 2 * count;
+    void *arguments[] = {&self->device, &data, &both, &self->rank, &self->ranks, &turn};
+
+    REQUIRE(both <= MOST_ELEMENTS);
+    told(self, false, "AllReduce", 4, data, data, count, 0, 2, stream, self->reduce, arguments);
+}
+
+void ring_all_gather(ring *self, CUdeviceptr from, CUdeviceptr to, unsigned count, CUstream stream)
+{
+    unsigned turn = ++self->turn, all = count * self->ranks, zero = 0;
+    void *arguments[] = {&self->device, &from, &to, &count, &all, &count, &zero, &zero, &zero, &self->rank, &self->ranks, &turn};
+
+    REQUIRE(count <= MOST_ELEMENTS);
+    told(self, false, "AllGather", 2, from, to, count, 0, 1, stream, self->collect, arguments);
+}
+
+// `count` elements of the sum come to each rank
+void ring_reduce_scatter(ring *self, CUdeviceptr from, CUdeviceptr to, unsigned count, CUstream stream)
+{
+    unsigned turn = ++self->turn, all = count * self->ranks, base = self->rank * count, zero = 0, sums = 1;
+    void *arguments[] = {&self->device, &from, &to, &all, &count, &count, &base, &zero, &sums, &self->rank, &self->ranks, &turn};
+
+    REQUIRE(all <= MOST_ELEMENTS);
+    told(self, false, "ReduceScatter", 3, from, to, count, 0, 1, stream, self->collect, arguments);
+}
+
+void ring_broadcast(ring *self, CUdeviceptr data, unsigned count, int root, CUstream stream)
+{
+    unsigned turn = ++self->turn, zero = 0;
+    void *arguments[] = {&self->device, &data, &data, &count, &count, &count, &zero, &root, &zero, &self->rank, &self->ranks, &turn};
+
+    REQUIRE(count <= MOST_ELEMENTS);
+    told(self, false, "Broadcast", 0, data, data, count, root, 1, stream, self->collect, arguments);
+}
+
+// To the root alone
+void ring_reduce(ring *self, CUdeviceptr from, CUdeviceptr to, unsigned count, int root, CUstream stream)
+{
+    unsigned turn = ++self->turn, zero = 0, sums = 1, taken = self->rank == root ? count : 0;
+    void *arguments[] = {&self->device, &from, &to, &count, &taken, &count, &zero, &zero, &sums, &self->rank, &self->ranks, &turn};
+
+    REQUIRE(count <= MOST_ELEMENTS);
+    told(self, false, "Reduce", 1, from, to, count, root, 1, stream, self->collect, arguments);
 }
 
 // Once between two collectives
@@ -271,7 +360,7 @@ void ring_send(ring *self, CUdeviceptr data, unsigned count, int to, CUstream st
     CUdeviceptr flag = self->device + SENT + 4 * self->rank, slot = self->device + SENT_SLOTS + 64 * self->rank;
     void *arguments[] = {&flag, &slot, &data, &count, &sends, &turn};
 
-    told(self, true, "Send", 6, data, count, to, stream, self->send, arguments);
+    told(self, true, "Send", 6, data, data, count, to, 1, stream, self->send, arguments);
 }
 
 void ring_receive(ring *self, CUdeviceptr data, unsigned count, int from, CUstream stream)
@@ -280,7 +369,7 @@ void ring_receive(ring *self, CUdeviceptr data, unsigned count, int from, CUstre
     CUdeviceptr flag = self->device + SENT + 4 * from, slot = self->device + SENT_SLOTS + 64 * from;
     void *arguments[] = {&flag, &slot, &data, &count, &sends, &turn};
 
-    told(self, true, "Recv", 7, data, count, from, stream, self->send, arguments);
+    told(self, true, "Recv", 7, data, data, count, from, 1, stream, self->send, arguments);
 }
 
 void ring_close(ring *self)

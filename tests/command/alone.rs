@@ -1,0 +1,227 @@
+//! One rank of a job replayed without the others: in the place of NCCL's collectives what they had delivered is
+//! written. A library of ours does what NCCL does.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+use tests::forge::Forge;
+use tests::*;
+use trace::Trace;
+use trace::record::nccl::{DELIVERED, Delivered};
+use trace::record::with_body;
+use trace::segment::Kind;
+
+fn program() -> PathBuf {
+    let library = client("libring.c");
+    client_with("training.c", &[library.to_str().expect("a plain path")])
+}
+
+/// Ranks that share a file, recorded into `run/`.
+fn record(place: &Place, ranks: u32, special: &str, options: &[&str]) -> Command {
+    let script = "truncate -s 36864 ring; for rank in $(seq 0 $((ranks - 1))); do \
+                  RANK=$rank WORLD_SIZE=$ranks \"$0\" ring $rank $ranks 5 $special & done; wait";
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/"]);
+    record.args(options).args(["--", "sh", "-c", script]).arg(program());
+    record.env("ranks", ranks.to_string()).env("special", special).env("RING_VERSION", "7");
+    record
+}
+
+const KEPT: &[&str] = &["--collectives"];
+
+fn replay(place: &Place, rank: u32, options: &[&str]) -> Command {
+    let mut replay = place.cutrace(["replay", "run/", "--alone", "--rank"]);
+    replay.arg(rank.to_string()).args(options);
+    replay
+}
+
+/// By rank.
+fn traces(place: &Place) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(place.join("run")).expect("our own directory").flatten();
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    all.sort();
+    all
+}
+
+fn json(command: &mut Command, code: i32) -> Value {
+    serde_json::from_str(&run(command).expect(code).stdout).expect("JSON")
+}
+
+#[test]
+fn each_rank_is_replayed_without_the_others() {
+    for version in [1, 4, 5, 7] {
+        let place = Place::new();
+        run(record(&place, 3, "", KEPT).env("RING_VERSION", version.to_string())).expect(0);
+        // Five sums of 64 bytes each; then one rank sends, and one receives.
+        for (rank, launches, bytes) in [(0, 6, 320), (1, 6, 384), (2, 5, 320)] {
+            let report = json(&mut replay(&place, rank, &["--json"]), 0);
+            assert_eq!(report["outcome"], "verified", "version {version}, rank {rank}: {report}");
+            assert_eq!(report["alone"], serde_json::json!({ "launches": launches, "bytes": bytes }));
+            assert_eq!((&report["verdict"], &report["refused"]), (&"replayable".into(), &0.into()), "{report}");
+            let copies = if rank == 2 { 2 } else { 3 };
+            assert_eq!(report["checked"]["copies"], copies, "{report}");
+        }
+    }
+}
+
+/// Sums as one group, gathered, scattered, from one and to one.
+#[test]
+fn each_operation_brings_what_it_does() {
+    let place = Place::new();
+    run(&mut record(&place, 3, "all", KEPT)).expect(0);
+    // Of 16 elements: both sums 64 bytes, 5 from each of 3 gathered, 5 scattered, 16 from one, 16 to rank 0, and 1 from
+    // each gathered.
+    let all = 2 * 32 + 60 + 20 + 64 + 12;
+    for (rank, launches, bytes) in [(0, 12, 320 + all + 64), (1, 12, 320 + all + 64), (2, 11, 320 + all)] {
+        let report = json(&mut replay(&place, rank, &["--json"]), 0);
+        assert_eq!(report["outcome"], "verified", "rank {rank}: {report}");
+        assert_eq!(report["alone"], serde_json::json!({ "launches": launches, "bytes": bytes }), "rank {rank}");
+    }
+    // Before version 4 nobody tells how many ranks there are.
+    let older = Place::new();
+    run(record(&older, 2, "all", KEPT).env("RING_VERSION", "3")).expect(0);
+    let report = json(&mut replay(&older, 0, &["--json"]), 0);
+    let reasons = report["reasons"].to_string();
+    assert!(reasons.contains("NCCL does not tell how many ranks there are (2 calls"), "{report}");
+}
+
+#[test]
+fn the_program_does_as_before() {
+    let place = Place::new();
+    let bare = {
+        let mut bare =
+            run(&mut record(&place, 3, "", &[])).expect(0).stdout.lines().map(str::to_owned).collect::<Vec<_>>();
+        bare.sort();
+        bare
+    };
+    let other = Place::new();
+    let ran = run(&mut record(&other, 3, "", KEPT)).expect(0);
+    let mut kept: Vec<&str> = ran.stdout.lines().collect();
+    kept.sort();
+    assert_eq!(kept, bare, "{}", ran.stderr);
+    // What the recorder asked of the driver for itself is no part of it.
+    let count = |place: &Place| traces(place).iter().map(|path| sound(path).len()).collect::<Vec<_>>();
+    assert_eq!(count(&place), count(&other));
+}
+
+#[test]
+fn what_is_kept_is_told_and_goes_with_the_trace() {
+    let place = Place::new();
+    run(&mut record(&place, 2, "", KEPT)).expect(0);
+    let path = traces(&place).remove(1);
+    let info = run(place.cutrace(["info"]).arg(&path)).expect(0).stdout;
+    assert!(info.contains("384 B that 6 operations delivered (replay --alone)"), "{info}");
+    let told = &json(place.cutrace(["info", "--json"]).arg(&path), 0)["collectives"];
+    assert_eq!((&told["is_kept"], &told["delivered_bytes"], &told["lost"]), (&true.into(), &384.into(), &0.into()));
+    run(place.cutrace(["pack", "-o", "packed.bin"]).arg(&path)).expect(0);
+    run(place.cutrace(["redact", "-o", "redacted.bin"]).arg(&path)).expect(0);
+    run(place.cutrace(["replay", "--alone", "--profile", "--times", "events", "-o", "timed.bin"]).arg(&path)).expect(0);
+    for copy in ["packed.bin", "redacted.bin", "timed.bin"] {
+        let ran = run(&mut place.cutrace(["replay", "--alone", copy])).expect(0);
+        assert!(ran.stdout.contains("in place of 6 launches of NCCL's: 384 B"), "{copy}: {}", ran.stdout);
+    }
+}
+
+/// What only NCCL's kernels use is not missed: the others' memory is there, and holds nothing.
+#[test]
+fn memory_of_others_is_stood_in_for() {
+    let place = Place::new();
+    run(&mut record(&place, 2, "peers", KEPT)).expect(0);
+    for rank in 0..2 {
+        let report = json(&mut replay(&place, rank, &["--json"]), 0);
+        assert_eq!((&report["outcome"], &report["verdict"]), (&"verified".into(), &"replayable".into()), "{report}");
+        assert_eq!(report["refused"], 0, "{report}");
+        let left_out: Vec<&str> = report["left_out"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|left| left["function"].as_str())
+            .collect();
+        assert_eq!(left_out, ["cuIpcGetEventHandle", "cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2"], "{report}");
+        let plan = run(&mut replay(&place, rank, &["--dry-run"])).expect(0).stdout;
+        let note =
+            "note: cuMemImportFromShareableHandle: left out or stood in for, as it is about what other processes have";
+        assert!(plan.contains(note), "{plan}");
+    }
+}
+
+#[test]
+fn what_uses_memory_of_others_is_named_and_not_compared() {
+    let place = Place::new();
+    run(&mut record(&place, 2, "touched", KEPT)).expect(0);
+    let report = json(&mut replay(&place, 0, &["--json"]), 0);
+    let reasons = report["reasons"].to_string();
+    assert!(reasons.contains("cuMemcpyDtoDAsync_v2: uses memory of another process, which holds zeros here (1 call"));
+    // Two copies before that, and two that show what came of it.
+    assert_eq!((&report["outcome"], &report["checked"]["copies"]), (&"verified".into(), &2.into()), "{report}");
+    assert_eq!(report["not_compared"]["copies_in_all"], 2, "{report}");
+}
+
+/// The launch that fails does so by what the others had sent.
+#[test]
+fn a_fault_is_named() {
+    let place = Place::new();
+    run(&mut record(&place, 2, "fault", KEPT)).expect(0);
+    let ran = run(&mut replay(&place, 1, &["--sync-launches"])).expect(1);
+    assert!(ran.stdout.contains("a launch failed, as recorded") && ran.stdout.contains("pick"), "{}", ran.stdout);
+    run(&mut replay(&place, 0, &[])).expect(0);
+}
+
+#[test]
+fn what_was_not_kept_is_refused() {
+    let place = Place::new();
+    run(&mut record(&place, 2, "", &[])).expect(0);
+    let ran = run(&mut replay(&place, 0, &[])).expect(1);
+    assert!(ran.stderr.contains("record --collectives keeps that"), "{}", ran.stderr);
+    for (arguments, why) in [
+        (&["replay", "run/", "--alone"][..], "2 traces; name one: "),
+        (&["replay", "run/", "--alone", "--rank", "0-1"], "--rank says which one"),
+        (&["replay", "run/", "--alone", "--rank", "7"], "no trace of these ranks; there are 0-1"),
+        (&["replay", "trace.bin", "--alone", "--rank", "0"], "chooses among the traces of a directory"),
+    ] {
+        let ran = run(&mut place.cutrace(arguments)).expect(2);
+        assert!(ran.stderr.contains(why), "{arguments:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn what_a_graph_delivered_is_refused_by_name() {
+    let place = Place::new();
+    run(&mut record(&place, 2, "captured", KEPT)).expect(0);
+    let report = json(&mut replay(&place, 0, &["--json"]), 4);
+    let reasons = report["reasons"].to_string();
+    assert!(reasons.contains("what this collective delivered is not in the trace: it was captured into a graph"));
+    let info = json(place.cutrace(["info", "--json"]).arg(&traces(&place)[0]), 0);
+    assert_eq!(info["collectives"]["lost"], 5, "{info}");
+}
+
+/// As the trace has it from a process that was ended before its last bytes had come.
+#[test]
+fn what_is_not_there_is_named_and_what_depends_on_it_is_not_compared() {
+    let place = Place::new();
+    run(&mut record(&place, 2, "", KEPT)).expect(0);
+    let path = traces(&place).remove(0);
+    let whole = Forge::open(&path);
+    let all = Trace::open(&path).expect("a trace").delivered;
+    let first = all.into_iter().find(|delivered| delivered.len > 0).expect("a sum");
+    let forged = |change: fn(&mut Delivered), why: &str| {
+        let mut delivered = first.clone();
+        change(&mut delivered);
+        let (old, new) = (with_body(DELIVERED, &first), with_body(DELIVERED, &delivered));
+        assert_eq!(old.len(), new.len());
+        let mut forge = whole.clone();
+        forge.replace(Kind::Chunk, &old, &new);
+        forge.reseal();
+        forge.write(&path);
+        let report = json(&mut replay(&place, 0, &["--json"]), 6);
+        assert!(report.to_string().contains(why), "{why}: {report}");
+        assert_eq!((&report["outcome"], &report["refused"]), (&"unverified".into(), &1.into()), "{report}");
+    };
+    let missing = "what this collective delivered is not in the trace: a part of the file is missing";
+    forged(|delivered| delivered.pieces[0] = [7; 16], missing);
+    forged(|delivered| delivered.len += 4, missing);
+    forged(|delivered| delivered.len = 1 << 40, "what the trace says of it does not fit together");
+    forged(|delivered| delivered.address = u64::MAX, "what the trace says of it does not fit together");
+    let elsewhere = "what it delivered goes to memory that is not here";
+    forged(|delivered| delivered.address = 0x1000, elsewhere);
+    forged(|delivered| delivered.address += 1 << 30, elsewhere);
+}
