@@ -156,6 +156,18 @@ fn what_uses_memory_of_others_is_named_and_not_compared() {
     assert_eq!(report["not_compared"]["copies_in_all"], 2, "{report}");
 }
 
+#[test]
+fn one_device_does_for_the_rank_of_another() {
+    let place = Place::new();
+    run(record(&place, 2, "devices", KEPT).env("CUTRACE_SIM_DEVICES", "2")).expect(0);
+    let ran = run(replay(&place, 1, &["--device", "0"]).env("CUTRACE_SIM_DEVICES", "1")).expect(0);
+    assert!(ran.stdout.starts_with("verified\n"), "{}", ran.stdout);
+    let skipped = "cuDeviceGetP2PAttribute (2, first call 17): is about two devices, which are one here";
+    assert!(ran.stdout.contains(skipped), "{}", ran.stdout);
+    let ran = run(replay(&place, 1, &[]).env("CUTRACE_SIM_DEVICES", "1")).expect(5);
+    assert!(ran.stderr.contains("device 1"), "{}", ran.stderr);
+}
+
 /// The launch that fails does so by what the others had sent.
 #[test]
 fn a_fault_is_named() {

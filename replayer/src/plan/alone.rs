@@ -12,8 +12,8 @@ use trace::api::roles::Class;
 use trace::call::Content;
 use trace::collective::is_kernel;
 use trace::hash::Hash;
+use trace::record;
 use trace::record::nccl::{Delivered, began};
-use trace::record::{self};
 use trace::{Call, Trace};
 
 /// What an operation brought to this rank.
@@ -27,14 +27,23 @@ pub struct Delivery {
     pub lost: String,
 }
 
+/// What takes the place of physical memory of another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StandIn {
+    /// So many bytes are mapped.
+    pub bytes: u64,
+    /// The recorded device of whoever imported it.
+    pub device: i32,
+}
+
 #[derive(Debug, Default)]
 pub struct Alone {
     /// Launches of NCCL's kernels, and what is written in their place.
     pub(crate) launches: HashMap<u64, Vec<Delivery>>,
     /// Launches of which that is not known.
     pub(crate) refused: HashSet<u64>,
-    /// Physical memory of other processes, by the call that imported it: so many bytes of it are used.
-    pub(crate) stand_ins: HashMap<u64, u64>,
+    /// Physical memory of other processes, by the call that imported it.
+    pub(crate) stand_ins: HashMap<u64, StandIn>,
     /// Calls, NCCL's launches aside, that were given memory of other processes.
     pub(crate) touching: HashSet<u64>,
     /// Where it is mapped.

@@ -91,8 +91,9 @@ impl<'t> Worker<'_, 't> {
     /// Something of this replay's own for what another process had exported.
     pub(super) fn stand_in(&mut self, call: &Call<'t>, function: &'static Function, what: What) {
         let run = self.run;
-        let device = run.plan.devices.first().map_or(0, |device| run.objects.device(*device));
-        let used = run.plan.alone.as_ref().and_then(|alone| alone.stand_ins.get(&call.number)).copied().unwrap_or(0);
+        let one = run.plan.alone.as_ref().and_then(|alone| alone.stand_ins.get(&call.number)).copied();
+        let device = one.map(|one| one.device).or_else(|| run.plan.devices.first().copied()).unwrap_or(0);
+        let (device, used) = (run.objects.device(device), one.map_or(0, |one| one.bytes));
         let (kind, made) = match what {
             What::Event => (Kind::Event, run.driver.create_event(false)),
             What::Pool => (Kind::MemoryPool, run.driver.create_pool(device)),

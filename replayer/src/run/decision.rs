@@ -9,6 +9,8 @@ use crate::run::state::Run;
 use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
 use trace::api::enums::CUgraphNodeType;
+use trace::api::roles::{Class, Field};
+use trace::api::types::{Form, Kind};
 use trace::call::When;
 use trace::crossing::{self, Crossing, What};
 use trace::{Call, Function};
@@ -37,6 +39,9 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     if let Some(why) = why_nothing(run, call, function) {
         return Decision::Nothing(why);
     }
+    if is_between_one(run, call, function) {
+        return Decision::Skip("is about two devices, which are one here");
+    }
     if let Some(decision) = alone::decide(run, call, function) {
         return decision;
     }
@@ -63,6 +68,19 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
         Action::Memory(memory) if call.succeeded() => Decision::Emulate(memory),
         _ => itself,
     }
+}
+
+/// Whether the call is about how one device reaches another, and the same one stands in for both.
+fn is_between_one(run: &Run, call: &Call, function: &Function) -> bool {
+    let is_device = |param: &&Field| matches!(param.ty.form, Form::Handle(Kind::Device));
+    let devices = function.params.iter().filter(is_device).filter_map(|param| call.argument(param.name));
+    let devices: Vec<i32> = devices.map(|device| device as i32).collect();
+    if let [one, other] = devices[..] {
+        return one != other && run.objects.device(one) == run.objects.device(other);
+    }
+    // What a context is to reach is another's, when recorded.
+    let peer = call.argument("peerContext").filter(|_| function.class == Class::state && call.succeeded());
+    peer.is_some_and(|peer| run.objects.live(Kind::Context, peer) == Some(run.driver.current_context()))
 }
 
 /// Why the recorded call did nothing that a replay could do again, if it failed so.

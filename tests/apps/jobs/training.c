@@ -2,6 +2,7 @@
 // from the sum: a kernel uses it, and the CPU looks at the weights every few steps
 // Arguments: the file that the ranks share, rank, ranks, steps, and what is special about it: `captured` has the sum
 // made by a graph, `all` does one of each operation as well, `fault` has rank 1 write, behind the last step, where the sum says,
+// `devices` has each on a device of its own, which it looks at all of,
 // `peers` has each map memory of the one before, as NCCL does for its kernels, `touched` look into it, too
 #include "check.h"
 #include <stdint.h>
@@ -113,6 +114,39 @@ static CUdeviceptr memory_of_peer(int rank, int ranks, CUdeviceptr table, CUdevi
     return own;
 }
 
+// As libraries do that find out who reaches whom
+static void start_on(int rank)
+{
+    CUdevice devices[16], found;
+    CUcontext context;
+    int count, value;
+    char name[64];
+    size_t bytes;
+    CUuuid id;
+
+    CHECK(cuInit(0));
+    CHECK(cuDeviceGetCount(&count));
+    REQUIRE(count <= 16);
+    for (int i = 0; i < count; i++) {
+        CHECK(cuDeviceGet(&devices[i], i));
+        CHECK(cuDeviceGetName(name, sizeof name, devices[i]));
+        CHECK(cuDeviceGetUuid(&id, devices[i]));
+        CHECK(cuDeviceTotalMem(&bytes, devices[i]));
+        CHECK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, devices[i]));
+        CHECK(cuDeviceGetPCIBusId(name, sizeof name, devices[i]));
+        CHECK(cuDeviceGetByPCIBusId(&found, name));
+    }
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < count; j++) {
+            if (i == j)
+                continue;
+            CHECK(cuDeviceCanAccessPeer(&value, devices[i], devices[j]));
+            CHECK(cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, devices[i], devices[j]));
+        }
+    CHECK(cuDevicePrimaryCtxRetain(&context, devices[rank % count]));
+    CHECK(cuCtxSetCurrent(context));
+}
+
 static void reduce_by_graph(ring *world, CUdeviceptr data, CUstream stream)
 {
     CUgraph graph;
@@ -140,7 +174,10 @@ int main(int argc, char **argv)
 
     const char *special = argc > 5 ? argv[5] : "";
 
-    start_driver();
+    if (!strcmp(special, "devices"))
+        start_on(rank);
+    else
+        start_driver();
     CHECK(cuStreamCreate(&compute, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
     CHECK(cuEventCreate(&ready, CU_EVENT_DISABLE_TIMING));

@@ -1,7 +1,7 @@
 //! What takes the place of other processes where one is replayed without them.
 
 use super::Survey;
-use crate::plan::alone::{Alone, REFUSED, TOUCHES, launches_nccl, names};
+use crate::plan::alone::{Alone, REFUSED, StandIn, TOUCHES, launches_nccl, names};
 use trace::api::effect::Memory;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
@@ -35,7 +35,8 @@ impl Survey {
     pub(super) fn stands_in(&mut self, call: &Call, function: &Function) {
         let made = function.creates(Kind::Allocation).and_then(|at| call.output_of(at));
         if let (Some(alone), Some(handle)) = (&mut self.plan.alone, made) {
-            alone.stand_ins.insert(call.number, 0);
+            let device = self.work.streams.contexts.device_of_allocation(call);
+            alone.stand_ins.insert(call.number, StandIn { bytes: 0, device });
             self.imported.insert(handle, call.number);
             self.notes.about_call(format!("{}: {OF_OTHERS}", function.name), call.number);
         }
@@ -47,8 +48,7 @@ impl Survey {
             Some(Change::Mapped { at, bytes, handle }) => match self.imported.get(&handle) {
                 Some(import) => {
                     let end = call.argument("offset").unwrap_or(0).saturating_add(bytes);
-                    let used = alone.stand_ins.entry(*import).or_default();
-                    *used = end.max(*used);
+                    alone.stand_ins.entry(*import).and_modify(|one| one.bytes = end.max(one.bytes));
                     alone.foreign.insert(at..at.saturating_add(bytes));
                 }
                 None => alone.foreign.remove(&(at..at.saturating_add(bytes))),
