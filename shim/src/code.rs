@@ -73,9 +73,13 @@ impl Capture<'_> {
             };
             self.draft.bytes(bytes);
             if let Some(writes) = &mut writes {
-                let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
-                self.lane.recorder().watch.refer(words, writes);
+                let recorder = self.lane.recorder();
+                recorder.watch.refer(recorder.may_share(bytes), writes);
+                self.lane.read_pages.add(bytes.as_ptr() as u64, bytes.len() as u64);
             }
+        }
+        if writes.is_some() {
+            self.lane.read_pages.add(address, sizes.len() as u64 * 8);
         }
         self.deferred.extend(writes.into_iter().flat_map(HostWrites::into_records));
     }
@@ -101,6 +105,11 @@ impl Capture<'_> {
         if let Some(bytes) = word_at(size, 8, careful) {
             self.attach(size, 8, true);
             self.attach(buffer, bytes, true);
+            if self.moment == Moment::Success && self.lane.recorder().reaches_host() {
+                [(address, extra.len), (size, 8), (buffer, bytes)]
+                    .iter()
+                    .for_each(|(at, len)| self.lane.read_pages.add(*at, *len));
+            }
             // What a launch was given has been looked at before it; a node is launched by its graph.
             if self.function.class == Class::graph && self.moment == Moment::Success {
                 self.refer(buffer, bytes);

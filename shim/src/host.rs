@@ -8,7 +8,7 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::node_runs::Turn;
 use crate::pending::{Uses, Work};
-use crate::probe::{bytes_at, gathered, word_at};
+use crate::probe::{bytes_at, gathered};
 use crate::readable::Readable;
 use crate::shape::{self, Launch};
 use crate::submission::{makes_node, queue, reads, under_way};
@@ -244,35 +244,34 @@ fn fills(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
 fn addresses(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Option<Vec<u64>> {
     let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
     let recorder = lane.recorder();
-    // Structures of several kilobytes are common, with few such words among many.
-    let is_of_host = |word: &u64| recorder.around.pinned.may_hold(*word) || recorder.watch.managed.may_hold(*word);
-    let found_in = |bytes: &[u8]| bytes.chunks_exact(8).map(word).filter(is_of_host).collect::<Vec<u64>>();
+    let readable = Readable::here(lane);
     if array == 0 {
-        return Some(if launch.extra != 0 && extra != 0 { found_in(&packed(extra)) } else { Vec::new() });
+        let is_packed = launch.extra != 0 && extra != 0;
+        return Some(if is_packed { recorder.may_share(&packed(&readable, extra)).collect() } else { Vec::new() });
     }
     // A handle that nobody is known to have been given may be anything, and the driver may not survive being
     // asked about it.
     let layout = lane.layout_before_launch(words[launch.function as usize])?;
     let sizes = layout.sizes.as_ref()?;
-    let readable = Readable::here(lane);
     let pointers = readable.bytes(array, sizes.len() * 8)?;
     let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
     for (pointer, size) in pointers.chunks_exact(8).map(word).zip(sizes).filter(|(_, size)| **size >= 8) {
         match readable.at_once(pointer, *size as usize) {
-            Some(bytes) => found.extend(found_in(bytes)),
+            Some(bytes) => found.extend(recorder.may_share(bytes)),
             None => elsewhere.push((pointer, *size as usize / 8 * 8)),
         }
     }
     // What cannot be read is the driver's to find out.
     let read = if elsewhere.is_empty() { None } else { gathered(&elsewhere) };
-    found.extend(read.iter().flat_map(|bytes| found_in(bytes)));
+    found.extend(read.iter().flat_map(|bytes| recorder.may_share(bytes)));
     Some(found)
 }
 
-fn packed(extra: u64) -> Cow<'static, [u8]> {
-    let extra = Extra::read(extra, |at| word_at(at, 8, true));
-    let size = extra.size_at().and_then(|at| word_at(at, 8, true)).unwrap_or(0).min(1 << 16);
-    extra.buffer().and_then(|at| bytes_at(at, size as usize, true)).unwrap_or_default()
+fn packed(readable: &Readable, extra: u64) -> Cow<'static, [u8]> {
+    let word_at = |at| readable.bytes(at, 8).map(|bytes| word(&bytes));
+    let extra = Extra::read(extra, word_at);
+    let size = extra.size_at().and_then(word_at).unwrap_or(0).min(1 << 16);
+    extra.buffer().and_then(|at| readable.bytes(at, size as usize)).unwrap_or_default()
 }
 
 fn word(bytes: &[u8]) -> u64 {

@@ -58,6 +58,12 @@ impl Recorder {
         self.around.pinned.holds(address, len) || self.watch.managed.holds(address, len)
     }
 
+    /// The words of these bytes that may be addresses of such memory: of most that is ruled out at once.
+    pub fn may_share<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
+        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        words.filter(|word| self.around.pinned.may_hold(*word) || self.watch.managed.may_hold(*word))
+    }
+
     pub fn reaches_host(&self) -> bool {
         self.around.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any()
     }
