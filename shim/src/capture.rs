@@ -17,7 +17,7 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::logs::Buffer;
 use crate::overlap::Early;
-use crate::probe::{string_at, text_at, word_at};
+use crate::probe::{drivers_text, string_at, text_at, word_at};
 use std::cell::{Cell, OnceCell};
 use trace::Function;
 use trace::api::roles::{Field, Role};
@@ -252,7 +252,8 @@ impl<'a> Capture<'a> {
             Target::TextOut { address } if succeeded => {
                 self.attach(address, 8, true);
                 if let Some(text @ 1..) = word_at(address, 8, false) {
-                    self.text(text, u64::MAX);
+                    let bytes = drivers_text(text);
+                    self.draft.attach(record::INLINE, text, bytes.len() as u32, bytes);
                 }
             }
             Target::Owned { address, element, count } if succeeded => {

@@ -2,6 +2,7 @@
 //! that fails instead of faulting everywhere else.
 
 use std::borrow::Cow;
+use std::ffi::CStr;
 
 /// The kernel reads no more than 2 GiB less a page in one call.
 const MOST_AT_ONCE: usize = 1 << 30;
@@ -67,6 +68,12 @@ pub fn gathered(pieces: &[(u64, usize)]) -> Option<Vec<u8>> {
         unsafe { copy.set_len(copy.len() + len) };
     }
     Some(copy)
+}
+
+/// A text that the driver has just handed out, with its nul.
+pub fn drivers_text(address: u64) -> &'static [u8] {
+    // SAFETY: it is the driver's own, which lasts, or of an object that the program has just asked about.
+    unsafe { CStr::from_ptr(address as *const libc::c_char) }.to_bytes_with_nul()
 }
 
 /// The string at an address with its nul, or as much of it as so many bytes hold; none if it cannot be read.
