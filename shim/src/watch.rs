@@ -68,6 +68,8 @@ struct State {
     /// The starts of ranges that are too large to be watched, or that there was no room for.
     refused: BTreeSet<u64>,
     callbacks: Callbacks,
+    /// Into which memory is read: kept, as the program's allocator would map as much anew each time.
+    copy: Vec<u8>,
 }
 
 impl State {
@@ -168,7 +170,7 @@ impl Watch {
             state.refused.insert(start);
             return false;
         };
-        let State { tracker, ranges, refused, callbacks } = state;
+        let State { tracker, ranges, refused, callbacks, .. } = state;
         let tracker = tracker.get_or_insert_with(Tracker::open);
         let pinned = around.pinned.holds(start, len);
         let mut watched = Watched {
@@ -217,7 +219,7 @@ impl Watch {
         for range in around.pending.looked_at_in(start, start + len) {
             match managed {
                 true => watched.back.push(range),
-                false => _ = watched.take_over(start, range, &[], tracker),
+                false => _ = watched.take_over(start, range, &[], tracker, &mut Vec::new()),
             }
         }
         let tracked = watched.tracked;

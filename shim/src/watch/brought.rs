@@ -53,7 +53,7 @@ impl Watch {
     /// gone. The parts of the memory of which that is not so.
     pub fn computed(&self, threads: [u32; 2], copied: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut state = self.state.lock();
-        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return Vec::new() };
+        let State { tracker: Some(tracker), ranges, copy, .. } = &mut *state else { return Vec::new() };
         let (mut budget, mut unknown) = (MOST_READ, Vec::new());
         let is_theirs = |only| threads.contains(&only);
         let may_use = |watched: &Watched| watched.pinned && watched.users.only().is_none_or(is_theirs);
@@ -65,7 +65,7 @@ impl Watch {
             let len = all.end - all.start;
             if len <= budget {
                 budget -= len;
-                unknown.extend(watched.take_over(*start, all, copied, tracker));
+                unknown.extend(watched.take_over(*start, all, copied, tracker, copy));
             } else {
                 unknown.push(all);
             }
@@ -80,10 +80,10 @@ impl Watch {
             return self.comes_back(range);
         }
         let mut state = self.state.lock();
-        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        let State { tracker: Some(tracker), ranges, copy, .. } = &mut *state else { return };
         for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
             let within = range.start.max(*start)..range.end.min(watched.end);
-            watched.take_over(*start, within.clone(), copied, tracker);
+            watched.take_over(*start, within.clone(), copied, tracker, copy);
             watched.back.extend(intervals::within(&within, copied));
             watched.back = joined(std::mem::take(&mut watched.back));
         }
@@ -108,7 +108,7 @@ impl Watch {
     /// not its thread alone has named.
     pub fn unnamed_come_back(&self, launches: &BTreeSet<(u32, bool)>) {
         let mut state = self.state.lock();
-        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        let State { tracker: Some(tracker), ranges, copy, .. } = &mut *state else { return };
         let mut budget = MOST_READ;
         for (start, watched) in ranges.iter_mut() {
             let len = watched.end - start;
@@ -119,7 +119,7 @@ impl Watch {
             };
             if is_any && watched.is_stored && watched.tracked && len <= budget {
                 budget -= len;
-                watched.take_over(*start, *start..watched.end, &[], tracker);
+                watched.take_over(*start, *start..watched.end, &[], tracker, copy);
             } else if is_any {
                 watched.back.clear();
                 watched.back.push(*start..watched.end);

@@ -5,10 +5,9 @@ use crate::host_writes::{HostWrites, PIECE};
 use crate::intervals::{self, joined, within, without};
 use crate::node_runs::Turn;
 use crate::pending::Pending;
-use crate::probe::bytes_at;
+use crate::probe::{bytes_at, copy_of};
 use crate::shadow::{NEAR, Shadow};
 use crate::users::Users;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
@@ -90,22 +89,30 @@ impl Watched {
     }
 
     /// What is there now is known, but for the pages where the CPU wrote: those parts. `copied`: pages, in
-    /// order, to which it has only copied for the driver.
+    /// order, to which it has only copied for the driver. `copy`: to read into, before Linux is asked.
     pub fn take_over(
         &mut self,
         start: u64,
         within: Range<u64>,
         copied: &[Range<u64>],
         tracker: &Tracker,
+        copy: &mut Vec<u8>,
     ) -> Vec<Range<u64>> {
         // To read managed memory would bring it here.
         let is_followed = self.tracked && !self.managed;
-        let read = || bytes_at(within.start, (within.end - within.start) as usize, !self.given);
-        // Before Linux is asked what was written: a copy.
-        match is_followed.then(read).flatten().map(Cow::into_owned) {
-            Some(bytes) => self.take_over_bytes(start, within, &bytes, copied, tracker),
-            None => vec![within],
+        match is_followed && self.read(&within, copy) {
+            true => self.take_over_bytes(start, within, copy, copied, tracker),
+            false => vec![within],
         }
+    }
+
+    fn read(&self, within: &Range<u64>, copy: &mut Vec<u8>) -> bool {
+        let len = (within.end - within.start) as usize;
+        if !self.given {
+            return copy_of(within.start, len, copy);
+        }
+        copy.clear();
+        bytes_at(within.start, len, false).inspect(|bytes| copy.extend_from_slice(bytes)).is_some()
     }
 
     /// The same, of what has just been read there.
