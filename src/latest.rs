@@ -199,6 +199,14 @@ impl Files {
         Ok(all)
     }
 
+    /// The only thing that is named, if it is a directory.
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.files[..] {
+            [directory] if directory.is_dir() => Some(directory),
+            _ => None,
+        }
+    }
+
     /// Traces, and directories of them.
     pub fn named(&self) -> Result<Vec<PathBuf>> {
         if !self.files.iter().any(|path| path.is_dir()) {

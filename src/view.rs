@@ -1,15 +1,19 @@
 //! `cutrace view`: the timeline in the terminal.
 
 use crate::exit::{self, DONE, USAGE, damage, failure};
+use crate::export::process::Process;
 use crate::latest::Files;
 use crate::report::findings::find;
 use crate::results::Results;
 use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use trace::Trace;
 use viewer::app::{Error, Options, keep_index, name_objects, once, open, printed, run as show};
 use viewer::config;
+use viewer::data::job::{Spec, Specs};
 use viewer::state::arrange::Step;
 use viewer::state::command::Shown;
 use viewer::state::filter::{Filter, time};
@@ -21,13 +25,16 @@ use viewer::state::tab::Tab;
 /// (replay --profile) or the recording (record --gpu-times), or else from its submission to when a wait told
 /// of its end, drawn hatched. Off a terminal the tables are printed as a report. An index is kept beside the
 /// trace (FILE.idx, or in the cache directory), so that it opens at once the next time; it can be deleted. Of
-/// two traces the calls of the second stand beside those of the first, by their order.
+/// two traces the calls of the second stand beside those of the first, by their order. The processes of a
+/// directory are on one time axis, each with what it did on NCCL's communicators; tables are of the one that
+/// began first.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   cutrace view                           look at the latest trace here; ? shows the keys
   cutrace view app.bin --at 1234         begin at call 1234 (or at 1.5s, or at 50%)
   cutrace view a.bin b.bin               what the second did differently
+  cutrace view run/ --rank 0-3           ranks of a job on one time axis
   cutrace view --once --size 120x40      print one frame as text
   cutrace view | less                    print the tables")]
 pub struct Arguments {
@@ -136,14 +143,34 @@ fn place(text: &str) -> Result<String, String> {
         .ok_or_else(|| "expected a call (1234), a time (1.5s, 20ms) or a share (50%)".into())
 }
 
+/// The processes of a job, the one that began first before the others.
+fn specs(directory: &Path, paths: &[PathBuf]) -> Result<Specs> {
+    let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    let mut all: Vec<Spec> = Process::all(&traces)
+        .iter()
+        .zip(paths)
+        .map(|(process, path)| {
+            let rank = process.rank().map(|rank| format!("rank {rank}"));
+            let label = rank.unwrap_or_else(|| format!("process {}", process.trace.preamble.pid));
+            Spec { path: path.clone(), label, shift: process.at(0) - process.trace.nanoseconds(0) }
+        })
+        .collect();
+    let first = all.iter().enumerate().min_by_key(|(_, spec)| spec.shift).map_or(0, |(at, _)| at);
+    all[..=first].rotate_right(1);
+    Ok(Specs { directory: directory.to_path_buf(), all })
+}
+
 pub fn run(arguments: Arguments) -> Result<u8> {
     let paths = arguments.files.paths()?;
-    let (first, second) = match &paths[..] {
-        [first] => (first, None),
-        [first, second] => (first, Some(second.clone())),
-        [..] => {
-            let why = "view shows one trace, or two beside each other; of the processes of a recording cutrace info FILE... \
-                       says which is which, and cutrace report FILE... has a page on each";
+    let directory = arguments.files.directory().filter(|_| paths.len() > 1);
+    let job = directory.map(|directory| specs(directory, &paths)).transpose()?;
+    let (first, second) = match (&paths[..], &job) {
+        (_, Some(job)) => (job.all[0].path.clone(), None),
+        ([first], _) => (first.clone(), None),
+        ([first, second], _) => (first.clone(), Some(second.clone())),
+        _ => {
+            let why = "view shows one trace, two beside each other, or all of one directory; of the processes of a recording \
+                       cutrace info FILE... says which is which, and cutrace report FILE... has a page on each";
             return Err(failure(USAGE, why));
         }
     };
@@ -166,9 +193,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let shown =
         Shown { view, window, row, place: arguments.at, follow, filter, hide, select, sort, no_details, arrange };
     let say = |text: &str| exit::say(text);
-    let options = Options { theme, config, index: !arguments.no_index, second, find, shown, say };
+    let options = Options { theme, config, index: !arguments.no_index, second, job, find, shown, say };
     if arguments.once || !is_terminal {
-        let opened = open(first, &options).map_err(explained)?;
+        let opened = open(&first, &options).map_err(explained)?;
         if let Some(text) = &options.shown.filter {
             name_objects(&opened);
             Filter::new(text, &opened).map_err(|why| failure(USAGE, format_args!("--filter {text:?}: {why}")))?;
@@ -187,7 +214,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         out.flush()?;
         return Ok(ended);
     }
-    match show(first, &options) {
+    match show(&first, &options) {
         Ok(beyond) => {
             beyond.iter().for_each(exit::say);
             Ok(DONE)

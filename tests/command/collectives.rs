@@ -209,6 +209,59 @@ fn the_rank_that_is_behind_is_named_and_the_operation_that_the_others_wait_in() 
     assert!(run(place.cutrace(["info"]).arg(&one)).expect(0).stdout.contains("2 communicators of NCCL, 7 operations"));
 }
 
+/// The number of a row of the timeline, as `--row` takes it: of the first of this name below another.
+fn row(frame: &str, above: &str, name: &str) -> String {
+    const TOP: usize = 4;
+    const NAMES: usize = 24;
+    let rows = frame.lines().skip(TOP).take_while(|line| !line.starts_with(['\u{2500}', '-']));
+    let names: Vec<String> = rows.map(|line| line.chars().take(NAMES).collect::<String>().trim().to_owned()).collect();
+    let names: Vec<&String> = names.iter().filter(|name| !name.is_empty()).collect();
+    let group = names.iter().position(|title| title.contains(above)).unwrap_or_else(|| panic!("no {above} in {frame}"));
+    let found = names[group..].iter().position(|title| title.contains(name));
+    (group + found.unwrap_or_else(|| panic!("no {name} in {frame}"))).to_string()
+}
+
+#[test]
+fn the_viewer_has_all_ranks_on_one_time_axis() {
+    let place = Place::new();
+    hang(&place, 3, "1 6");
+    let once = |options: &[&str]| {
+        let mut view = place.cutrace(["view", "run/", "--no-index", "--once", "--size", "140x60", "--ascii"]);
+        run(view.args(options)).expect(0).stdout
+    };
+    let frame = once(&[]);
+    assert!(["rank 0 ", "rank 1 ", "rank 2 "].iter().all(|rank| frame.contains(rank)), "{frame}");
+    assert!(frame.matches("NCCL world").count() == 3 && frame.matches("NCCL 0xfeed").count() == 3, "{frame}");
+    assert!(frame.contains("3 processes on one time axis; sums and tables are of rank "), "{frame}");
+    let some = run(&mut place.cutrace(["view", "run/", "--no-index", "--once", "--rank", "1-2"])).expect(0).stdout;
+    assert!(some.contains("2 processes on one time axis") && !some.contains("rank 0 "), "{some}");
+
+    // The last that rank 0 has begun was not known to end; who has not come to it is told.
+    let screen = Screen::new(&place);
+    let (cutrace, world) = (artifact("cutrace").display().to_string(), row(&frame, "rank 0 ", "NCCL world"));
+    screen.tmux(&["resize-window", "-x", "140", "-y", "60"]);
+    screen.run(&format!("{cutrace} view run/ --no-index --row {world}"));
+    screen.wait("NCCL world");
+    screen.keys(&["End", ","]);
+    let text = screen.wait("has not begun it");
+    let line = |text: &str, label: &str| {
+        let found = text.lines().rfind(|line| line.starts_with(label)).map(|line| line.trim_end().to_owned());
+        found.unwrap_or_else(|| panic!("no {label} in {text}"))
+    };
+    assert!(line(&text, "#6 ").ends_with("AllReduce(16 B)"), "{text}");
+    assert!(line(&text, "when ").ends_with(", not known to be done"), "{text}");
+    assert!(line(&text, "rank 1         ").ends_with("has not begun it"), "{text}");
+    assert!(line(&text, "rank 2         ").ends_with(", not known to be done"), "{text}");
+    assert!(text.contains("] next rank"), "{text}");
+    // From rank to rank, by the key that the screen names: the lane is another, the number the same.
+    screen.keys(&["]"]);
+    let text = screen.wait("rank 0         begun ");
+    assert!(text.contains("#6 "), "{text}");
+    screen.keys(&["]"]);
+    screen.wait("rank 2         begun ");
+    screen.keys(&["q"]);
+}
+
 #[test]
 fn ranks_that_agree_are_not_named() {
     let place = Place::new();

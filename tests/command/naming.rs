@@ -62,7 +62,7 @@ fn of_several_processes_the_first_is_read_and_all_can_be() {
     run(place.cutrace(["info"]).args(all)).expect(3);
     let ran = run(place.cutrace(["view", "--once"]).args(all).arg("trace.bin")).expect(2);
     assert!(
-        ran.stderr.contains("one trace, or two") && ran.stderr.contains("cutrace report FILE..."),
+        ran.stderr.contains("one trace, two beside") && ran.stderr.contains("cutrace report FILE..."),
         "{}",
         ran.stderr
     );

@@ -259,7 +259,7 @@ fn a_recording_is_followed() {
     std::fs::write(place.join("go"), "").expect("written");
     assert!(program.wait().expect("it ends").success());
     screen.wait("partial");
-    screen.wait("enter goes to the first of them");
+    screen.wait("enter goes to call ");
     screen.keys(&["3"]);
     screen.wait("vector_add");
     screen.keys(&["q"]);

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::data::compare;
 use crate::data::findings::Find;
+use crate::data::job::{self, Specs};
 use crate::data::open::{Error as OpenError, Opened};
 use crate::data::store::INDEX;
 use crate::input::input;
@@ -56,6 +57,8 @@ pub struct Options {
     pub index: bool,
     /// A trace to compare with.
     pub second: Option<PathBuf>,
+    /// The processes of a job, to be shown with the first of them.
+    pub job: Option<Specs>,
     /// Finds out what is worth looking at in a trace.
     pub find: Find,
     /// What to show first.
@@ -142,7 +145,16 @@ fn begin(opened: Arc<Opened>, options: &Options, size: (u16, u16)) -> State {
 
 /// The trace, beside the second if there is one.
 pub fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    open_both(path, options.second.as_deref(), (options.index, options.find), None)
+    match &options.job {
+        Some(specs) => open_job(specs, (options.index, options.find)),
+        None => open_both(path, options.second.as_deref(), (options.index, options.find), None),
+    }
+}
+
+fn open_job(specs: &Specs, (index, find): (bool, Find)) -> Result<Opened, OpenError> {
+    let mut all = specs.all.iter().map(|spec| Opened::open(&spec.path, index, find)).collect::<Result<Vec<_>, _>>()?;
+    let first = all.remove(0);
+    Ok(job::together(specs.clone(), &first, all))
 }
 
 /// `aligned`: calls of both that begin together.
@@ -163,12 +175,16 @@ fn open_both(
 fn reopened(opened: &Opened) -> Result<Opened, OpenError> {
     let second = opened.second.as_deref();
     let how = (false, opened.find());
+    if let Some(job) = &opened.job {
+        return open_job(&job.specs, how);
+    }
     open_both(&opened.path, second.map(|second| &*second.opened.path), how, second.and_then(|second| second.aligned))
 }
 
-/// The trace, and the second if there is one.
+/// The trace, and the second if there is one, or the others of its job.
 fn both(opened: &Opened) -> impl Iterator<Item = &Opened> {
-    std::iter::once(opened).chain(opened.second.as_deref().map(|second| &second.opened))
+    let peers = opened.job.iter().flat_map(|job| &job.peers);
+    std::iter::once(opened).chain(opened.second.as_deref().map(|second| &second.opened)).chain(peers)
 }
 
 /// Shows a trace until the user has seen enough. Gives what was asked for that is not there.
@@ -196,7 +212,10 @@ pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
     let mut index = beside(opened, (options.index, &stop), sender.clone());
     let shown = show(&mut term, &mut state, options, &news, &ended, (&sender, &stop, &mut index));
     drop(term);
-    let is_kept = |opened: &Opened| opened.index.is_none() && opened.second.is_none() && !opened.is_live();
+    let is_kept = |opened: &Opened| {
+        let is_alone = opened.second.is_none() && opened.job.is_none();
+        opened.index.is_none() && is_alone && !opened.is_live()
+    };
     if shown.is_ok() && options.index && both(&state.opened).any(is_kept) {
         finish_index(&state.opened.path, &index, options.say, &ended);
     }

@@ -116,7 +116,7 @@ fn coloured(flags: u8, category: Category) -> u8 {
 }
 
 /// What would begin before the first trace does is left out.
-fn shifted(lane: Lane, shift: i64, offset: u32, flags: Vec<u8>) -> Lane {
+pub(super) fn shifted(lane: Lane, shift: i64, offset: u32, flags: Vec<u8>) -> Lane {
     let first = lane.begin.partition_point(|begin| i128::from(*begin) + i128::from(shift) < 0);
     let cut = |column: &Column<u32>| -> Column<u32> { column[first.min(column.len())..].to_vec().into() };
     let moved = |column: &Column<u64>| -> Column<u64> {

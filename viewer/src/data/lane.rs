@@ -21,6 +21,10 @@ pub enum Source {
     Range { thread: Option<u32>, domain: u32, depth: u32 },
     /// The same of another run: of a second trace, or of the replay that took device times.
     Second(Box<Source>),
+    /// The same of another process of the job, by its place behind the first.
+    Peer { process: u32, inner: Box<Source> },
+    /// What a process of the job did on a communicator of NCCL's, by the number that its trace gives it.
+    Operations { process: u32, communicator: u32 },
 }
 
 impl Source {
@@ -36,7 +40,7 @@ impl Source {
     /// What is shown, of whichever run.
     pub fn inner(&self) -> &Source {
         match self {
-            Source::Second(inner) => inner,
+            Source::Second(inner) | Source::Peer { inner, .. } => inner,
             own => own,
         }
     }
@@ -44,8 +48,13 @@ impl Source {
     pub fn queue(&self) -> Option<&Queue> {
         match self {
             Source::Stream(queue) | Source::Device { queue, .. } => Some(queue),
-            Source::Thread { .. } | Source::Range { .. } | Source::Second(_) => None,
+            _ => None,
         }
+    }
+
+    /// Whether it is of the trace itself, rather than of another run or process.
+    pub fn is_own(&self) -> bool {
+        !matches!(self, Source::Second(_) | Source::Peer { .. } | Source::Operations { .. })
     }
 }
 
@@ -109,6 +118,26 @@ impl Lane {
             record: Column::default(),
             pyramid: Pyramid::default(),
         }
+    }
+
+    /// Of operations by begin, length, name and flags, in order of time.
+    pub(super) fn of_operations(source: Source, all: &[(u64, u64, u32, u8)], call: u32) -> Lane {
+        let long = all.iter().enumerate().filter(|(_, (_, length, ..))| *length >= u32::MAX.into());
+        let mut lane = Lane {
+            begin: all.iter().map(|(begin, ..)| *begin).collect::<Vec<_>>().into(),
+            length: all
+                .iter()
+                .map(|(_, length, ..)| u32::try_from(*length).unwrap_or(u32::MAX))
+                .collect::<Vec<_>>()
+                .into(),
+            long: long.map(|(at, (_, length, ..))| [at as u64, *length]).collect::<Vec<_>>().into(),
+            name: all.iter().map(|(_, _, name, _)| *name).collect::<Vec<_>>().into(),
+            flags: all.iter().map(|(.., flags)| *flags).collect::<Vec<_>>().into(),
+            call: vec![call; all.len()].into(),
+            ..Lane::empty(source)
+        };
+        lane.build_pyramid();
+        lane
     }
 
     pub fn len(&self) -> usize {

@@ -9,6 +9,7 @@ pub mod device;
 pub mod event;
 pub mod findings;
 pub mod holes;
+pub mod job;
 pub mod kept;
 pub mod lane;
 pub mod lives;

@@ -18,6 +18,11 @@ pub struct Name {
 }
 
 impl Name {
+    /// Of an operation of NCCL's.
+    pub(super) fn of_operation(text: &str) -> Name {
+        Name { text: text.to_owned(), category: Category::Submit as u8, kernel: false }
+    }
+
     pub fn category(&self) -> Category {
         Category::ALL.get(usize::from(self.category)).copied().unwrap_or(Category::Other)
     }

@@ -2,6 +2,7 @@
 
 use super::build::{TooMany, build};
 use super::findings::{Find, Finding};
+use super::job::Job;
 use super::lives::{Life, Lives};
 use super::model::{Model, Summary};
 use super::store::{self, Key, Pages, Unchecked};
@@ -40,6 +41,8 @@ pub struct Opened {
     at_rest: AtomicBool,
     /// The trace that this one is compared with; its lanes are in the model.
     pub second: Option<Arc<Second>>,
+    /// The processes beside this one in their job; their lanes are in the model.
+    pub job: Option<Arc<Job>>,
     /// The names of objects, once they are known.
     lives: Arc<OnceLock<Lives>>,
     /// What is worth looking at, once it is known, and how it is found out.
@@ -96,7 +99,7 @@ impl Opened {
             let (trace, index, lives) = (Arc::new(trace), Some(loaded.path), Arc::new(loaded.lives.into()));
             let (pages, findings) =
                 (Some(loaded.pages), Arc::new(loaded.findings.map_or_else(OnceLock::new, OnceLock::from)));
-            let (second, at_rest) = (None, AtomicBool::new(true));
+            let (second, job, at_rest) = (None, None, AtomicBool::new(true));
             return Ok(Opened {
                 path: path.into(),
                 trace,
@@ -108,6 +111,7 @@ impl Opened {
                 pages,
                 at_rest,
                 second,
+                job,
                 lives,
                 findings,
                 find,
@@ -117,7 +121,7 @@ impl Opened {
         let trace = Trace::open(path)?;
         let model = build(&trace)?;
         let trace = Arc::new(trace);
-        let (index, unchecked, pages, second, lives) = (None, None, None, None, Arc::default());
+        let (index, unchecked, pages, second, job, lives) = (None, None, None, None, None, Arc::default());
         let at_rest = AtomicBool::new(true);
         let (findings, damaged) = (Arc::default(), Arc::default());
         let path = path.into();
@@ -132,6 +136,7 @@ impl Opened {
             pages,
             at_rest,
             second,
+            job,
             lives,
             findings,
             find,
@@ -157,6 +162,7 @@ impl Opened {
             pages: self.pages.clone(),
             at_rest: AtomicBool::new(self.is_at_rest()),
             second: self.second.clone(),
+            job: self.job.clone(),
             lives: self.lives.clone(),
             findings: self.findings.clone(),
             find: self.find,
@@ -253,7 +259,7 @@ impl Opened {
 
     /// The same, until it is told to stop.
     pub fn save_unless(&self, stop: &AtomicBool) -> io::Result<Option<PathBuf>> {
-        if self.index.is_some() || self.second.is_some() || self.is_live() || self.has_changed() {
+        if self.index.is_some() || self.second.is_some() || self.job.is_some() || self.is_live() || self.has_changed() {
             return Ok(None);
         }
         let found = (self.find_lives(), self.findings());

@@ -256,7 +256,7 @@ impl Directory {
             let (done, record) = match lane.source {
                 Source::Stream(_) => (events, 0),
                 Source::Device { .. } => (0, events),
-                Source::Thread { .. } | Source::Range { .. } | Source::Second(_) => (0, 0),
+                _ => (0, 0),
             };
             let more = (lane.done.len(), lane.record.len()) == (done, record);
             (lengths == [events; 4] && more).then_some(lane)

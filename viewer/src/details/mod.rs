@@ -3,6 +3,7 @@
 mod arguments;
 mod column;
 mod detail;
+mod job;
 mod memory;
 mod named;
 mod selection;
@@ -202,6 +203,21 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
                 Some(second) => all.push(against("first", second.of_second(event.call), model, event.length(), true)),
                 None => all.push(against("recorded", Some(event.call), model, event.length(), true)),
             }
+        }
+        Source::Peer { process, .. } => {
+            let text = format!("{} for {}", moment(event.begin, step), duration(event.length()));
+            all.push(detail("when", text, Tone::Plain));
+            all.extend(state.opened.job.iter().map(|job| detail("process", tame(job.label(*process)), Tone::Plain)));
+        }
+        Source::Operations { .. } => {
+            let index = state.index_of(at, event);
+            return state
+                .opened
+                .job
+                .iter()
+                .zip(index)
+                .flat_map(|(job, index)| job::operation(job, model, at, index))
+                .collect();
         }
         Source::Range { thread, .. } => {
             let open = if event.flags.open() { ", not ended when the trace did" } else { "" };

@@ -73,7 +73,7 @@ pub fn group(state: &State, row: usize) -> Vec<Detail> {
     let counts = |lane: &Lane| match lane.source.inner() {
         Source::Thread { depth, .. } => *depth == 0,
         Source::Range { .. } => false,
-        Source::Stream(_) | Source::Device { .. } | Source::Second(_) => true,
+        _ => true,
     };
     let lanes: Vec<usize> = state.lanes_of(row).into_iter().filter(|at| counts(&model.lanes[*at])).collect();
     let (scope, from, to) = match state.selection() {

@@ -25,6 +25,11 @@ pub fn page(state: &State) -> Vec<Detail> {
     let calls = counted(opened.calls_made(), "call");
     let title = tame(&format!("process {} {program}: {calls} in {}", opened.trace.preamble.pid, duration(summary.end)));
     let mut all = vec![detail("trace", title, Tone::Title)];
+    if let Some(job) = &opened.job {
+        let processes = counted(job.specs.all.len() as u64, "process");
+        let text = format!("{processes} on one time axis; sums and tables are of {}, which began first", job.label(0));
+        all.push(plain("job", tame(&text)));
+    }
     all.push(plain("host", host(state)));
     all.extend(devices(state).into_iter().map(|line| plain("device", line)));
     if let Some((at, index)) = state.event {

@@ -56,7 +56,7 @@ actions! {
         PreviousError "previous-error" "Previous call that failed" ["E"];
         NextGap "next-gap" "Next pause on the lane: an idle gap of 100 us and more, unless configured" ["g"];
         PreviousGap "previous-gap" "Previous pause, or idle gap, on the lane" ["G"];
-        Follow "follow" "From a call to the work it submitted, and from work to its call" ["]"];
+        Follow "follow" "From a call to the work it submitted, and from work to its call; from a collective to the next rank's" ["]"];
         Back "back" "Back to where the last jump began" ["["];
         GoTo "go-to" "Go to a call (1234), a time (1.5s, 20ms) or a share (50%)" ["ctrl-g" "@"];
         NextMark "next-mark" "Next mark; in a table, more of long names" [">"];

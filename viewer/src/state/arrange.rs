@@ -63,7 +63,7 @@ fn numbered(model: &Model) -> Vec<Id> {
 impl State {
     /// Whether a row stands for several lanes: it was folded, or those below it are its own.
     pub fn is_group(&self, row: usize) -> bool {
-        self.rows.get(row).is_some_and(|row| is_group(row.id) || row.id == Id::Second)
+        self.rows.get(row).is_some_and(|row| is_group(row.id) || matches!(row.id, Id::Second | Id::Peer(_)))
     }
 
     /// The lanes of a row: its own, or those of the rows that stand below it as a group.

@@ -113,7 +113,8 @@ impl State {
 
     /// `cutrace view app.bin --once --view kernels`: prints this screen.
     pub fn command(&self) -> String {
-        let mut line = format!("cutrace view {}", quoted(&self.opened.path.display().to_string()));
+        let path = self.opened.job.as_ref().map_or(&self.opened.path, |job| &job.specs.directory);
+        let mut line = format!("cutrace view {}", quoted(&path.display().to_string()));
         if let Some(second) = &self.opened.second {
             line += &format!(" {}", quoted(&second.opened.path.display().to_string()));
         }

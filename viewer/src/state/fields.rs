@@ -145,11 +145,15 @@ impl State {
 
     /// The trace that the events of a lane are of.
     pub fn whose(&self, lane: usize) -> &Opened {
-        let is_second = self.opened.model.lanes.get(lane).is_some_and(|lane| matches!(lane.source, Source::Second(_)));
-        match &self.opened.second {
-            Some(second) if is_second => &second.opened,
-            _ => &self.opened,
-        }
+        let opened = &self.opened;
+        let other = match (opened.model.lanes.get(lane).map(|lane| &lane.source), &opened.second, &opened.job) {
+            (Some(Source::Second(_)), Some(second), _) => Some(&second.opened),
+            (Some(Source::Peer { process, .. } | Source::Operations { process, .. }), _, Some(job)) => {
+                job.peer(*process)
+            }
+            _ => None,
+        };
+        other.unwrap_or(opened)
     }
 
     pub(super) fn resize(&mut self, width: u16, height: u16) {

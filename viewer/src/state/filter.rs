@@ -131,12 +131,13 @@ impl Term {
             Term::Thread(wanted) => match source {
                 Source::Thread { thread, .. } => thread == wanted,
                 Source::Range { thread, .. } => *thread == Some(*wanted),
-                Source::Stream(_) | Source::Device { .. } | Source::Second(_) => false,
+                _ => false,
             },
             Term::Calls(range) => range.contains(&event.call.into()),
             Term::Uses { first, second } => {
                 let calls = second.as_ref().filter(|_| matches!(source, Source::Second(_))).unwrap_or(first);
-                calls.binary_search(&event.call).is_ok()
+                let is_here = !matches!(source, Source::Peer { .. } | Source::Operations { .. });
+                is_here && calls.binary_search(&event.call).is_ok()
             }
             Term::Not(term) => !term.holds(event, source, function),
         }

@@ -37,6 +37,14 @@ const TIMELINE: Line = &[
     (&[Action::SelectEvent], "select it"),
     (&[Action::Follow], "its work"),
 ];
+const OPERATION: Line = &[
+    (&[Action::Follow], "next rank"),
+    (&[Action::NextEvent, Action::PreviousEvent], "event"),
+    (&[Action::ZoomIn, Action::ZoomOut], "zoom"),
+    (&[Action::PanLeft, Action::PanRight], "move"),
+    (&[Action::Fit], "fit it"),
+    (&[Action::SelectEvent], "select it"),
+];
 const WELCOME: Line = &[
     (&[Action::Open], "go there"),
     (&[Action::NextEvent, Action::PreviousEvent], "event"),
@@ -166,6 +174,7 @@ impl State {
             Tab::Timeline if self.is_group(self.row) => GROUP,
             Tab::Timeline => match self.current().map(|(at, _)| &self.opened.model.lanes[at].source) {
                 Some(Source::Range { .. }) => RANGE,
+                Some(Source::Operations { .. }) => OPERATION,
                 Some(_) => TIMELINE,
                 None => NOTHING,
             },

@@ -19,7 +19,7 @@ const SOUGHT: usize = 20_000_000;
 
 /// In which columns something of these names begins; empty if there is too much to look through.
 pub fn hits(model: &Model, named: impl Fn(u32) -> bool, end: u64, columns: u64) -> Vec<bool> {
-    let lanes: Vec<_> = model.lanes.iter().filter(|lane| !matches!(lane.source, Source::Second(_))).collect();
+    let lanes: Vec<_> = model.lanes.iter().filter(|lane| lane.source.is_own()).collect();
     if columns == 0 || lanes.iter().map(|lane| lane.len()).sum::<usize>() > SOUGHT {
         return Vec::new();
     }

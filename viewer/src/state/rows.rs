@@ -2,7 +2,7 @@
 
 use crate::data::Model;
 use crate::data::device::UNKNOWN;
-use crate::data::lane::{Queue, Source};
+use crate::data::lane::{Lane, Queue, Source};
 use crate::data::memory::{DEFAULT, Pool};
 use crate::data::open::Opened;
 use crate::text::tame;
@@ -41,6 +41,11 @@ pub enum Id {
     Second,
     SecondWork(usize),
     Memory(i32, Option<Pool>),
+    /// Another process of the job, by its place behind the first; one of its lanes; and what the first did on a
+    /// communicator.
+    Peer(u32),
+    PeerLane(usize),
+    Operations(usize),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +65,8 @@ pub struct Row {
 impl Row {
     /// Whether this is the lane's own row, rather than a group that it is folded into.
     pub fn is_of(&self, lane: usize) -> bool {
-        self.lanes == [lane] && !matches!(self.id, Id::Process | Id::Device(_) | Id::Context(..) | Id::Second)
+        self.lanes == [lane]
+            && !matches!(self.id, Id::Process | Id::Device(_) | Id::Context(..) | Id::Second | Id::Peer(_))
     }
 }
 
@@ -87,7 +93,15 @@ impl Arrangement {
             Source::Range { thread, domain, depth: 3 } => Some(Id::Range { thread, domain, depth: 0 }),
             _ => None,
         });
-        Arrangement { folded: deep.chain(ranges).collect(), ..Arrangement::default() }
+        // The lanes of more would leave no room for each other.
+        const PEERS: u32 = 3;
+        let peers = model.lanes.iter().filter_map(|lane| match lane.source {
+            Source::Peer { process, .. } => Some(process),
+            _ => None,
+        });
+        let last = peers.clone().max().filter(|last| *last > PEERS);
+        let folded = peers.filter(|_| last.is_some()).map(Id::Peer);
+        Arrangement { folded: deep.chain(ranges).chain(folded).collect(), ..Arrangement::default() }
     }
 }
 
@@ -172,6 +186,10 @@ struct Lanes<'m> {
     /// Of the second trace, or the replay.
     second_threads: Vec<(u32, usize)>,
     second_work: Vec<usize>,
+    /// What the process itself did on communicators.
+    operations: Vec<usize>,
+    /// Of other processes of the job, in order.
+    peers: Vec<(u32, usize)>,
 }
 
 impl<'m> Lanes<'m> {
@@ -186,6 +204,8 @@ impl<'m> Lanes<'m> {
                     Source::Thread { thread, .. } => lanes.second_threads.push((thread, at)),
                     _ => lanes.second_work.push(at),
                 },
+                Source::Operations { process: 0, .. } => lanes.operations.push(at),
+                Source::Peer { process, .. } | Source::Operations { process, .. } => lanes.peers.push((*process, at)),
             }
         }
         lanes
@@ -219,6 +239,7 @@ impl<'m> Lanes<'m> {
         let known = |thread: u32| self.threads.iter().any(|(other, ..)| *other == thread);
         let alone = self.second_threads.iter().filter(|(thread, _)| !known(*thread));
         all.extend(alone.map(second));
+        all.extend(self.operations.iter().map(|at| row(Id::Operations(*at), 1, vec![*at], None)));
         all
     }
 
@@ -259,6 +280,13 @@ fn tree(model: &Model) -> Vec<Row> {
     devices.sort_unstable();
     devices.dedup();
     all.extend(devices.into_iter().flat_map(|device| lanes.device(model, device)));
+    let mut peers: Vec<u32> = lanes.peers.iter().map(|(process, _)| *process).collect();
+    peers.dedup();
+    for peer in peers {
+        let own: Vec<usize> = lanes.peers.iter().filter(|(process, _)| *process == peer).map(|(_, at)| *at).collect();
+        all.push(row(Id::Peer(peer), 0, own.clone(), Some(false)));
+        all.extend(own.into_iter().map(|at| row(Id::PeerLane(at), 1, vec![at], None)));
+    }
     let others = lanes.second_work;
     if !others.is_empty() {
         all.push(row(Id::Second, 0, others.clone(), Some(false)));
@@ -283,13 +311,50 @@ fn stream_name(opened: &Opened, stream: u64, call: u32) -> String {
     }
 }
 
+fn process(opened: &Opened, label: Option<&str>) -> String {
+    let about = &opened.trace.preamble;
+    let (program, label) = (about.program.rsplit('/').next().unwrap_or(""), label.unwrap_or("process"));
+    // One without a rank is labelled by its number already.
+    let pid = if label.starts_with("process ") { String::new() } else { format!(" {}", about.pid) };
+    tame(&format!("{label}{pid} {program}"))
+}
+
+/// A lane of a process of the job.
+fn of_job(opened: &Opened, lane: &Lane) -> String {
+    let (Source::Peer { process, .. } | Source::Operations { process, .. }) = lane.source else { return String::new() };
+    let whose = opened.job.as_ref().and_then(|job| job.peer(process)).unwrap_or(opened);
+    match lane.source.inner() {
+        Source::Thread { thread, .. } => {
+            let name = whose.trace.threads.get(*thread as usize).map_or("", |thread| &thread.name);
+            tame(&format!("t{thread} {name}"))
+        }
+        Source::Operations { communicator, .. } => {
+            let found = whose.trace.communicators.iter().find(|of| of.number == *communicator);
+            let name = found.map_or_else(String::new, |of| match of.name.as_str() {
+                "" => format!("{:#x}", of.id),
+                name => name.to_owned(),
+            });
+            tame(&format!("NCCL {name}"))
+        }
+        inner => {
+            let hatched = if matches!(inner, Source::Stream(_)) { "~ " } else { "" };
+            let name = inner.queue().map_or_else(|| "?".into(), |queue| stream_name(whose, queue.stream, queue.call));
+            format!("{hatched}{name}")
+        }
+    }
+}
+
 /// What a row is called.
 pub fn title(row: &Row, opened: &Opened) -> String {
     let (model, trace, second) = (&opened.model, &opened.trace, opened.second.as_deref());
     match row.id {
-        Id::Process => {
-            let program = trace.preamble.program.rsplit('/').next().unwrap_or("");
-            tame(&format!("process {} {program}", trace.preamble.pid))
+        Id::Process => process(opened, opened.job.as_ref().map(|job| job.label(0))),
+        Id::Peer(at) => {
+            let job = opened.job.as_ref();
+            process(job.and_then(|job| job.peer(at)).unwrap_or(opened), job.map(|job| job.label(at)))
+        }
+        Id::PeerLane(at) | Id::Operations(at) => {
+            model.lanes.get(at).map_or_else(String::new, |lane| of_job(opened, lane))
         }
         Id::Thread { thread, depth: 0 } => {
             let name = trace.threads.get(thread as usize).map_or("", |thread| &thread.name);

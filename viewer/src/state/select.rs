@@ -67,7 +67,7 @@ impl State {
         let within: u64 = match lane.source {
             Source::Thread { thread, depth } => inside(Source::Thread { thread, depth: depth + 1 }),
             Source::Range { thread, domain, depth } => inside(Source::Range { thread, domain, depth: depth + 1 }),
-            Source::Stream(_) | Source::Device { .. } | Source::Second(_) => 0,
+            _ => 0,
         };
         let first = lane.first_from(from);
         let count = cell.count as usize;

@@ -60,7 +60,7 @@ impl State {
     /// Events of threads in the piece of time.
     fn touched(&self, basis: &Basis) -> u64 {
         let (from, to) = basis.scope.time().unwrap_or((0, u64::MAX));
-        let lanes = self.opened.model.lanes.iter().filter(|lane| !matches!(lane.source, Source::Second(_)));
+        let lanes = self.opened.model.lanes.iter().filter(|lane| lane.source.is_own());
         lanes.map(|lane| lane.cell(from, to).count).sum()
     }
 }

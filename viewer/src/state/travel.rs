@@ -3,7 +3,7 @@
 use super::fields::{At, State};
 use super::filter::time;
 use crate::data::compare;
-use crate::data::event::Flags;
+use crate::data::event::{Event, Flags};
 use crate::data::lane::{Lane, Source};
 use crate::text::{counted, duration};
 use std::sync::Arc;
@@ -169,7 +169,33 @@ impl State {
                 Some(second) => second.of_second(event.call).and_then(|call| model.find_call(call)),
                 None => model.find_call(event.call),
             },
+            Source::Peer { process, ref inner } => {
+                let is_other = |source: &Source| match source {
+                    Source::Peer { process: of, inner: other } => {
+                        *of == process && (other.is_work() && inner.is_thread() || other.is_thread() && inner.is_work())
+                    }
+                    _ => false,
+                };
+                let mut others = model.lanes.iter().enumerate().filter(|(_, lane)| is_other(&lane.source));
+                others.find_map(|(at, lane)| Some((at, lane.of_call(event.call)?)))
+            }
+            Source::Operations { .. } => self.opened.job.as_ref()?.next(lane, self.index_of(lane, &event)?),
         }
+    }
+
+    /// Where an event stands that is the current one.
+    pub(crate) fn index_of(&self, lane: usize, event: &Event) -> Option<usize> {
+        let selected = self.event.filter(|(at, _)| *at == lane).map(|(_, index)| index);
+        selected.or_else(|| self.lane_of(lane)?.under(event.begin))
+    }
+
+    /// What belongs to the current event on other lanes: of a collective that of every other rank.
+    pub fn partners(&self) -> Vec<At> {
+        let of_ranks = self.current().and_then(|(lane, event)| {
+            let job = self.opened.job.as_ref()?;
+            Some(job.counterparts(lane, self.index_of(lane, &event)?))
+        });
+        of_ranks.filter(|all| !all.is_empty()).unwrap_or_else(|| self.partner().into_iter().collect())
     }
 
     /// From a call to the work that it put on a stream, or from work to its call.
@@ -179,8 +205,14 @@ impl State {
         }
         match self.partner() {
             Some(at) => self.jump(at),
+            None if self.is_of_nccl() => self.say("no other rank of the job has begun this operation"),
             None => self.say("this call put no work on a stream"),
         }
+    }
+
+    fn is_of_nccl(&self) -> bool {
+        let source = self.current().map(|(lane, _)| &self.opened.model.lanes[lane].source);
+        matches!(source, Some(Source::Operations { .. }))
     }
 
     /// Two traces: the current call and the one that it belongs to begin together from now on.

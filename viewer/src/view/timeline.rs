@@ -22,7 +22,7 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let placed = state.placed();
     let lanes: Vec<usize> = placed.iter().flat_map(|placed| state.rows[placed.row].lanes.iter().copied()).collect();
     let views = Views::of(state, &lanes, &edges);
-    let ends = [state.event, state.partner()];
+    let ends: Vec<At> = state.event.into_iter().chain(state.partners()).collect();
     for at in &placed {
         let row = &state.rows[at.row];
         name(state, theme, buffer, row, *at, share(state, row, &views));
@@ -34,7 +34,7 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
             (None, []) => {}
             (None, [only]) => {
                 lane_row(state, theme, buffer, *only, &edges, &views, *at);
-                ends.iter().flatten().filter(|(lane, _)| lane == only).for_each(|end| {
+                ends.iter().filter(|(lane, _)| lane == only).for_each(|end| {
                     chosen_event(state, theme, buffer, *end, *at);
                 });
             }
