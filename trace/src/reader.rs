@@ -339,9 +339,12 @@ impl Trace {
     /// Nanoseconds since the first clock pair of the trace.
     pub fn nanoseconds(&self, ticks: u64) -> i64 {
         let (first, last) = (self.clocks[0], self.clocks[self.clocks.len() - 1]);
-        let (dt, dn) = (last.tsc.wrapping_sub(first.tsc) as i128, last.ns.wrapping_sub(first.ns) as i128);
+        let (dt, dn) = (last.tsc.wrapping_sub(first.tsc), last.ns.wrapping_sub(first.ns));
+        if let Some(passed) = ticks.checked_sub(first.tsc).and_then(|since| scaled_usual(since, dn, dt)) {
+            return passed as i64;
+        }
         let since = ticks as i128 - first.tsc as i128;
-        let passed = if dt == 0 { since } else { scaled(since, dn, dt) };
+        let passed = if dt == 0 { since } else { since.saturating_mul(dn.into()) / i128::from(dt) };
         passed.clamp(-i128::from(FAR), i128::from(FAR)) as i64
     }
 
@@ -401,25 +404,26 @@ impl Trace {
     }
 }
 
-/// `number * by / of`, rounded towards zero. Dividing 128 bits takes longer than reading a call, and every call
-/// asks twice: of usual numbers the quotient is guessed, which is at most a few off.
-fn scaled(number: i128, by: i128, of: i128) -> i128 {
-    const USUAL: i128 = 1 << 50;
-    let is_usual = |number: i128| (1..USUAL).contains(&number);
-    if number != 0 && [number, by, of].into_iter().all(is_usual) {
-        let mut quotient = (number as u64 as f64 * (by as u64 as f64 / of as u64 as f64)) as i64;
-        if i128::from(quotient) < USUAL {
-            let mut rest = number * by - i128::from(quotient) * of;
-            while rest < 0 {
-                (quotient, rest) = (quotient - 1, rest + of);
-            }
-            while rest >= of {
-                (quotient, rest) = (quotient + 1, rest - of);
-            }
-            return quotient.into();
-        }
+/// `number * by / of`, rounded towards zero, of usual numbers. Dividing 128 bits takes longer than reading a call,
+/// and every call asks twice: the quotient is guessed, which is at most a few off.
+fn scaled_usual(number: u64, by: u64, of: u64) -> Option<u64> {
+    const USUAL: u64 = 1 << 50;
+    if number >= USUAL || by >= USUAL || !(1..USUAL).contains(&of) {
+        return None;
     }
-    number.saturating_mul(by) / of
+    let mut quotient = (number as f64 * (by as f64 / of as f64)) as u64;
+    if quotient >= USUAL {
+        return None;
+    }
+    // It is small, so that its lower 64 bits are all of it.
+    let mut rest = number.wrapping_mul(by).wrapping_sub(quotient.wrapping_mul(of)) as i64;
+    while rest < 0 {
+        (quotient, rest) = (quotient - 1, rest + of as i64);
+    }
+    while rest >= of as i64 {
+        (quotient, rest) = (quotient + 1, rest - of as i64);
+    }
+    Some(quotient)
 }
 
 pub(crate) struct Record<'a> {
@@ -466,18 +470,23 @@ fn find_preamble(map: &[u8], path: &Path) -> Result<(Preamble, Vec<Damage>), Err
 
 #[cfg(test)]
 mod tests {
-    use super::scaled;
+    use super::scaled_usual;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn times_are_exact(number in 0..1i128 << 52, by in 1..1i128 << 52, of in 1..1i128 << 52, shift in 0..50u32) {
+        fn times_are_exact(number in 0..1u64 << 52, by in 0..1u64 << 52, of in 0..1u64 << 52, shift in 0..50u32) {
             for (number, by, of) in [(number, by, of), (number, by >> shift, of >> shift), (number >> shift, by, of)] {
-                if of > 0 {
-                    prop_assert_eq!(scaled(number, by, of), number * by / of);
-                    prop_assert_eq!(scaled(-number, by, of), -number * by / of);
+                if let Some(scaled) = scaled_usual(number, by, of) {
+                    prop_assert_eq!(u128::from(scaled), u128::from(number) * u128::from(by) / u128::from(of));
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_not_usual_is_left_to_others() {
+        assert_eq!([scaled_usual(7, 3, 2), scaled_usual(0, 5, 9)], [Some(10), Some(0)]);
+        assert_eq!([scaled_usual(1 << 50, 1, 2), scaled_usual(7, 1, 0), scaled_usual(1 << 49, 4, 1)], [None; 3]);
     }
 }
