@@ -45,7 +45,7 @@ const OWN: u32 = 40;
 
 #[derive(Default)]
 struct Interned<'t> {
-    numbers: HashMap<&'t str, u64>,
+    numbers: foldhash::HashMap<&'t str, u64>,
 }
 
 impl<'t> Interned<'t> {
@@ -80,7 +80,7 @@ pub struct Perfetto<'x, 't> {
     events: Interned<'t>,
     annotations: Interned<'t>,
     /// Slices that have begun, by thread: when they end.
-    open: HashMap<u32, Vec<Option<i64>>>,
+    open: foldhash::HashMap<u32, Vec<Option<i64>>>,
     new: Vec<(u64, u64, &'t str)>,
     /// One packet.
     packet: Message,
@@ -105,7 +105,7 @@ impl<'x, 't> Perfetto<'x, 't> {
             categories: Interned::default(),
             events: Interned::default(),
             annotations: Interned::default(),
-            open: HashMap::new(),
+            open: foldhash::HashMap::default(),
             new: Vec::new(),
             packet: Message::default(),
             body: Message::default(),

@@ -4,7 +4,7 @@
 use super::event::Event;
 use super::process::Process;
 use super::track::{PROCESS_TRACK, Track};
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// Beyond those of counters.
 const TRACKS: u64 = 1 << 35;
