@@ -20,14 +20,10 @@ pub fn is_concerned(lane: &Lane, shape: &Shape, words: &[u64]) -> bool {
 
 #[inline(never)]
 fn may_use(lane: &Lane, recorder: &Recorder, shape: &Shape, words: &[u64]) -> bool {
-    if host_functions::any_under_way() || host_functions::any_of_nodes() {
-        return true;
-    }
     // Who can get to watched memory nobody knows: a kernel may have stored its address. And one under way may
-    // be waiting for what the CPU has written, and this call for the kernel: but for calls that only put work
-    // in order, which read nothing and wait for nothing.
-    if recorder.watch.any() {
-        return shape.waits || shape.reach != Reach::Nothing;
+    // be waiting for what the CPU has written, and this call for the kernel.
+    if recorder.watch.any() || host_functions::any_under_way() || host_functions::any_of_nodes() {
+        return true;
     }
     match shape.reach {
         Reach::Nothing => false,
