@@ -87,7 +87,6 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
         }
         Hook::CodeEnds { owner, .. } => {
             recorder.kernels.forget();
-            recorder.watch.reads_with_care();
             code_ends(lane, word(owner));
             if recorder.watch.managed.any() {
                 // Its managed memory may end with a context.

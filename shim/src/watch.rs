@@ -178,7 +178,6 @@ impl Watch {
             managed,
             since: Instant::now(),
             pinned,
-            given: pinned && around.pinned.holds_given(start, len),
             tracked: managed,
             told: false,
             users,
@@ -289,13 +288,7 @@ impl Watch {
         writes.found_by_now();
     }
 
-    /// A context may be ending, and what the driver has given with it: it is read with care meanwhile.
-    pub fn reads_with_care(&self) {
-        self.state.lock().ranges.values_mut().for_each(|watched| watched.given = false);
-    }
-
-    /// Stops watching what is no pinned, or no managed, memory any more; what is there still can be read at
-    /// once again.
+    /// Stops watching what is no pinned, or no managed, memory any more.
     pub fn drop_gone(&self, pinned: &Ranges) {
         for (start, len) in self.managed.drop_gone(|start| ask::is_managed(start) == Some(false)) {
             self.forget(start, len, true, None);
@@ -308,9 +301,6 @@ impl Watch {
         let gone: Vec<(u64, u64)> = state.ranges.iter().filter_map(gone).collect();
         drop(state);
         gone.into_iter().for_each(|(start, len)| self.forget(start, len, false, None));
-        for (start, watched) in &mut self.state.lock().ranges {
-            watched.given = watched.pinned && pinned.holds_given(*start, watched.end - start);
-        }
     }
 }
 

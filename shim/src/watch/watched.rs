@@ -19,8 +19,6 @@ pub struct Watched {
     pub since: Instant,
     /// Modules to the driver: otherwise a graph's node reads it, whatever ends.
     pub pinned: bool,
-    /// The driver has given it, and not been told to take it back: it can be read at once.
-    pub given: bool,
     /// Whether Linux tells which of its pages were written.
     pub tracked: bool,
     /// That it does not has been told.
@@ -100,19 +98,11 @@ impl Watched {
     ) -> Vec<Range<u64>> {
         // To read managed memory would bring it here.
         let is_followed = self.tracked && !self.managed;
-        match is_followed && self.read(&within, copy) {
+        // By Linux, also what the driver has given: another thread may be ending its context.
+        match is_followed && copy_of(within.start, (within.end - within.start) as usize, copy) {
             true => self.take_over_bytes(start, within, copy, copied, tracker),
             false => vec![within],
         }
-    }
-
-    fn read(&self, within: &Range<u64>, copy: &mut Vec<u8>) -> bool {
-        let len = (within.end - within.start) as usize;
-        if !self.given {
-            return copy_of(within.start, len, copy);
-        }
-        copy.clear();
-        bytes_at(within.start, len, false).inspect(|bytes| copy.extend_from_slice(bytes)).is_some()
     }
 
     /// The same, of what has just been read there.
@@ -304,7 +294,6 @@ mod tests {
             managed,
             since,
             pinned: !managed,
-            given: false,
             tracked,
             told: false,
             users: Users::Nobody,
