@@ -88,13 +88,16 @@ const SCAN_CHECK_ASYNC: u64 = 2;
 const IS_WRITTEN: u64 = 1 << 1;
 const IS_PRESENT: u64 = 1 << 3;
 
+/// Regions that a call returns where many are expected.
+const MANY: usize = 128;
+
 impl Tracker {
     /// What this kernel and its rules allow; the rest has to be compared.
     pub fn open() -> Tracker {
         let pagemap = File::open("/proc/self/pagemap").and_then(away_from_standard_streams).ok();
         let mut tracker = Tracker { faults: faults(), pagemap, scans: true };
         let probe = std::ptr::from_ref(&tracker) as u64 / PAGE * PAGE;
-        tracker.scans = tracker.scan(probe..probe + PAGE, 0, IS_PRESENT, &mut Vec::new());
+        tracker.scans = tracker.scan::<1>(probe..probe + PAGE, 0, IS_PRESENT, usize::MAX, &mut Vec::new());
         tracker
     }
 
@@ -131,21 +134,25 @@ impl Tracker {
         const FEW: usize = 4;
         let protects = SCAN_PROTECT_MATCHING | SCAN_CHECK_ASYNC;
         let mut here = Vec::new();
-        if !self.written_so_far(pages.clone(), &mut here) {
+        // Of more than a few the rest is not asked for: they are protected together.
+        if !self.scan::<{ FEW + 1 }>(pages.clone(), SCAN_CHECK_ASYNC, IS_WRITTEN, FEW, &mut here) {
             return false;
         }
         if here.len() > FEW {
-            return self.scan(pages, protects, IS_WRITTEN, found);
+            return self.scan::<MANY>(pages, protects, IS_WRITTEN, usize::MAX, found);
         }
         let mut again = Vec::new();
-        let is_told = here.iter().all(|pages| self.scan(pages.clone(), protects, IS_WRITTEN, &mut again));
+        let protect = |pages: &Range<u64>, again: &mut Vec<_>| {
+            self.scan::<{ FEW + 1 }>(pages.clone(), protects, IS_WRITTEN, usize::MAX, again)
+        };
+        let is_told = here.iter().all(|pages| protect(pages, &mut again));
         here.into_iter().for_each(|pages| add(found, pages));
         is_told
     }
 
     /// As `written`, without protecting anything.
     pub fn written_so_far(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
-        self.scan(pages, SCAN_CHECK_ASYNC, IS_WRITTEN, found)
+        self.scan::<MANY>(pages, SCAN_CHECK_ASYNC, IS_WRITTEN, usize::MAX, found)
     }
 
     pub fn is_written(&self, pages: Range<u64>) -> bool {
@@ -156,7 +163,7 @@ impl Tracker {
     /// Adds the pages that are in the process's page table; false if Linux will not tell.
     pub fn present(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
         if self.scans {
-            return self.scan(pages, 0, IS_PRESENT, found);
+            return self.scan::<MANY>(pages, 0, IS_PRESENT, usize::MAX, found);
         }
         let Some(pagemap) = &self.pagemap else { return false };
         let mut entries = [0u64; 512];
@@ -177,12 +184,19 @@ impl Tracker {
         true
     }
 
-    fn scan(&self, pages: Range<u64>, flags: u64, category: u64, found: &mut Vec<Range<u64>>) -> bool {
+    /// `N`: regions that one call of Linux may return. No more is asked for once more than `most` are found.
+    fn scan<const N: usize>(
+        &self,
+        pages: Range<u64>,
+        flags: u64,
+        category: u64,
+        most: usize,
+        found: &mut Vec<Range<u64>>,
+    ) -> bool {
         let Some(pagemap) = &self.pagemap else { return false };
-        // Most scans find none.
-        let mut regions = [Region::default(); 16];
+        let mut regions = [Region::default(); N];
         let mut start = pages.start;
-        while start < pages.end {
+        while start < pages.end && found.len() <= most {
             let mut scan = Scan {
                 size: size_of::<Scan>() as u64,
                 flags,

@@ -173,16 +173,16 @@ impl Staging {
         }
         let (start, mut device) = (start as u64, 0);
         // SAFETY: the memory was just made; the output is valid.
-        let pinned = unsafe {
-            match calls::pin(start, len as usize, FLAGS) {
-                Some(0) => calls::device_address(&mut device, start, 0),
-                failed => failed,
-            }
-        };
+        let pinned = unsafe { calls::pin(start, len as usize, FLAGS) };
         if pinned != Some(0) {
-            // SAFETY: nobody knows of it, or the driver keeps what it pins.
+            // SAFETY: nobody knows of it.
             unsafe { libc::munmap(start as *mut libc::c_void, len as usize) };
             return Err(pinned);
+        }
+        // SAFETY: as above. Memory that is pinned stays: mapped anew, it would be refused to the program.
+        let found = unsafe { calls::device_address(&mut device, start, 0) };
+        if found != Some(0) {
+            return Err(found);
         }
         let free = BTreeMap::from([(0, len)]);
         self.pieces.lock().push(Piece { start, len, device, is_gone: false, free });
