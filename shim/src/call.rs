@@ -135,9 +135,10 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         compiler_fence(SeqCst);
         // SAFETY: `enter` has made it, and its call returns once.
         let early = (!open.early.is_null()).then(|| unsafe { Box::from_raw(open.early) });
-        let is_counted = is_asked(&shape) && open.repeats && lane.counts(question(&site, words), result, end);
+        let is_counted =
+            is_asked(&shape) && open.repeats && lane.counts(question(&site, words), open.sequence, result, end);
         if is_asked(&shape) && open.repeats && !is_counted {
-            let Some(entered) = lane.enters_late(question(&site, words), open.flags, end) else {
+            let Some(entered) = lane.enters_late(question(&site, words), open.sequence, open.flags, end) else {
                 lane.busy.set(false);
                 return;
             };

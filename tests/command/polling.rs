@@ -181,11 +181,12 @@ fn equal_questions_are_one_call_that_counts_as_many() {
     let in_turn = [1, 499, 4, 4, 4];
     assert_eq!(
         counts("cuCtxGetCurrent"),
-        [&[1000, 10, 10, 1, 1, 1][..], &in_turn].concat(),
+        [&[1000, 10, 10, 1, 1, 1][..], &in_turn, &[1]].concat(),
         "failures stand for themselves"
     );
     assert_eq!(counts("cuDeviceGetAttribute")[..2], [1002, 1000], "wherever the answer goes");
     assert_eq!(counts("cuCtxGetDevice"), in_turn);
+    assert_eq!(counts("cuStreamQuery"), [1, 100], "a poll has no others beside it");
     let turns = calls_named(&trace, "cuCtxGetDevice");
     let next = trace.calls().find(|call| call.thread == turns[1].thread && call.begin > turns[1].begin).expect("one");
     assert_eq!(turns[1].last_end(), Some(next.begin), "of what is asked in turn each lasts until the next");

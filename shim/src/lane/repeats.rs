@@ -57,6 +57,8 @@ const IN_TURN: usize = 4;
 #[derive(Clone, Copy)]
 struct Run {
     function: u16,
+    /// Where a poll stands among other calls matters: it has no others beside it.
+    is_poll: bool,
     /// It has been asked again: so it may be next time.
     has_repeated: bool,
     result: u32,
@@ -107,8 +109,10 @@ impl Asked {
     /// of them. Whether it is likely to be asked again.
     #[inline(always)]
     fn place(&self, function: u16, kind: Repeat, start: *mut u8) -> (usize, bool) {
-        let continues = kind == Repeat::Query && self.running.get() != 0 && self.end.get() == start;
-        let is_full = self.running.get() == (1 << IN_TURN) - 1;
+        let running = self.running.get();
+        let is_beside_poll = || self.runs[running.trailing_zeros() as usize].get().is_poll;
+        let continues = kind == Repeat::Query && running != 0 && self.end.get() == start && !is_beside_poll();
+        let is_full = running == (1 << IN_TURN) - 1;
         if !continues || is_full {
             self.running.set(0);
         }
@@ -124,6 +128,7 @@ impl Asked {
 impl Run {
     const NONE: Run = Run {
         function: u16::MAX,
+        is_poll: false,
         has_repeated: false,
         result: 0,
         words: [0; MOST_ASKED],
@@ -197,13 +202,20 @@ impl Lane {
     pub fn asked<const N: usize>(&self, question: Question<N>, result: u32, size: usize) {
         let Question { function, words, kind, .. } = question;
         let behind = self.cursor.get();
-        let mut run = Run { function, result, behind, answer: behind.wrapping_sub(size), ..Run::NONE };
+        let is_poll = kind == Repeat::Poll;
+        let mut run = Run { function, is_poll, result, behind, answer: behind.wrapping_sub(size), ..Run::NONE };
         run.words[..N.min(MOST_ASKED)].copy_from_slice(&words[..N.min(MOST_ASKED)]);
         let asked = &self.asked;
         let start = run.answer.wrapping_sub(ENTRY_SIZE + 8 * N).cast_mut();
-        let known = if asked.end.get() == start { asked.about(question) } else { None };
+        let known = if kind == Repeat::Query && asked.end.get() == start { asked.about(question) } else { None };
         let (number, is_likely) = match known {
-            Some((number, _)) => (number, kind == Repeat::Query),
+            Some((number, old)) => {
+                if old.record.is_some() {
+                    // The answer has changed: the others end here, too.
+                    asked.running.set(1 << number);
+                }
+                (number, true)
+            }
             None => asked.place(function, kind, start),
         };
         if is_likely {
@@ -235,13 +247,8 @@ impl Lane {
     #[inline(always)]
     pub fn asks_again<const N: usize>(&self, question: Question<N>) -> bool {
         let asked = &self.asked;
-        if asked.end.get() != self.cursor.get() {
-            return false;
-        }
-        let Some((number, mut run)) = asked.about(question) else { return false };
-        // A poll is more than a question: where it stands among others matters.
-        let is_apart = question.kind == Repeat::Poll && asked.running.get() != 1 << number;
-        if is_apart || !self.tells_nothing(question.kind, run.result) {
+        let Some((number, mut run)) = self.repeats(question) else { return false };
+        if !self.tells_nothing(question.kind, run.result) {
             return false;
         }
         if run.record.is_none() {
@@ -262,12 +269,19 @@ impl Lane {
         true
     }
 
-    /// Counts a call that began so, if it goes on as the run does.
+    /// The run that a question goes on with, if nothing came behind the runs, and its number.
     #[inline(always)]
-    pub fn counts<const N: usize>(&self, question: Question<N>, result: u32, end: u64) -> bool {
+    fn repeats<const N: usize>(&self, question: Question<N>) -> Option<(usize, Run)> {
+        if self.asked.end.get() == self.cursor.get() { self.asked.about(question) } else { None }
+    }
+
+    /// Counts a call that began so, when so many calls had been recorded of its thread, if it goes on as the
+    /// run does.
+    #[inline(always)]
+    pub fn counts<const N: usize>(&self, question: Question<N>, begun: u32, result: u32, end: u64) -> bool {
         // A signal handler may have made calls meanwhile.
-        let is_it = self.asked.end.get() == self.cursor.get();
-        let Some((number, run)) = self.asked.about(question).filter(|_| is_it) else { return false };
+        let is_it = self.sequence.get() == begun;
+        let Some((number, run)) = self.repeats(question).filter(|_| is_it) else { return false };
         if run.result != result || !self.tells_nothing(question.kind, result) || !run.is_answered(question) {
             return false;
         }
@@ -292,9 +306,15 @@ impl Lane {
     /// The entry of a call that began so and came out otherwise, now that it has returned: its number, and
     /// when it returned; `None` if it is not recorded.
     #[cold]
-    pub fn enters_late<const N: usize>(&self, question: Question<N>, flags: u8, end: u64) -> Option<(u32, u64)> {
-        let is_it = self.asked.end.get() == self.cursor.get();
-        let run = self.asked.about(question).filter(|_| is_it).map_or(Run::NONE, |(_, run)| run);
+    pub fn enters_late<const N: usize>(
+        &self,
+        question: Question<N>,
+        begun: u32,
+        flags: u8,
+        end: u64,
+    ) -> Option<(u32, u64)> {
+        let is_it = self.sequence.get() == begun;
+        let run = self.repeats(question).filter(|_| is_it).map_or(Run::NONE, |(_, run)| run);
         let mut times = (end, end);
         if let (Some(began), Some(last)) = (run.word(BEGIN), run.word(END)) {
             times.0 = began.swap(last.load(Relaxed), Relaxed);

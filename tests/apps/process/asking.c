@@ -72,6 +72,13 @@ int main(void)
             CHECK(cuCtxSetCurrent(context));
         ask_in_turn(i);
     }
+    // A poll stands for itself where a question comes before it, and has no others beside it.
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamQuery(stream));
+    ask_alike(context, 1);
+    for (int i = 0; i < 100; i++)
+        CHECK(cuStreamQuery(stream));
     CUdeviceptr memory = allocate(4);
     CHECK(cuMemsetD32(memory, 5, 1));
     CHECK(cuMemcpyDtoH(&back, memory, 4));
