@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::code::{Code, Result};
 use crate::guard;
 use crate::memory::pinned::as_device;
-use crate::memory::table::{self, Kind, Submission};
+use crate::memory::table::{self, Kind, Ranges, Submission};
 
 /// Bytes moved before the table of ranges is given free for changes.
 const PIECE: usize = 1 << 20;
@@ -199,11 +199,12 @@ impl Fill {
         self.height.saturating_sub(1) * self.pitch + self.width * self.element
     }
 
-    pub fn check(&self, submission: Submission) -> Result {
+    /// Refuses what is not allocated, or what the device whose ranges these are has no access to.
+    pub fn check(&self, submission: Submission, ranges: &Ranges<'_>) -> Result {
         let aligned = self.at.is_multiple_of(self.element as u64) && matches!(self.element, 1 | 2 | 4 | 8);
         let rows_fit = self.height <= 1 || self.pitch >= self.width * self.element;
         let empty = self.width == 0 || self.height == 0;
-        if aligned && rows_fit && (empty || table::read().accepts(self.at, self.extent() as u64, true, submission)) {
+        if aligned && rows_fit && (empty || ranges.accepts(self.at, self.extent() as u64, true, submission)) {
             Ok(())
         } else {
             Err(Code::INVALID_VALUE)

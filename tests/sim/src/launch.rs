@@ -53,6 +53,7 @@ pub fn prepare(handle: Handle, shape: Shape, values: In<*const c_void>, extra: I
         id: IDS.fetch_add(1, Ordering::Relaxed),
         workspace: if shape.cooperative { Workspace::new(context.device)? } else { Workspace::default() },
         context: function.context().map_or(context.id, |own| own.id),
+        device: function.context().map_or(context.device, |own| own.device),
         function: handle_of(&function),
     }))
 }

@@ -4,15 +4,17 @@ use super::entries;
 use crate::abi::{DevicePointer, Handle, NullStream};
 use crate::code::Result;
 use crate::copy::Fill;
+use crate::memory::table;
 use crate::stream;
 use crate::work::Work;
 
 fn later(fill: Fill, hstream: Handle, null: NullStream) -> Result {
     let stream = stream::find(hstream, null)?;
-    stream.context()?.check()?;
+    let context = stream.context()?;
+    context.check()?;
     // A captured fill may go anywhere, as long as its graph does not run (seen on driver 580).
     if !stream.capturing() {
-        fill.check(stream.submission())?;
+        fill.check(stream.submission(), &table::read_on(context.device))?;
     }
     stream.submit(Work::Fill(fill), Vec::new()).map(drop)
 }
@@ -22,7 +24,7 @@ fn now(fill: Fill, null: NullStream) -> Result {
     let stream = stream::find(0, null)?;
     let context = stream.context()?;
     context.check()?;
-    fill.check(stream.submission())?;
+    fill.check(stream.submission(), &table::read_on(context.device))?;
     stream.capture_forbids()?;
     if fill.hidden() {
         return stream.submit(Work::Fill(fill), Vec::new()).map(drop);

@@ -1,5 +1,7 @@
 //! Virtual memory: reservations, physical allocations, mappings.
 
+use std::collections::BTreeMap;
+
 use super::entries;
 use super::structs::{AccessDescriptor, AllocationProperties, Location};
 use crate::abi::{DevicePointer, In, Out};
@@ -55,22 +57,24 @@ entries! {
         virt::unmap(at, size as u64)
     }
 
-    /// The access of the last descriptor that names a device; all devices share one address space here.
+    /// A device that is named twice is refused, as nobody has seen which access it would be given.
     fn cuMemSetAccess(at: DevicePointer, size: usize, descriptors: In<AccessDescriptor>, count: usize) {
         let all = descriptors.all(count)?;
         if all.is_empty() || all.iter().any(|d| d.location.kind != DEVICE || ![0, 1, 3].contains(&d.flags)) {
             return Err(Code::INVALID_VALUE);
         }
-        for descriptor in &all {
-            device::check(descriptor.location.id).map_err(|_| Code::INVALID_DEVICE)?;
+        let mut granted = BTreeMap::new();
+        for AccessDescriptor { location, flags } in &all {
+            device::check(location.id).map_err(|_| Code::INVALID_DEVICE)?;
+            if granted.insert(location.id, *flags).is_some() {
+                return Err(Code::INVALID_VALUE);
+            }
         }
-        let flags = all.iter().fold(0, |flags, d| flags | d.flags);
-        virt::set_access(at, size as u64, flags)
+        virt::set_access(at, size as u64, &granted.into_iter().collect::<Vec<_>>())
     }
 
     fn cuMemGetAccess(flags: Out<u64>, location: In<Location>, at: DevicePointer) {
-        location.get()?;
-        flags.set(virt::access(at)?)
+        flags.set(virt::access(at, location.get()?.id)?)
     }
 
     fn cuMemGetAllocationGranularity(granularity: Out<usize>, properties: In<AllocationProperties>, option: u32) {

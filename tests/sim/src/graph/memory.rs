@@ -10,7 +10,7 @@ use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::memory::allocate;
 use crate::memory::pages::{self, GRANULE};
-use crate::memory::table::{self, Kind};
+use crate::memory::table::{self, Access, Kind};
 
 #[derive(Debug)]
 pub struct Memory {
@@ -44,7 +44,8 @@ impl Drop for Memory {
 
 /// Gives or takes away access, when the node is reached. Without it nobody can read there, the CPU neither.
 pub fn activate(at: u64, active: bool) {
-    table::set_access(at, at + 1, active, active);
+    let access = if active { Access::OF_ALL } else { Access::default() };
+    table::set_access(at, at + 1, |of| *of = access);
     if let Some(range) = table::read().find(at) {
         pages::protect(range.start, range.size.next_multiple_of(GRANULE), active, active);
     }

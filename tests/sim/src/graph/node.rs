@@ -15,7 +15,7 @@ use crate::copy::{Copy, Fill, Plane, Side};
 use crate::entry::structs::{KernelNodeParameters, Memcpy3d, MemsetNodeParameters};
 use crate::launch::{self, Shape};
 use crate::library;
-use crate::memory::table::Submission;
+use crate::memory::table::{self, Submission};
 use crate::ptx::exec::Grid;
 use crate::work::{HostFunction, Work};
 
@@ -175,7 +175,7 @@ impl Kind {
             width: m.width,
             height: m.height,
         };
-        fill.check(Submission::Node)?;
+        fill.check(Submission::Node, &table::read())?;
         Ok(Kind::Fill(fill))
     }
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use parking_lot::Mutex;
 
 use super::arena::{self, Arena};
-use super::table::{self, Kind, Range};
+use super::table::{self, Access, Kind, Range};
 use super::{pages, pinned, pool};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
@@ -98,7 +98,7 @@ pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u
         return Err(Code::OUT_OF_MEMORY);
     }
     let id = table::next_id();
-    table::insert(Range { start: at, size, kind, device, context, id, readable: true, writable: true })?;
+    table::insert(Range { start: at, size, kind, device, context, id, access: Access::OF_ALL })?;
     Ok(at)
 }
 

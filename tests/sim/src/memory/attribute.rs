@@ -72,7 +72,7 @@ fn of(which: u32, address: u64, range: &Range) -> Result<Value> {
         RANGE_SIZE | MAPPING_SIZE => Value::Long(range.size),
         MAPPED => Value::Byte(1),
         HANDLE_TYPES => Value::Long(0),
-        ACCESS_FLAGS => Value::Word(u32::from(range.readable) | u32::from(range.writable) << 1),
+        ACCESS_FLAGS => Value::Word(range.access.flags(None)),
         POOL => Value::Long(if let Kind::Pool(pool) = range.kind { pool as u64 } else { 0 }),
         BLOCK_ID => Value::Long(range.id),
         _ => return Err(Code::INVALID_VALUE),

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 
 use parking_lot::Mutex;
 
-use super::table::{self, Kind, Range};
+use super::table::{self, Access, Kind, Range};
 use super::{allocate, shared_file};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
@@ -94,7 +94,7 @@ pub fn open(handle: &IpcHandle, device: i32, context: Handle) -> Result<u64> {
         return Err(Code::OUT_OF_MEMORY);
     }
     let (id, kind) = (table::next_id(), Kind::Imported);
-    table::insert(Range { start, size, kind, device, context, id, readable: true, writable: true })?;
+    table::insert(Range { start, size, kind, device, context, id, access: Access::OF_ALL })?;
     opened.insert(handle.number, (start, 1));
     Ok(start + handle.offset)
 }

@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::arena::{Granule, SMALL};
 use super::pages::GRANULE;
-use super::table::{self, Kind, Range};
+use super::table::{self, Access, Kind, Range};
 use super::{allocate, pages};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
@@ -22,7 +22,7 @@ pub fn allocate(size: u64, flags: u32, device: i32, context: Handle) -> Result<u
     let at = if size > SMALL { viewed(size.next_multiple_of(PAGE)) } else { beside(size) };
     let at = at.ok_or(Code::OUT_OF_MEMORY)?;
     let (id, kind) = (table::next_id(), Kind::Pinned(flags));
-    table::insert(Range { start: at, size, kind, device, context, id, readable: true, writable: true })?;
+    table::insert(Range { start: at, size, kind, device, context, id, access: Access::OF_ALL })?;
     Ok(at)
 }
 
@@ -91,7 +91,7 @@ pub fn register(at: u64, size: u64, flags: u32, device: i32, context: Handle) ->
         return Err(Code::INVALID_VALUE);
     }
     let (id, kind) = (table::next_id(), Kind::Registered(flags));
-    let range = Range { start: at, size, kind, device, context, id, readable: true, writable: true };
+    let range = Range { start: at, size, kind, device, context, id, access: Access::OF_ALL };
     table::insert(range).map_err(|_| Code::HOST_MEMORY_ALREADY_REGISTERED)
 }
 

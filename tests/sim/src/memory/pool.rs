@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::allocate;
 use super::arena::Arena;
-use super::table::{self, Kind, Range};
+use super::table::{self, Access, Kind, Range};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::registry::{Registry, handle_of};
@@ -127,7 +127,7 @@ impl Pool {
         };
         let (id, kind) = (table::next_id(), Kind::Pool(handle_of(self)));
         let device = self.device;
-        table::insert(Range { start: at, size, kind, device, context, id, readable: true, writable: true })?;
+        table::insert(Range { start: at, size, kind, device, context, id, access: Access::OF_ALL })?;
         Ok(at)
     }
 

@@ -51,8 +51,32 @@ pub struct Range {
     /// The context it belongs to, or 0.
     pub context: Handle,
     pub id: u64,
-    pub readable: bool,
-    pub writable: bool,
+    pub access: Access,
+}
+
+/// The devices that may read and write a range, a bit each.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Access {
+    readers: u64,
+    writers: u64,
+}
+
+impl Access {
+    pub const OF_ALL: Self = Self { readers: u64::MAX, writers: u64::MAX };
+
+    /// A device's access flags: 1 read, 2 write.
+    pub fn set(&mut self, device: i32, flags: u32) {
+        let bit = 1u64.checked_shl(device as u32).unwrap_or(0);
+        for (devices, flag) in [(&mut self.readers, 1), (&mut self.writers, 2)] {
+            *devices = if flags & flag != 0 { *devices | bit } else { *devices & !bit };
+        }
+    }
+
+    /// The flags of a device, or those that any has.
+    pub fn flags(self, device: Option<i32>) -> u32 {
+        let of = device.map_or(u64::MAX, |device| 1u64.checked_shl(device as u32).unwrap_or(0));
+        u32::from(self.readers & of != 0) | u32::from(self.writers & of != 0) << 1
+    }
 }
 
 impl Range {
@@ -79,10 +103,19 @@ pub enum Submission {
 static RANGES: RwLock<BTreeMap<u64, Range>> = RwLock::new(BTreeMap::new());
 
 /// The table held still: while this lives no range goes away.
-pub struct Ranges<'a>(RwLockReadGuard<'a, BTreeMap<u64, Range>>);
+pub struct Ranges<'a> {
+    all: RwLockReadGuard<'a, BTreeMap<u64, Range>>,
+    /// Whose access counts; without one that of any device.
+    device: Option<i32>,
+}
 
 pub fn read() -> Ranges<'static> {
-    Ranges(RANGES.read())
+    Ranges { all: RANGES.read(), device: None }
+}
+
+/// The table as work on a device finds it.
+pub fn read_on(device: i32) -> Ranges<'static> {
+    Ranges { all: RANGES.read(), device: Some(device) }
 }
 
 /// What the driver says it knows around this address: memory of a graph only once a launch has allocated it (driver 580,
@@ -107,18 +140,19 @@ impl Range {
 
 impl Ranges<'_> {
     pub fn find(&self, address: u64) -> Option<&Range> {
-        let (_, range) = self.0.range(..=address).next_back()?;
+        let (_, range) = self.all.range(..=address).next_back()?;
         (address < range.end()).then_some(range)
     }
 
     /// The addresses around this one that can be reached without a gap.
     pub fn span(&self, address: u64) -> Option<Span> {
-        let first = self.find(address).filter(|r| r.readable)?;
-        let mut span = Span { start: first.start, end: first.end(), writable: first.writable };
+        let flags = |range: &Range| range.access.flags(self.device);
+        let first = self.find(address).filter(|r| flags(r) & 1 != 0)?;
+        let mut span = Span { start: first.start, end: first.end(), writable: flags(first) & 2 != 0 };
         if matches!(first.kind, Kind::Mapped(_)) {
             // Neighbouring pieces of a reservation are one range to a kernel.
-            for next in self.0.range(span.end..).map(|(_, r)| r) {
-                if next.start != span.end || !next.readable || next.writable != span.writable {
+            for next in self.all.range(span.end..).map(|(_, r)| r) {
+                if next.start != span.end || flags(next) != flags(first) {
                     break;
                 }
                 span.end = next.end();
@@ -153,8 +187,8 @@ impl Ranges<'_> {
     }
 
     pub fn overlapping(&self, start: u64, end: u64) -> Vec<Range> {
-        let before = self.0.range(..start).next_back().filter(|(_, r)| r.end() > start);
-        before.into_iter().chain(self.0.range(start..end)).map(|(_, r)| *r).collect()
+        let before = self.all.range(..start).next_back().filter(|(_, r)| r.end() > start);
+        before.into_iter().chain(self.all.range(start..end)).map(|(_, r)| *r).collect()
     }
 }
 
@@ -195,11 +229,9 @@ pub fn held_still<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Changes what may be done with the ranges between two addresses.
-pub fn set_access(start: u64, end: u64, readable: bool, writable: bool) {
-    for (_, range) in RANGES.write().range_mut(start..end) {
-        (range.readable, range.writable) = (readable, writable);
-    }
+/// Changes what devices may do with the ranges between two addresses.
+pub fn set_access(start: u64, end: u64, change: impl Fn(&mut Access)) {
+    RANGES.write().range_mut(start..end).for_each(|(_, range)| change(&mut range.access));
 }
 
 /// A number that no other range has had.

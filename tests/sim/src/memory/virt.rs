@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::pages::{self, GRANULE};
 use super::shared_file::Part;
-use super::table::{self, Kind, Range};
+use super::table::{self, Access, Kind, Range};
 use super::{allocate, reserve, shared_file};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
@@ -128,7 +128,7 @@ pub fn map(at: u64, size: u64, offset: u64, handle: Handle) -> Result {
     }
     let (id, device) = (table::next_id(), physical.backing.properties.location.id);
     let range =
-        Range { start: at, size, kind: Kind::Mapped(handle), device, context: 0, id, readable: false, writable: false };
+        Range { start: at, size, kind: Kind::Mapped(handle), device, context: 0, id, access: Access::default() };
     table::insert(range).map_err(|_| Code::INVALID_VALUE)?;
     if !pages::alias(physical.backing.at, at, size) {
         table::remove(at, |_| true);
@@ -163,21 +163,25 @@ pub fn unmap(at: u64, size: u64) -> Result {
     Ok(())
 }
 
-/// Bits of the access flags: 1 read, 2 write.
-pub fn set_access(at: u64, size: u64, flags: u32) -> Result {
+/// By device, its access flags: 1 read, 2 write. The pages behind them are those of all devices.
+pub fn set_access(at: u64, size: u64, granted: &[(i32, u32)]) -> Result {
+    let grant = |access: &mut Access| granted.iter().for_each(|(device, flags)| access.set(*device, *flags));
     for piece in pieces(at, size)? {
+        let mut access = piece.access;
+        grant(&mut access);
+        let flags = access.flags(None);
         if !pages::protect(piece.start, piece.size, flags & 1 != 0, flags & 2 != 0) {
             return Err(Code::INVALID_VALUE);
         }
     }
-    table::set_access(at, at + size, flags & 1 != 0, flags & 2 != 0);
+    table::set_access(at, at + size, grant);
     Ok(())
 }
 
-pub fn access(at: u64) -> Result<u64> {
+pub fn access(at: u64, device: i32) -> Result<u64> {
     let ranges = table::read();
     let range = ranges.find(at).filter(|r| matches!(r.kind, Kind::Mapped(_))).ok_or(Code::INVALID_VALUE)?;
-    Ok(u64::from(range.readable) | u64::from(range.writable) << 1)
+    Ok(range.access.flags(Some(device)).into())
 }
 
 /// The allocation mapped at an address, with one more reference.

@@ -56,6 +56,8 @@ pub struct Grid {
     pub workspace: Workspace,
     /// The id of the context whose textures it sees.
     pub context: u64,
+    /// Whose access to memory counts.
+    pub device: i32,
     /// The CUfunction, for graph nodes.
     pub function: crate::abi::Handle,
 }
@@ -103,7 +105,7 @@ pub fn run(grid: &Grid, stop: &dyn Fn() -> bool) -> Result<()> {
         }
         let Some(mut block) = resident.pop_front() else { return Ok(()) };
         let ended = {
-            let memory = table::read();
+            let memory = table::read_on(grid.device);
             block.turn(grid, &memory, SLICE)?
         };
         if ended {

@@ -60,6 +60,7 @@ impl Loaded {
                 parameters,
                 id: 1,
                 context: 0,
+                device: 0,
                 function: 0,
                 workspace: Workspace::default(),
             },
