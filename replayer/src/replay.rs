@@ -46,7 +46,9 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let profiler = profiler(options, progress)?;
     driver.init().map_err(|failure| Error::Init { failure: failure.to_string() })?;
     has_devices(&driver, plan, &options.devices)?;
-    let objects = Objects::new(options.devices.clone());
+    let recorded = trace.devices.iter().map(|device| device.ordinal).chain(plan.devices.iter().copied());
+    let here = |device| options.devices.get(&device).copied().unwrap_or(device);
+    let objects = Objects::new(recorded.map(|device| (device, here(device))).collect());
     let translation = Translation::default();
     let (fill, is_shared) = (options.tools.fill, options.company.is_some());
     let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, fill, is_shared)?;

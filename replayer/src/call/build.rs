@@ -4,6 +4,7 @@
 //! live handles and live addresses in it; every span that it wrote becomes an empty one, to be compared
 //! afterwards. What a span is follows from the roles of the table; the argument words are the first buffer.
 
+use crate::call::devices::names_devices;
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::driver::stream::Queue;
 use crate::memory::buffer::{Arena, Memory, Refusal};
@@ -12,7 +13,8 @@ use crate::session::Session;
 use crate::tally::Tally;
 use std::sync::Arc;
 use trace::api::roles::{Class, Extent, Field, Role, Sibling};
-use trace::api::types::{Form, Kind, Type};
+use trace::api::structs::CUmemLocation;
+use trace::api::types::{Form, Kind, Type, Typed};
 use trace::call::When;
 use trace::model::stream::StreamHandle;
 use trace::recorded::{Recorded, load};
@@ -89,9 +91,8 @@ impl<'w, 't> Builder<'w, 't> {
                     self.copy_side(ty, fields, index, side, base, here)?;
                 }
             }
-            if ty.name == "CUmemLocation" && here.load(base, 4) == Some(1) {
-                let device = here.load(base + 4, 4).unwrap_or(0) as i32;
-                self.put(here, base + 4, 4, self.session.objects.device(device) as u32 as u64);
+            if ty.name == CUmemLocation::TYPE.name {
+                self.location(base, here);
             }
         }
         Ok(())
@@ -194,7 +195,7 @@ impl<'w, 't> Builder<'w, 't> {
             }
             // A pointer that no role explains leads nowhere here.
             Form::Pointer(_) => self.put(here, at, 8, 0),
-            Form::Array(element, count) if has_structure(element) => {
+            Form::Array(element, count) if has_structure(element) || names_devices(element) => {
                 for n in 0..count {
                     self.value(element, at + n * element.size, here)?;
                 }

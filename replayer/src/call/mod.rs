@@ -4,6 +4,7 @@
 pub mod arguments;
 pub mod build;
 pub mod code;
+pub mod devices;
 pub mod frame;
 pub mod host;
 pub mod live;

@@ -1,14 +1,15 @@
 //! What pointers of a recorded call lead to: spans, text, code, arguments, options, each a buffer of our own.
 
 use crate::call::build::{Builder, Here, SCRATCH};
+use crate::call::devices::names_devices;
 use crate::call::frame::Output;
 use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal};
 use std::borrow::Cow;
 use trace::api::copies::Region;
 use trace::api::effect::Effect;
-use trace::api::roles::{Field, Role};
-use trace::api::structs::CUtensorMap;
+use trace::api::roles::{Extent, Field, Role};
+use trace::api::structs::{CUmemAccessDesc, CUtensorMap};
 use trace::api::types::{Form, Type, Typed};
 use trace::call::When;
 use trace::recorded::Recorded;
@@ -39,7 +40,14 @@ impl<'t> Builder<'_, 't> {
                     _ => count,
                 };
                 let sizes = matches!(element.form, Form::Address).then(|| self.sizes(fields, base, here, count));
-                self.span(field, address, element, (count, returned), direction, sizes.flatten())?
+                let memory = self.frame.memory.len();
+                let live = self.span(field, address, element, (count, returned), direction, sizes.flatten())?;
+                if let (Role::In(Extent::Len(counted)), true) = (field.role, element.name == CUmemAccessDesc::TYPE.name)
+                {
+                    let (left, counted) = (self.accesses(memory, count), &fields[counted.0 as usize]);
+                    self.put(here, base + counted.offset, counted.ty.size, left);
+                }
+                live
             }
             Target::Text { address, out: false, .. } => match self.text(address) {
                 Some(text) => self.own(Memory::of(&text)?),
@@ -139,7 +147,7 @@ impl<'t> Builder<'_, 't> {
         if element.name == CUtensorMap::TYPE.name {
             self.put(here, 0, 8, self.for_device(here.load(0, 8).unwrap_or(0)));
         }
-        if has_structure(element) {
+        if has_structure(element) || names_devices(element) {
             for n in 0..count {
                 let at = (n * u64::from(element.size)) as u32;
                 match sizes.as_ref().map(|sizes| u64_at(sizes, n as usize * 8)) {

@@ -44,13 +44,18 @@ pub struct Objects {
 const IN_ARGUMENTS: [Kind; 4] = [Kind::Texture, Kind::Surface, Kind::GraphConditional, Kind::GraphDeviceNode];
 
 impl Objects {
-    /// `devices`: recorded device to live device; those not named stay what they are.
+    /// `devices`: all recorded devices that are known, each with the live one; others stay what they are.
     pub fn new(devices: HashMap<i32, i32>) -> Objects {
         Objects { bound: std::array::from_fn(|_| RwLock::default()), devices, moved: AtomicBool::new(false) }
     }
 
     pub fn device(&self, recorded: i32) -> i32 {
         self.devices.get(&recorded).copied().unwrap_or(recorded)
+    }
+
+    /// Whether a live device stands in for more than one of those that were recorded.
+    pub fn is_several(&self, live: i32) -> bool {
+        self.devices.values().filter(|here| **here == live).count() > 1
     }
 
     pub fn find(&self, kind: Kind, recorded: u64) -> Found {

@@ -26,7 +26,7 @@ use crate::memory::words::unheld;
 use crate::plan::{Allocation, Plan};
 use crate::ranges::{Ranges, widen};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -66,6 +66,7 @@ pub struct Placement<'a> {
     pub(crate) pages: Ranges,
     /// Recorded addresses that are neither.
     pub(crate) unheld: Ranges,
+    /// Live devices, each once.
     devices: Vec<i32>,
     pub(crate) pieces: Mutex<Pieces>,
     /// Live contexts in which memory was freed in stream order: its last work may be under way there.
@@ -128,7 +129,13 @@ impl<'a> Placement<'a> {
             held,
             pages,
             unheld,
-            devices: plan.devices.iter().map(|device| objects.device(*device)).collect(),
+            devices: plan
+                .devices
+                .iter()
+                .map(|device| objects.device(*device))
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
             pieces: Mutex::default(),
             left: Mutex::default(),
             shortages: shortages(driver, objects, plan)?,

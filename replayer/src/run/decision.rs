@@ -9,10 +9,11 @@ use crate::run::state::Run;
 use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
 use trace::api::enums::CUgraphNodeType;
-use trace::api::roles::{Class, Field};
+use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::When;
 use trace::crossing::{self, Crossing, What};
+use trace::walk::has_structure;
 use trace::{Call, Function};
 
 /// `Skip`, `Refuse`: with the reason.
@@ -41,6 +42,9 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     }
     if is_between_one(run, call, function) {
         return Decision::Skip("is about two devices, which are one here");
+    }
+    if asks_about_several(run, call, function) {
+        return Decision::Skip("asks about a device, or a context of one, that stands in for several here");
     }
     if let Some(decision) = alone::decide(run, call, function) {
         return decision;
@@ -81,6 +85,24 @@ fn is_between_one(run: &Run, call: &Call, function: &Function) -> bool {
     // What a context is to reach is another's, when recorded.
     let peer = call.argument("peerContext").filter(|_| function.class == Class::state && call.succeeded());
     peer.is_some_and(|peer| run.objects.live(Kind::Context, peer) == Some(run.driver.current_context()))
+}
+
+/// Whether the answer was one device's, and is that of several here: whether one has a primary context, and how that is
+/// set. What a device says of itself is not compared anyway, and objects that are handed out are to be known.
+fn asks_about_several(run: &Run, call: &Call, function: &Function) -> bool {
+    let is_compared =
+        |param: &Field| matches!((param.role, param.ty.form), (Role::Out(_), Form::Pointer(to)) if !has_structure(to));
+    if function.class != Class::query || !function.params.iter().any(is_compared) {
+        return false;
+    }
+    let is_about_current_context =
+        function.family == "context" && function.params.iter().all(|param| matches!(param.role, Role::Out(_)));
+    let device = match function.handle(Kind::Device) {
+        Some(at) => call.argument_of(at).map(|recorded| run.objects.device(recorded as i32)),
+        None if is_about_current_context => run.driver.current_device().ok(),
+        None => None,
+    };
+    device.is_some_and(|live| run.objects.is_several(live))
 }
 
 /// Why the recorded call did nothing that a replay could do again, if it failed so.

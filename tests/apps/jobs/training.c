@@ -2,7 +2,7 @@
 // from the sum: a kernel uses it, and the CPU looks at the weights every few steps
 // Arguments: the file that the ranks share, rank, ranks, steps, and what is special about it: `captured` has the sum
 // made by a graph, `all` does one of each operation as well, `fault` has rank 1 write, behind the last step, where the sum says,
-// `devices` has each on a device of its own, which it looks at all of,
+// `devices` has each on a device of its own, where it maps its weights; it looks at all devices,
 // `peers` has each map memory of the one before, as NCCL does for its kernels, `touched` look into it, too
 #include "check.h"
 #include <stdint.h>
@@ -120,6 +120,7 @@ static void start_on(int rank)
     CUdevice devices[16], found;
     CUcontext context;
     int count, value;
+    unsigned flags;
     char name[64];
     size_t bytes;
     CUuuid id;
@@ -145,6 +146,32 @@ static void start_on(int rank)
         }
     CHECK(cuDevicePrimaryCtxRetain(&context, devices[rank % count]));
     CHECK(cuCtxSetCurrent(context));
+    for (int i = 0; i < count; i++) {
+        CHECK(cuDevicePrimaryCtxGetState(devices[i], &flags, &value));
+        REQUIRE(value == (i == rank % count));
+    }
+}
+
+// On the current device, filled; those that reach it are given access, too
+static CUdeviceptr mapped_here(size_t bytes)
+{
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = KIND, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemAccessDesc access[16] = {0};
+    CUmemGenericAllocationHandle memory;
+    CUdeviceptr at;
+    size_t granule;
+    int count;
+
+    CHECK(cuCtxGetDevice(&properties.location.id));
+    CHECK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    CHECK(cuMemCreate(&memory, granule, &properties, 0));
+    at = mapped(memory, granule, properties.location);
+    CHECK(cuMemsetD8Async(at, 0, bytes, NULL));
+    CHECK(cuDeviceGetCount(&count));
+    for (int i = 0; i < count; i++)
+        access[i] = (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = i}, .flags = i == properties.location.id ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ};
+    CHECK(cuMemSetAccess(at, granule, access, count));
+    return at;
 }
 
 static void reduce_by_graph(ring *world, CUdeviceptr data, CUstream stream)
@@ -184,7 +211,7 @@ int main(int argc, char **argv)
     CHECK(cuEventCreate(&reduced, CU_EVENT_DISABLE_TIMING));
     CHECK(cuModuleLoadData(&module, kernels));
     CUfunction gradient = find_kernel(module, "gradient"), step = find_kernel(module, "step");
-    weights = allocate(sizeof values);
+    weights = strcmp(special, "devices") ? allocate(sizeof values) : mapped_here(sizeof values);
     gradients = allocate(sizeof values);
     ring *world = ring_open(argv[1], 0, 0x1234567890abcdefull, "world", rank, ranks);
     if (!strcmp(special, "peers") || !strcmp(special, "touched")) {
