@@ -48,8 +48,8 @@ impl Placement<'_> {
             if self.vacate(&range)? {
                 map_host(&self.held, widen(range.clone(), PAGE));
             }
-            self.own_host(&range);
-            if !shared.is_empty() && !self.share_host(&range, shared) {
+            self.shared_host.make_own(&range);
+            if !shared.is_empty() && !self.shared_host.share(&range, shared) {
                 return Err(NOT_SHARED);
             }
             match self.driver.register_host(range.start, len) {
@@ -69,7 +69,7 @@ impl Placement<'_> {
         // place.
         let live = match shared {
             [] => map_anywhere(len).ok_or(NO_ROOM)?,
-            _ => self.share_host_elsewhere(&range, shared).ok_or(NOT_SHARED)?,
+            _ => self.shared_host.share_elsewhere(&range, shared).ok_or(NOT_SHARED)?,
         };
         if let Err(failure) = self.driver.register_host(live, len) {
             unmap(live, len);

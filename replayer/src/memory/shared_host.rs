@@ -9,7 +9,6 @@
 use crate::addresses::PAGE;
 use crate::company::HostPart;
 use crate::driver::guard;
-use crate::memory::place::Placement;
 use crate::ranges::widen;
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -116,9 +115,9 @@ fn meet(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-impl Placement<'_> {
+impl SharedHost {
     /// Maps what a call registers, at its recorded addresses; false where some of it cannot be had there.
-    pub(super) fn share_host(&self, range: &Range<u64>, parts: &[(HostPart, OwnedFd)]) -> bool {
+    pub(super) fn share(&self, range: &Range<u64>, parts: &[(HostPart, OwnedFd)]) -> bool {
         let is_mapped = parts.iter().all(|(part, file)| {
             let pages = widen(part.memory.clone(), PAGE);
             let is_within = range.start <= part.memory.start && part.memory.end <= range.end;
@@ -126,13 +125,13 @@ impl Placement<'_> {
             offset.and_then(|offset| map(&pages, file, offset, true)).is_some()
         });
         if is_mapped {
-            parts.iter().for_each(|(part, _)| self.shared_host.add(part.memory.clone()));
+            parts.iter().for_each(|(part, _)| self.add(part.memory.clone()));
         }
         is_mapped
     }
 
     /// The same elsewhere: where it is.
-    pub(super) fn share_host_elsewhere(&self, range: &Range<u64>, parts: &[(HostPart, OwnedFd)]) -> Option<u64> {
+    pub(super) fn share_elsewhere(&self, range: &Range<u64>, parts: &[(HostPart, OwnedFd)]) -> Option<u64> {
         let [(part, file)] = parts else { return None };
         if part.memory != *range {
             return None;
@@ -140,13 +139,13 @@ impl Placement<'_> {
         let pages = widen(range.clone(), PAGE);
         let lead = range.start - pages.start;
         let live = map(&pages, file, part.offset.checked_sub(lead)?, false)? + lead;
-        self.shared_host.add(live..live + (range.end - range.start));
+        self.add(live..live + (range.end - range.start));
         Some(live)
     }
 
     /// Pages that were shared are the replay's own again.
-    pub(super) fn own_host(&self, range: &Range<u64>) {
-        if self.shared_host.end(range) {
+    pub(super) fn make_own(&self, range: &Range<u64>) {
+        if self.end(range) {
             let pages = widen(range.clone(), PAGE);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
             let access = libc::PROT_READ | libc::PROT_WRITE;
