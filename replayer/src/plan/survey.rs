@@ -152,20 +152,7 @@ impl Survey {
         if let Some(Change::PrimaryRetained { context, device }) = change {
             self.plan.primaries.insert(context, device);
         }
-        let crossing = self.imports.as_ref().and_then(|_| across::of(function));
-        match action(function) {
-            _ if crossing.is_some() => {
-                crossing.into_iter().for_each(|crossing| self.crosses(call, function, crossing, change))
-            }
-            Action::Refuse(_) if self.is_of_others(call, function) => {}
-            Action::Refuse(why) => {
-                self.reasons.about_call(format!("{}: {why}", function.name), call.number);
-                self.foreign |= hands_out_an_address(function);
-            }
-            Action::Memory(_) => change.into_iter().for_each(|change| self.memory(trace, call, change, followed.made)),
-            Action::Execute => self.executable += 1,
-            _ => {}
-        }
+        self.act(trace, call, function, (change, &followed));
         followed.made.and_then(|made| made.device).into_iter().for_each(|device| self.peak(device));
         self.maps_stand_in(call, change);
         if self.is_delivered(call, function) {
@@ -185,20 +172,13 @@ impl Survey {
         if self.begins_unknown(trace, call, function, (change, &followed)) {
             self.reasons.about_call(UNKNOWN, call.number);
         }
-        let makes_node = self.is_captured() || function.class == Class::graph;
-        if makes_node && !trace.follows_host_memory() && captures::reads_host(call, function, &self.host) {
-            self.reasons.about_call(captures::WHY, call.number);
-        }
+        self.nodes_read_host(trace, call, function);
         if self.only_judges {
             return;
         }
         self.submission(call, function, target.stream, moment);
         self.lifetimes.see(call, function, moment);
-        let is_stream =
-            |param: &&Field| matches!((param.role, param.ty.form), (Role::Destroy, Form::Handle(Kind::Stream)));
-        if let Some(stream) = function.params.iter().find(is_stream) {
-            self.handovers.stream_ends(call.argument(stream.name).unwrap_or(0), call.number, call.begin);
-        }
+        self.stream_ends(call, function);
     }
 
     /// What this call shows of what work had made, and of a fault.
@@ -212,6 +192,46 @@ impl Survey {
             self.plan.reach.result(call, launch.number, image.address, &self.live);
         }
         self.fault = self.fault.take().or_else(|| Fault::of(call, &self.work));
+    }
+
+    /// What a replay does in the place of the call.
+    fn act(
+        &mut self,
+        trace: &Trace,
+        call: &Call,
+        function: &'static Function,
+        (change, followed): (Option<Change>, &Followed),
+    ) {
+        let crossing = self.imports.as_ref().and_then(|_| across::of(function));
+        match action(function) {
+            _ if crossing.is_some() => {
+                crossing.into_iter().for_each(|crossing| self.crosses(call, function, crossing, change))
+            }
+            Action::Refuse(_) if self.is_of_others(call, function) => {}
+            Action::Refuse(why) => {
+                self.reasons.about_call(format!("{}: {why}", function.name), call.number);
+                self.foreign |= hands_out_an_address(function);
+            }
+            Action::Memory(_) => change.into_iter().for_each(|change| self.memory(trace, call, change, followed.made)),
+            Action::Execute => self.executable += 1,
+            _ => {}
+        }
+    }
+
+    /// A node reads at each launch what the CPU had written by then.
+    fn nodes_read_host(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
+        let makes_node = self.is_captured() || function.class == Class::graph;
+        if makes_node && !trace.follows_host_memory() && captures::reads_host(call, function, &self.host) {
+            self.reasons.about_call(captures::WHY, call.number);
+        }
+    }
+
+    fn stream_ends(&mut self, call: &Call, function: &Function) {
+        let is_stream =
+            |param: &&Field| matches!((param.role, param.ty.form), (Role::Destroy, Form::Handle(Kind::Stream)));
+        if let Some(stream) = function.params.iter().find(is_stream) {
+            self.handovers.stream_ends(call.argument(stream.name).unwrap_or(0), call.number, call.begin);
+        }
     }
 
     fn begins_unknown(
@@ -338,43 +358,14 @@ impl Survey {
         plan.fault = self.fault;
         plan.environment = Environment::of(trace);
 
-        let nothing = match trace.preamble.data {
-            Data::None => Some("recorded with --data=none: neither arguments' memory nor payloads are in the file"),
-            _ if is_headless(trace) => {
-                Some("the calls are lost that initialised the driver and made what the others use")
-            }
-            _ if self.executable == 0 => Some("there is no call in it that could be replayed"),
-            _ => None,
-        };
+        let nothing = nothing_to_replay(trace, self.executable);
         if let Some(why) = nothing {
             self.reasons.about_trace(why, 1);
         }
-        if let Some((limit, beyond)) = trace.size_limit_reached() {
-            let what = format!("recording ended at its size limit of {limit}, after {} calls", trace.calls_made());
-            self.reasons.about_trace(format!("{what}: later ones are missing, at least"), beyond);
-        }
-        let others = |(what, _): &&(String, u64)| what != BEYOND_LIMIT && !no_replay_needs(what);
-        for (what, count) in trace.losses.iter().filter(others) {
-            self.reasons.about_trace(format!("not recorded: {what}"), *count);
-        }
+        not_recorded(trace, &mut self.reasons);
         plan.found = self.origins.take_found();
-        for missing in self.origins.missing(trace, |context| plan.primaries.contains_key(&context)) {
-            if missing.kind == Kind::Function {
-                plan.strangers.insert(missing.call);
-            }
-            let label = missing.kind.label();
-            let article = if label.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-            let what = format!("{}: needs {article} {label} that no call in the trace made", missing.function);
-            self.reasons.about_call(what, missing.call);
-        }
-        for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {
-            let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
-            self.reasons.about_trace(what, 1);
-        }
-        let lost = trace.damage.iter().filter(|damage| damage.loses).count();
-        if lost > 0 {
-            self.reasons.about_trace("parts of the file are damaged or missing", lost as u64);
-        }
+        made_by_no_call(trace, self.origins, &mut plan, &mut self.reasons);
+        unreadable(trace, &mut self.reasons);
         let left_out = plan.alone.as_ref().map(|alone| &alone.launches);
         let spins = spins(trace, |call| left_out.is_some_and(|launches| launches.contains_key(&call)));
         plan.shared = spins.shared;
@@ -394,6 +385,51 @@ impl Survey {
             (None, false) => Verdict::Partly,
         };
         plan
+    }
+}
+
+/// Why no replay can begin at all.
+fn nothing_to_replay(trace: &Trace, executable: u64) -> Option<&'static str> {
+    match trace.preamble.data {
+        Data::None => Some("recorded with --data=none: neither arguments' memory nor payloads are in the file"),
+        _ if is_headless(trace) => Some("the calls are lost that initialised the driver and made what the others use"),
+        _ if executable == 0 => Some("there is no call in it that could be replayed"),
+        _ => None,
+    }
+}
+
+fn not_recorded(trace: &Trace, reasons: &mut Reasons) {
+    if let Some((limit, beyond)) = trace.size_limit_reached() {
+        let what = format!("recording ended at its size limit of {limit}, after {} calls", trace.calls_made());
+        reasons.about_trace(format!("{what}: later ones are missing, at least"), beyond);
+    }
+    let others = |(what, _): &&(String, u64)| what != BEYOND_LIMIT && !no_replay_needs(what);
+    for (what, count) in trace.losses.iter().filter(others) {
+        reasons.about_trace(format!("not recorded: {what}"), *count);
+    }
+}
+
+/// Objects that calls use, and that no call in the trace made.
+fn made_by_no_call(trace: &Trace, origins: Origins, plan: &mut Plan, reasons: &mut Reasons) {
+    for missing in origins.missing(trace, |context| plan.primaries.contains_key(&context)) {
+        if missing.kind == Kind::Function {
+            plan.strangers.insert(missing.call);
+        }
+        let label = missing.kind.label();
+        let article = if label.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        let what = format!("{}: needs {article} {label} that no call in the trace made", missing.function);
+        reasons.about_call(what, missing.call);
+    }
+}
+
+fn unreadable(trace: &Trace, reasons: &mut Reasons) {
+    for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {
+        let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
+        reasons.about_trace(what, 1);
+    }
+    let lost = trace.damage.iter().filter(|damage| damage.loses).count();
+    if lost > 0 {
+        reasons.about_trace("parts of the file are damaged or missing", lost as u64);
     }
 }
 
