@@ -201,6 +201,25 @@ impl Trace {
     pub(crate) fn index(&mut self) {
         self.map.prepare(Kind::Chunk);
         self.clocks = self.preamble.clocks.to_vec();
+        let chunks = self.chunks_beside_blobs();
+        self.index_chunks(chunks);
+        // Last words are said in a lane of their own, by no thread.
+        while self.threads.pop_if(|thread| thread.os_id == 0 && thread.calls == 0 && !thread.name.is_empty()).is_some()
+        {
+        }
+        self.order_calls();
+        self.order_the_rest();
+        self.unknown_since = self.left_out.iter().filter(|left| left.works > 0).map(|left| left.begin).min();
+        for kernel in self.kernels.values() {
+            let last = self.launched.entry(kernel.handle).or_insert(kernel.id);
+            *last = kernel.id.max(*last);
+        }
+        self.complete_profile();
+        self.agree_with_footer();
+    }
+
+    /// All chunks. Blobs are entered, and what the file's end cuts short is damage.
+    fn chunks_beside_blobs(&mut self) -> Vec<(u64, Header)> {
         let mut chunks: Vec<(u64, Header)> = Vec::new();
         for &(offset, header) in &self.segments {
             let start = offset + HEADER as u64;
@@ -229,6 +248,10 @@ impl Trace {
                 self.damage.push(Damage { loses, ..Damage::new(offset, format!("the file ends inside this {name}")) });
             }
         }
+        chunks
+    }
+
+    fn index_chunks(&mut self, mut chunks: Vec<(u64, Header)>) {
         // A footer lists what could be kept; what could not is among its losses.
         let explained = self.footer.as_ref().is_some_and(|footer| !footer.losses.is_empty());
         // Of two copies of a chunk the sealed one comes first.
@@ -255,24 +278,22 @@ impl Trace {
             self.index_chunk(offset, header, &mut lane);
             lane.has_gaps |= self.damage.len() > known;
         }
-        // Last words are said in a lane of their own, by no thread.
-        while self.threads.pop_if(|thread| thread.os_id == 0 && thread.calls == 0 && !thread.name.is_empty()).is_some()
-        {
-        }
-        self.order_calls();
+    }
+
+    /// By time, or what else they are looked up by.
+    fn order_the_rest(&mut self) {
         // Those with the same stamp stay in the order in which their thread wrote them.
         self.annotations.sort_by_key(|(time, thread, _)| (*time, *thread));
         self.began.sort_by_key(|(time, thread, _)| (*time, *thread));
         self.communicators.sort_by_key(|communicator| communicator.time);
         self.timed.sort_unstable();
         self.clocks.sort_by_key(|c| c.tsc);
-        self.unknown_since = self.left_out.iter().filter(|left| left.works > 0).map(|left| left.begin).min();
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
         self.observed_beside.sort_by_key(|(_, observed)| observed.time);
-        for kernel in self.kernels.values() {
-            let last = self.launched.entry(kernel.handle).or_insert(kernel.id);
-            *last = kernel.id.max(*last);
-        }
+    }
+
+    /// The times that a recording took itself name neither devices nor the driver: the preamble does.
+    fn complete_profile(&mut self) {
         if let Some(profile) = self.profile.as_mut().filter(|profile| profile.source == record::timed::RECORDED) {
             let known =
                 self.devices.iter().filter_map(|device| Some((device.ordinal.try_into().ok()?, device.name.clone())));
@@ -280,7 +301,6 @@ impl Trace {
             profile.driver = self.preamble.driver_path.clone();
             profile.driver_version = self.preamble.driver_version;
         }
-        self.agree_with_footer();
     }
 
     fn order_calls(&mut self) {
