@@ -28,6 +28,7 @@ use trace::api::enums::CUresult;
 use trace::call::{Content, Image};
 use trace::decode::{Decoded, decode};
 use trace::misfit::misfits;
+use trace::objects::Objects;
 use trace::text::{Text, symbol};
 use trace::value::Value;
 
@@ -61,18 +62,7 @@ pub fn of(state: &State) -> Vec<Detail> {
         all.push(detail("", "the record of this call cannot be read any more", Tone::Bad));
         return all;
     };
-    if let Some(result) = call.result {
-        let tone = if event.flags.failed() { Tone::Bad } else { Tone::Plain };
-        let name = symbol(CUresult::ENUM, result.into());
-        all.push(detail("result", if result == 0 { name } else { format!("{name} ({result})") }, tone));
-    } else {
-        all.push(detail("result", "it had not returned when the trace ended", Tone::Bad));
-    }
-    if let Some(repeats) = call.repeats.filter(|repeats| repeats.calls > 0) {
-        let inside = duration(call.repeats_took().max(0) as u64);
-        let text = format!("{} alike, with the same answer, {inside} inside", counted(repeats.calls, "further call"));
-        all.push(detail("repeated", text, Tone::Plain));
-    }
+    all.extend(outcome(&call, &event));
     let Some(decoded) = decode(&call) else {
         let words: Vec<String> = call.words().map(|word| format!("{word:#x}")).collect();
         all.push(detail("words", words.join(" "), Tone::Quiet));
@@ -80,10 +70,39 @@ pub fn of(state: &State) -> Vec<Detail> {
     };
     let (met, objects) = named(opened.lives(), &decoded, event.call);
     all.extend(misfits(&call, &objects).into_iter().map(|what| detail("", what, Tone::Bad)));
+    add_arguments(&mut all, &decoded, &objects);
+    for (name, value) in &decoded.outputs {
+        all.push(detail(format!("-> {name}"), tame(&Text(value, &objects).to_string()), Tone::Plain));
+    }
+    all.extend(met.iter().filter_map(|life| life_of(opened.lives()?, life, event.call).into()));
+    all.extend(lost_data(opened, &call));
+    all
+}
+
+/// What the call returned, and how often it did.
+fn outcome(call: &Call, event: &Event) -> Vec<Detail> {
+    let mut told = Vec::new();
+    if let Some(result) = call.result {
+        let tone = if event.flags.failed() { Tone::Bad } else { Tone::Plain };
+        let name = symbol(CUresult::ENUM, result.into());
+        told.push(detail("result", if result == 0 { name } else { format!("{name} ({result})") }, tone));
+    } else {
+        told.push(detail("result", "it had not returned when the trace ended", Tone::Bad));
+    }
+    if let Some(repeats) = call.repeats.filter(|repeats| repeats.calls > 0) {
+        let inside = duration(call.repeats_took().max(0) as u64);
+        let text = format!("{} alike, with the same answer, {inside} inside", counted(repeats.calls, "further call"));
+        told.push(detail("repeated", text, Tone::Plain));
+    }
+    told
+}
+
+/// The kernel of a launch goes first, below the title.
+fn add_arguments(all: &mut Vec<Detail>, decoded: &Decoded, objects: &Objects) {
     let launch = shape(&decoded.arguments);
     for (name, value) in &decoded.arguments {
         if let Value::Launch { kernel, arguments, given } = value {
-            let list = [arguments::list(arguments, &objects), given.note().unwrap_or_default()];
+            let list = [arguments::list(arguments, objects), given.note().unwrap_or_default()];
             let list = list.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
             let kernel = Names::new(Style::Short).of(kernel);
             all.insert(1, detail("kernel", tame(&format!("{kernel}({list})")), Tone::Plain));
@@ -102,23 +121,17 @@ pub fn of(state: &State) -> Vec<Detail> {
             let rest: Vec<String> = fields
                 .iter()
                 .filter(|(field, _)| !SHAPE.contains(field))
-                .map(|(field, value)| format!("{field}={}", Text(value, &objects)))
+                .map(|(field, value)| format!("{field}={}", Text(value, objects)))
                 .collect();
             all.push(detail(*name, tame(&rest.join(", ")), Tone::Plain));
             continue;
         }
         let text = match value {
             Value::Result(address) => format!("fills {address:#x}"),
-            value => tame(&Text(value, &objects).to_string()),
+            value => tame(&Text(value, objects).to_string()),
         };
         all.push(detail(*name, text, Tone::Plain));
     }
-    for (name, value) in &decoded.outputs {
-        all.push(detail(format!("-> {name}"), tame(&Text(value, &objects).to_string()), Tone::Plain));
-    }
-    all.extend(met.iter().filter_map(|life| life_of(opened.lives()?, life, event.call).into()));
-    all.extend(lost_data(opened, &call));
-    all
 }
 
 /// Where no event is: what is lost there, or else what the trace holds.
@@ -247,7 +260,7 @@ fn against(label: &str, pair: Option<u32>, model: &Model, took: u64, later: bool
 }
 
 /// The lives that a call's values name, and what stands for them in text.
-fn named(lives: Option<&Lives>, decoded: &Decoded, call: u32) -> (Vec<Life>, trace::objects::Objects) {
+fn named(lives: Option<&Lives>, decoded: &Decoded, call: u32) -> (Vec<Life>, Objects) {
     match lives {
         Some(lives) => {
             let met = lives.met(decoded, call);
