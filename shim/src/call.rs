@@ -48,6 +48,10 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         }
         let tells = shape.waits || matches!(hook, Hook::StreamWait { .. });
         if shape.may_be_left_out && range::applies() && lane.leaves_out(shape.submits, tells) {
+            if shape.submits {
+                // What NCCL tells next is of this launch, of which nothing is kept.
+                lane.launched.set(None);
+            }
             return None;
         }
         if lane.busy.replace(true) {

@@ -73,7 +73,7 @@ impl Deliveries {
         loop {
             match relaxed(|| self.staging.take(bytes)) {
                 Ok(room) => return Ok(room),
-                Err(NoRoom::Refused(why)) => return Err(format!("no memory could be pinned for it ({})", result(why))),
+                Err(NoRoom::Never) => return Err("it is more than the pinned memory that there is for it".into()),
                 Err(NoRoom::Yet) if self.is_stuck.load(Relaxed) => break,
                 Err(NoRoom::Yet) => match self.store(around) {
                     0 if since.elapsed() > PATIENCE => self.is_stuck.store(true, Relaxed),

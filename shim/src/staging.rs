@@ -1,7 +1,7 @@
 //! Pinned memory of the recorder's own, into which devices copy what collectives delivered.
 //!
-//! It is taken in large pieces, the first before any kernel of NCCL's runs: to pin memory may wait for the device,
-//! and a kernel there may wait for what the same thread is to launch next. The memory itself is the recorder's, and
+//! It is taken in large pieces when communicators begin, before their kernels run, and not when it is needed: to pin
+//! memory may wait for the device, and a kernel there may wait for what the same thread is to launch next. The memory itself is the recorder's, and
 //! only pinned by the driver: it is pinned no more when the context has ended in which it was, and whoever reads it
 //! then must still find it. Such a piece is not used again.
 
@@ -11,8 +11,8 @@ use crate::lock::Lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-/// Bytes of the first pieces, and of all together.
-const PIECE: u64 = 256 << 20;
+/// Bytes of a piece, which is the most that an operation may deliver, and of all together.
+const PIECE: u64 = 512 << 20;
 const MOST: u64 = 1 << 30;
 /// The mark in front of the bytes.
 const MARK: u64 = 256;
@@ -24,6 +24,8 @@ pub struct Staging {
     pieces: Lock<Vec<Piece>>,
     /// A context may have ended since somebody asked whether they are pinned.
     are_doubtful: AtomicBool,
+    /// No memory could be pinned.
+    is_refused: AtomicBool,
 }
 
 struct Piece {
@@ -47,8 +49,8 @@ pub struct Room {
 pub enum NoRoom {
     /// Some may be given back.
     Yet,
-    /// CUresult of pinning memory, or none if there was no memory.
-    Refused(Option<u32>),
+    /// No piece is as long.
+    Never,
 }
 
 impl Room {
@@ -92,27 +94,19 @@ impl Staging {
         }
     }
 
-    /// Some, before it is needed.
+    /// Some more, before it is needed: a communicator begins. What could not be pinned is not tried again.
     pub fn prepare(&self) {
         self.drop_gone();
-        if self.pinned() == 0 {
-            // If there is none, whoever needs some is told.
-            let _later = self.grow(PIECE);
+        if !self.is_refused.load(Relaxed) && self.pinned() + PIECE <= MOST && self.grow(PIECE).is_err() {
+            self.is_refused.store(true, Relaxed);
         }
     }
 
     pub fn take(&self, bytes: u64) -> Result<Room, NoRoom> {
         let len = bytes.saturating_add(2 * MARK - 1) / MARK * MARK;
         self.drop_gone();
-        if let Some(room) = self.find(len, bytes) {
-            return Ok(room);
-        }
-        let all = self.pinned();
-        if all > 0 && all.saturating_add(PIECE.max(len)) > MOST {
-            return Err(NoRoom::Yet);
-        }
-        self.grow(PIECE.max(len)).map_err(NoRoom::Refused)?;
-        self.find(len, bytes).ok_or(NoRoom::Yet)
+        let is_too_long = || self.pieces.lock().iter().all(|piece| piece.is_gone || piece.len < len);
+        self.find(len, bytes).ok_or_else(|| if is_too_long() { NoRoom::Never } else { NoRoom::Yet })
     }
 
     /// Bytes that are pinned, for all that is known.
@@ -206,6 +200,15 @@ mod tests {
             free: BTreeMap::from([(0, len)]),
         });
         (staging, memory)
+    }
+
+    #[test]
+    fn what_fits_into_no_piece_is_not_waited_for() {
+        let (staging, _memory) = staging(4 * MARK);
+        let room = staging.take(3 * MARK).ok().expect("room");
+        assert!(matches!(staging.take(1), Err(NoRoom::Yet)) && matches!(staging.take(4 * MARK), Err(NoRoom::Never)));
+        staging.give_back(&room);
+        assert!(staging.take(1).is_ok());
     }
 
     #[test]
