@@ -30,26 +30,8 @@ pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
         "failed": { "calls": counts.failed, "functions": by_name(|n| n.1) },
         "in_flight": counts.in_flight,
         "unfinished": Unfinished::of(trace).map(|unfinished| unfinished.json(trace)),
-        "file": {
-            "path": trace.path.display().to_string(),
-            "bytes": trace.bytes_on_disk(),
-            "unpacked_bytes": trace.length(),
-            "closed": trace.footer.is_some(),
-            "writer": about.writer,
-            "data": about.data.name(),
-            "clock": about.clock,
-        },
-        "program": {
-            "path": about.program,
-            "command_line": about.command_line,
-            "directory": about.directory,
-            "host": about.host,
-            "pid": about.pid,
-            "parent": about.parent,
-            "started_ns": about.created,
-            "ended": json::ended(trace),
-            "environment": Map::from_iter(about.environment.iter().map(|(k, v)| (k.clone(), v.clone().into()))),
-        },
+        "file": file(trace),
+        "program": program(trace),
         "driver": { "path": about.driver_path, "version": about.driver_version },
         "more": Map::from_iter(about.more.iter().map(|(k, v)| (k.clone(), v.clone().into()))),
         "devices": trace.devices.iter().map(|d| json!({
@@ -101,6 +83,36 @@ pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
             "what": what, "count": count, "replay_needs_it": !no_replay_needs(what),
         })).collect::<Vec<_>>(),
         "damage": trace.damage.iter().map(|d| json!({ "offset": d.offset, "what": d.what })).collect::<Vec<_>>(),
+    })
+}
+
+/// Where the trace lies, and how it was written.
+fn file(trace: &Trace) -> Value {
+    let about = &trace.preamble;
+    json!({
+        "path": trace.path.display().to_string(),
+        "bytes": trace.bytes_on_disk(),
+        "unpacked_bytes": trace.length(),
+        "closed": trace.footer.is_some(),
+        "writer": about.writer,
+        "data": about.data.name(),
+        "clock": about.clock,
+    })
+}
+
+/// What was recorded, and where.
+fn program(trace: &Trace) -> Value {
+    let about = &trace.preamble;
+    json!({
+        "path": about.program,
+        "command_line": about.command_line,
+        "directory": about.directory,
+        "host": about.host,
+        "pid": about.pid,
+        "parent": about.parent,
+        "started_ns": about.created,
+        "ended": json::ended(trace),
+        "environment": Map::from_iter(about.environment.iter().map(|(k, v)| (k.clone(), v.clone().into()))),
     })
 }
 
