@@ -59,7 +59,6 @@ pub fn evidence(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
 }
 
 pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Value {
-    let placed = &report.placement;
     json!({
         "schema": SCHEMA,
         "outcome": outcome(report),
@@ -96,15 +95,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "unchecked_copies": report.tally.unchecked_copies,
         "launches": report.launches,
         "unreached_launches": report.unreached.len(),
-        "not_compared": {
-            "copies": listed(trace, report.tally.unchecked.iter().copied()),
-            "copies_in_all": report.tally.unchecked.len(),
-            "behind_refused": report.tally.behind_refused.iter().take(LISTED).map(|(call, refused)| json!({
-                "call": call, "refused": refused,
-            })).collect::<Vec<_>>(),
-            "launches": listed(trace, report.unreached.iter().copied()),
-            "launches_in_all": report.unreached.len(),
-        },
+        "not_compared": not_compared(trace, report),
         "unresolved_pointers": report.tally.unresolved_pointers,
         "translated_words": {
             "payloads": report.tally.words.payloads,
@@ -121,21 +112,40 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "lost_writes": report.tally.lost_writes,
         "missed_callbacks": report.tally.missed_callbacks,
         "overlapping_submissions": report.overlapping_submissions,
-        "placement": {
-            "placed": placed.placed,
-            "translated": placed.translated,
-            "host_placed": placed.host_placed,
-            "host_translated": placed.host_translated,
-            "bytes": placed.bytes,
-            "unfilled": placed.unfilled,
-            "unordered": placed.unordered,
-            "why_elsewhere": placed.why,
-        },
+        "placement": placement(report),
         "divergences": report.tally.divergences,
         "first_divergence": first(report),
         "stopped_before": report.stopped_before.as_ref().map(|(call, _)| call),
         "one_by_one": report.watched.as_ref().map(culprit::watched_object),
         "culprit": report.culprit.as_ref().map(|found| culprit::object(trace, found)),
         "elapsed_ns": report.elapsed.as_nanos() as u64,
+    })
+}
+
+/// What nothing could be compared of, by name up to a limit.
+fn not_compared(trace: &Trace, report: &Report) -> Value {
+    json!({
+        "copies": listed(trace, report.tally.unchecked.iter().copied()),
+        "copies_in_all": report.tally.unchecked.len(),
+        "behind_refused": report.tally.behind_refused.iter().take(LISTED).map(|(call, refused)| json!({
+            "call": call, "refused": refused,
+        })).collect::<Vec<_>>(),
+        "launches": listed(trace, report.unreached.iter().copied()),
+        "launches_in_all": report.unreached.len(),
+    })
+}
+
+/// How much memory is where it was recorded.
+fn placement(report: &Report) -> Value {
+    let placed = &report.placement;
+    json!({
+        "placed": placed.placed,
+        "translated": placed.translated,
+        "host_placed": placed.host_placed,
+        "host_translated": placed.host_translated,
+        "bytes": placed.bytes,
+        "unfilled": placed.unfilled,
+        "unordered": placed.unordered,
+        "why_elsewhere": placed.why,
     })
 }
