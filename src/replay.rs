@@ -31,7 +31,7 @@ use explain::{Explanation, Question};
 use finding::Finding;
 use interruption::Interruption;
 use looping::Looping;
-use replayer::{Company, Options, Outcome, Plan, Report, Tools, Verdict, plan_alone, plan_in_company};
+use replayer::{Company, Missing, Options, Outcome, Plan, Report, Tools, Verdict, plan_alone, plan_in_company};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
@@ -275,14 +275,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         interruption.attend();
     }
     let trace = opened(&arguments)?;
-    let plan = match &company {
-        Some(link) => plan_in_company(&trace, link.imports()),
-        None if arguments.alone => {
-            let refused = |why| failure(FAILED, format_args!("{}: --alone: {why}", trace.path.display()));
-            plan_alone(&trace).map_err(refused)?
-        }
-        None => replayer::plan(&trace),
-    };
+    let plan = planned(&arguments, &trace, company.as_deref())?;
     arguments.check(&trace, &plan)?;
     let tools = arguments.finding.tools(&trace)?;
     let scope = arguments.looping.range(&trace)?;
@@ -330,13 +323,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     out.flush()?;
     let missing = plan.missing.as_ref().filter(|_| is_cut);
     if let Some(missing) = missing {
-        let (call, function, size) = (missing.call, missing.function, size(missing.len));
-        let place = exit::damage_of(trace).unwrap_or_else(|| trace.path.display().to_string());
-        let what = match missing.blob {
-            Some(blob) => format!("{size} of blob {blob}, which is damaged or not in the file"),
-            None => format!("{size} that were not recorded"),
-        };
-        exit::say(format_args!("{place}: stopped: call {call} {function} needs {what}"));
+        say_cut(trace, missing);
     }
     Ok(match report.outcome {
         Outcome::Diverged => DIVERGED,
@@ -361,6 +348,28 @@ fn opened(arguments: &Arguments) -> Result<Trace> {
         return Err(failure(UNREADABLE, format_args!("{damage}; {hint}")));
     }
     Ok(trace)
+}
+
+fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Result<Plan> {
+    Ok(match company {
+        Some(link) => plan_in_company(trace, link.imports()),
+        None if arguments.alone => {
+            let refused = |why| failure(FAILED, format_args!("{}: --alone: {why}", trace.path.display()));
+            plan_alone(trace).map_err(refused)?
+        }
+        None => replayer::plan(trace),
+    })
+}
+
+/// Why the replay ended before a call.
+fn say_cut(trace: &Trace, missing: &Missing) {
+    let (call, function, size) = (missing.call, missing.function, size(missing.len));
+    let place = exit::damage_of(trace).unwrap_or_else(|| trace.path.display().to_string());
+    let what = match missing.blob {
+        Some(blob) => format!("{size} of blob {blob}, which is damaged or not in the file"),
+        None => format!("{size} that were not recorded"),
+    };
+    exit::say(format_args!("{place}: stopped: call {call} {function} needs {what}"));
 }
 
 /// What is there before the first call is made.

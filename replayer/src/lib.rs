@@ -46,7 +46,7 @@ pub use plan::nested::structs;
 pub use plan::stops::{Memory, find_call, find_launches, find_memory};
 pub use plan::unordered::{Submission, Unordered, unordered};
 pub use plan::verdict::{Reason, Verdict};
-pub use plan::{Judged, Plan, judge, plan, plan_alone, plan_in_company};
+pub use plan::{Judged, Missing, Plan, judge, plan, plan_alone, plan_in_company};
 pub use replay::replay;
 pub use report::relocation_coverage::UNTRANSLATED;
 pub use report::{Outcome, Placed, Report};
