@@ -93,7 +93,7 @@ pub fn remove_left() {
 
 /// How many processes could have no trace.
 pub fn close(asked: &Asked) -> u64 {
-    let Asked { session, program, existing, range, delay, paused, ended, .. } = *asked;
+    let Asked { session, range, delay, paused, .. } = *asked;
     let printed = asked.printed.as_ref().map(|printed| with_body(record::PRINTED, printed)).unwrap_or_default();
     let announced = std::fs::read(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
@@ -163,26 +163,40 @@ pub fn close(asked: &Asked) -> u64 {
         }
     }
     if !closed.is_empty() || !open.is_empty() {
-        let kept = existing.map_or(String::new(), |path| format!("; {} existed already and was kept", relative(path)));
-        let how = if ended.is_success() { String::new() } else { format!("; the program ended: {ended}") };
-        let job = asked.job.map(|directory| OfJob::of(directory, asked));
-        let others = job.as_ref().map_or("", |job| &job.failed);
-        say(closing_line(&closed, &open, job.as_ref()) + &how + others + &kept);
-        // Of several processes one may be the launcher of the others.
-        if let Some(why) = empty.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
-            say(format_args!("the range never began: {why}"));
-        }
-    } else if env::var_os("CUTRACE_DISABLE").is_some_and(|value| value == "1") {
+        say_recorded(asked, &closed, &open, empty);
+    } else {
+        say_nothing_recorded(asked, announced.is_empty());
+    }
+    untraced
+}
+
+/// `empty`: why the range of each closed trace never began, where it did not.
+fn say_recorded(asked: &Asked, closed: &[(String, Finished)], open: &[String], empty: Vec<Option<String>>) {
+    let kept =
+        asked.existing.map_or(String::new(), |path| format!("; {} existed already and was kept", relative(path)));
+    let ended = asked.ended;
+    let how = if ended.is_success() { String::new() } else { format!("; the program ended: {ended}") };
+    let job = asked.job.map(|directory| OfJob::of(directory, asked));
+    let others = job.as_ref().map_or("", |job| &job.failed);
+    say(closing_line(closed, open, job.as_ref()) + &how + others + &kept);
+    // Of several processes one may be the launcher of the others.
+    if let Some(why) = empty.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
+        say(format_args!("the range never began: {why}"));
+    }
+}
+
+/// `is_silent`: no process has announced a trace, or why it has none.
+fn say_nothing_recorded(asked: &Asked, is_silent: bool) {
+    if env::var_os("CUTRACE_DISABLE").is_some_and(|value| value == "1") {
         say("CUTRACE_DISABLE is 1; nothing was recorded");
-    } else if announced.is_empty() {
-        let program = Path::new(program).display();
-        say(match running(session) {
+    } else if is_silent {
+        let program = Path::new(asked.program).display();
+        say(match running(asked.session) {
             0 => format!("{program} made no CUDA driver call; nothing was recorded"),
             1 => format!("{program} made no CUDA driver call so far; 1 of its processes still runs"),
             n => format!("{program} made no CUDA driver call so far; {} of its processes still run", grouped(n)),
         });
     }
-    untraced
 }
 
 /// How the processes of these traces ended, as far as it is known. One that has become other programs ended
