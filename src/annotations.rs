@@ -1,4 +1,5 @@
-//! What was told beside the calls, as `dump` shows it: annotations by NVTX, and what NCCL did, each at its time.
+//! What was told beside the calls, as `dump` shows it: annotations by NVTX, and what NCCL did, each at its
+//! time.
 
 use crate::figures::seconds;
 use crate::nccl::{self, Said};

@@ -55,7 +55,8 @@ pub struct Member {
     pub kinds: Vec<Kind>,
     /// Collectives in order, by kind.
     pub begun: Vec<usize>,
-    /// The first collective that is not known to have finished, counted from 0; none where it was not looked for.
+    /// The first collective that is not known to have finished, counted from 0; none where it was not looked
+    /// for.
     pub unfinished: Option<usize>,
     /// By peer: sends and receives that were begun.
     pub transfers: BTreeMap<i32, (u64, u64)>,
@@ -252,8 +253,8 @@ impl Group<'_> {
         }
     }
 
-    /// Whether NCCL told of it. By the names of kernels alone all communicators are one, so that ranks may differ
-    /// by design.
+    /// Whether NCCL told of it. By the names of kernels alone all communicators are one, so that ranks may
+    /// differ by design.
     pub fn is_told(&self) -> bool {
         self.members.iter().all(|member| member.id.is_some())
     }

@@ -24,9 +24,9 @@ use viewer::data::store::Key;
 /// Show what was recorded, and the verdict on its replay
 ///
 /// Counts are of the calls selected by --calls, --window, --thread and --grep (which here is matched against
-/// function names); --limit is the number of functions listed. Of a long trace that was closed, what all of it tells is
-/// kept beside it (FILE.info, or in the cache directory), so that it is said at once the next time; it can be
-/// deleted.
+/// function names); --limit is the number of functions listed. Of a long trace that was closed, what all of
+/// it tells is kept beside it (FILE.info, or in the cache directory), so that it is said at once the next
+/// time; it can be deleted.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

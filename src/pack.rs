@@ -45,8 +45,8 @@ pub struct Arguments {
     /// Write the trace as it was before it was packed
     #[arg(long)]
     unpack: bool,
-    /// Make the trace whole: put in the data that it only names, read from this file, or from files below this
-    /// directory; more than one may be named
+    /// Make the trace whole: put in the data that it only names, read from this file, or from files below
+    /// this directory; more than one may be named
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "unpack")]
     weights: Vec<PathBuf>,
     /// Replace OUT if it exists

@@ -91,9 +91,10 @@ pub struct Arguments {
     /// results), all [default: CUTRACE_DATA, else inputs]
     #[arg(long, value_name = "LEVEL", value_parser = ["none", "inputs", "all"], hide_possible_values = true)]
     data: Option<String>,
-    /// What is stored of copies whose source is mapped from a file, as weights are: all (stored), or the name of
-    /// the file, place and hash (reference), of pieces of 256 KiB. A replay needs the file then, unchanged
-    /// (replay --weights); cutrace pack --weights makes the trace whole [default: CUTRACE_WEIGHTS, else stored]
+    /// What is stored of copies whose source is mapped from a file, as weights are: all (stored), or the name
+    /// of the file, place and hash (reference), of pieces of 256 KiB. A replay needs the file then, unchanged
+    /// (replay --weights); cutrace pack --weights makes the trace whole [default: CUTRACE_WEIGHTS, else
+    /// stored]
     #[arg(long, value_name = "HOW", value_parser = ["stored", "reference"], hide_possible_values = true)]
     weights: Option<String>,
     /// Record work only within a range: from cuProfilerStart to cuProfilerStop (profiler), within NVTX ranges
@@ -122,9 +123,9 @@ pub struct Arguments {
     /// says so
     #[arg(long)]
     gpu_times: bool,
-    /// Keep what NCCL's collectives deliver to each rank, so that `replay --alone` can do one rank without the
-    /// others: a copy to the host behind each, as long as what it delivers takes to come over the bus, up to 1 GiB
-    /// of pinned memory, and as many bytes in the trace
+    /// Keep what NCCL's collectives deliver to each rank, so that `replay --alone` can do one rank without
+    /// the others: a copy to the host behind each, as long as what it delivers takes to come over the bus, up
+    /// to 1 GiB of pinned memory, and as many bytes in the trace
     #[arg(long)]
     collectives: bool,
     /// Compress each trace when it is closed, as cutrace pack does
@@ -207,8 +208,8 @@ fn recorder() -> Result<PathBuf> {
     driver::recorder().map(|found| found.path).map_err(missing)
 }
 
-/// Variables that name the tool which a library of the program's tells of itself, and what is not recorded where
-/// they name another than the recorder.
+/// Variables that name the tool which a library of the program's tells of itself, and what is not recorded
+/// where they name another than the recorder.
 const TOOLS: [(&str, &str); 2] = [
     ("NVTX_INJECTION64_PATH", "annotations by NVTX go there and are not recorded"),
     ("NCCL_PROFILER_PLUGIN", "what NCCL does is told there and not recorded; the names of its kernels are"),

@@ -87,8 +87,8 @@ pub struct Arguments {
     #[command(flatten)]
     among: Among,
     /// Replay one process of a job without the others, on one device if need be: in the place of NCCL's
-    /// collectives what they had delivered is written, which record --collectives keeps. Of a directory --rank
-    /// says which
+    /// collectives what they had delivered is written, which record --collectives keeps. Of a directory
+    /// --rank says which
     #[arg(long)]
     alone: bool,
     /// Do not compare anything
@@ -115,8 +115,8 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["profile", "dump_memory", "bisect", "dry_run"])]
     untrusted: bool,
     /// Read data that the trace only names (`record --weights reference`) from this file, or from files below
-    /// this directory; more than one may be named. No other file is read, and what is not as it was recorded is
-    /// refused
+    /// this directory; more than one may be named. No other file is read, and what is not as it was recorded
+    /// is refused
     #[arg(long, value_name = "FILE|DIR")]
     weights: Vec<PathBuf>,
     /// Of a job: end it when no replay of it has come further for so long, or a rank that a launcher starts

@@ -53,8 +53,8 @@ pub struct Asked<'a> {
     pub others: HashMap<u32, Ended>,
 }
 
-/// Calls of the longest trace that is judged when it is closed, which takes seconds: whoever has recorded waits
-/// for it. `info` judges the others.
+/// Calls of the longest trace that is judged when it is closed, which takes seconds: whoever has recorded
+/// waits for it. `info` judges the others.
 const JUDGED: usize = 5_000_000;
 
 /// What could not be made, and where.

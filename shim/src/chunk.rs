@@ -114,8 +114,8 @@ impl Chunk {
         Ok(())
     }
 
-    /// Says that nothing in it counts. First of all its length does, in one store: a process may be killed before
-    /// the header is whole, and readers then see that no records were in it.
+    /// Says that nothing in it counts. First of all its length does, in one store: a process may be killed
+    /// before the header is whole, and readers then see that no records were in it.
     pub fn free(&self) {
         self.length().store(0, Release);
         let header = Header::new(Kind::Free, self.size as u64).encode();

@@ -45,7 +45,8 @@ fn may_be_shared(recorder: &Recorder, address: u64) -> bool {
 }
 
 /// Whether a kernel's arguments may name pinned memory; none if they cannot be read without asking Linux. The
-/// driver has not seen the call yet: only the stack in use, and what it has read before, is known to be there.
+/// driver has not seen the call yet: only the stack in use, and what it has read before, is known to be
+/// there.
 fn arguments(lane: &Lane, launch: Launch, words: &[u64]) -> Option<bool> {
     let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
     if array == 0 {

@@ -1,5 +1,5 @@
-//! What an operation of NCCL's delivers is kept where that was asked for: when NCCL tells that it has given it
-//! to the device, by the thread that has just launched its kernel.
+//! What an operation of NCCL's delivers is kept where that was asked for: when NCCL tells that it has given
+//! it to the device, by the thread that has just launched its kernel.
 
 use crate::deliveries::Deliveries;
 use crate::lane::Lane;

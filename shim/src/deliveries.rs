@@ -1,9 +1,10 @@
 //! What collectives delivered, on its way into the trace.
 //!
-//! A copy of it is put on the stream behind the collective, into memory of the recorder's own, and behind that a
-//! mark that says that it has come: nobody waits for it, and no event is made. The recorder thread looks for marks,
-//! stores the bytes as payloads are stored, and writes a record that belongs to no thread. Where more is under way
-//! than there is room for, whoever calls NCCL next waits until some of it is in the file.
+//! A copy of it is put on the stream behind the collective, into memory of the recorder's own, and behind
+//! that a mark that says that it has come: nobody waits for it, and no event is made. The recorder thread
+//! looks for marks, stores the bytes as payloads are stored, and writes a record that belongs to no thread.
+//! Where more is under way than there is room for, whoever calls NCCL next waits until some of it is in the
+//! file.
 
 use crate::driver::calls;
 use crate::generation;
@@ -19,8 +20,8 @@ use trace::record::with_body;
 
 /// How often the recorder thread looks.
 const OFTEN: Duration = Duration::from_millis(2);
-/// So long may nothing come of what is under way while somebody waits for room. What NCCL has not been given yet
-/// may be what it waits for: then it is not waited for any more.
+/// So long may nothing come of what is under way while somebody waits for room. What NCCL has not been given
+/// yet may be what it waits for: then it is not waited for any more.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -51,8 +52,8 @@ impl Deliveries {
     pub fn take(&self, around: &'static Surroundings, about: Delivered, stream: u64) -> Result<(), String> {
         let room = self.room(around, about.len)?;
         let (mark, bytes) = room.on_device();
-        // SAFETY: the stream and the memory are those of the collective that was just launched, and the room is
-        // nobody else's until it is given back.
+        // SAFETY: the stream and the memory are those of the collective that was just launched, and the room
+        // is nobody else's until it is given back.
         let put = relaxed(|| unsafe {
             match calls::copy(bytes, about.address, about.len as usize, stream) {
                 Some(0) => calls::write_value(stream, mark, 1, 0),

@@ -128,8 +128,8 @@ impl Tracker {
     /// Adds the pages that the CPU wrote since they were last protected, and protects them again; false if
     /// Linux will not tell.
     ///
-    /// Protection is renewed where it has to be: of 33 pages of which one was written that took 5.3 us at once,
-    /// and takes 1.4 us to ask and 1.8 us for that page (tests/gpu/facts/scan_cost.c).
+    /// Protection is renewed where it has to be: of 33 pages of which one was written that took 5.3 us at
+    /// once, and takes 1.4 us to ask and 1.8 us for that page (tests/gpu/facts/scan_cost.c).
     pub fn written(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
         const FEW: usize = 4;
         let protects = SCAN_PROTECT_MATCHING | SCAN_CHECK_ASYNC;

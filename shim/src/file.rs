@@ -182,7 +182,8 @@ impl TraceFile {
         Ok(offset + HEADER as u64)
     }
 
-    /// Appends a chunk of records that belong to no thread. No number is left out, or a chunk would be missed.
+    /// Appends a chunk of records that belong to no thread. No number is left out, or a chunk would be
+    /// missed.
     pub fn append_of_no_thread(&self, records: &[u8]) -> io::Result<()> {
         let mut number = self.of_no_thread.lock();
         self.append(Kind::Chunk, timed::THREAD, u128::from(*number) << 64, records)?;

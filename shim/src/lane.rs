@@ -54,8 +54,8 @@ pub struct Lane {
     asked: Asked,
     /// The NVTX range that has opened it: domain and depth.
     within: Cell<(u32, u32)>,
-    /// The last call that gave a device work, if it launched a kernel of NCCL's, and its stream. Followed where
-    /// what collectives deliver is kept.
+    /// The last call that gave a device work, if it launched a kernel of NCCL's, and its stream. Followed
+    /// where what collectives deliver is kept.
     pub(crate) launched: Cell<Option<(u32, u64)>>,
     /// Calls that came when recording had ended, since the thread last counted them among all.
     afterwards: Cell<u64>,

@@ -24,8 +24,8 @@
 //! the recorder thread, `recorder` holds what one recording needs, `chunk` the memory records are written to
 //! (`shared`), `file` and `homes` all that is on disk, `range` says when. `interpose` and `real` see to it
 //! that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where asked
-//! for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says; so are `nccl` and
-//! `operations` by NCCL.
+//! for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says; so are `nccl`
+//! and `operations` by NCCL.
 //!
 //! No file imports from a layer above its own: tests/command/layers.rs has the layers.
 

@@ -45,8 +45,8 @@ pub fn without_signals(write: impl FnOnce() -> io::Result<()>) -> io::Result<()>
     }
 }
 
-/// Does something in which no signal handler of the host may run on this thread, since it could leave by a jump.
-/// Handlers of the thread's own faults still do: the host may mend them, and would be ended otherwise.
+/// Does something in which no signal handler of the host may run on this thread, since it could leave by a
+/// jump. Handlers of the thread's own faults still do: the host may mend them, and would be ended otherwise.
 pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     const FAULTS: [libc::c_int; 6] =
         [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];

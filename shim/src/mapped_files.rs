@@ -1,9 +1,9 @@
-//! Files that the program has mapped, and what of its memory is still theirs: of such bytes the trace names the
-//! file and the place, where that was asked for (`record --weights reference`).
+//! Files that the program has mapped, and what of its memory is still theirs: of such bytes the trace names
+//! the file and the place, where that was asked for (`record --weights reference`).
 //!
-//! No file of the program is opened: to close one again would take the program's own locks (POSIX) from it. The
-//! page table tells which pages are the file's, and which a private mapping has got of its own since it wrote
-//! there. Asked are Linux's lists, of a whole process, so this is for long copies alone.
+//! No file of the program is opened: to close one again would take the program's own locks (POSIX) from it.
+//! The page table tells which pages are the file's, and which a private mapping has got of its own since it
+//! wrote there. Asked are Linux's lists, of a whole process, so this is for long copies alone.
 
 use crate::dirty_pages::{PAGE, pages_of};
 use crate::file::{TraceFile, away_from_standard_streams};
@@ -65,8 +65,8 @@ fn pagemap() -> io::Result<File> {
 }
 
 impl Mapped {
-    /// None for what is no plain file or has lost its name, and for what the program may write there: a shared
-    /// mapping that is writable changes the file.
+    /// None for what is no plain file or has lost its name, and for what the program may write there: a
+    /// shared mapping that is writable changes the file.
     fn of(mapping: Mapping) -> Option<Mapped> {
         let path = mapping.path.filter(|path| path.starts_with('/') && !mapping.is_removed)?;
         if mapping.access.starts_with("rw") && mapping.access.ends_with('s') {
@@ -83,8 +83,8 @@ impl Files {
         self.all.is_empty()
     }
 
-    /// Where this piece of memory lies in a file, if all its pages are the file's. To be asked when it has been
-    /// read: pages of a file become the program's own, and not the file's again.
+    /// Where this piece of memory lies in a file, if all its pages are the file's. To be asked when it has
+    /// been read: pages of a file become the program's own, and not the file's again.
     pub fn place_of(&self, address: u64, len: u64) -> Option<Place> {
         let end = address.checked_add(len)?;
         let file = self.all.iter().position(|file| file.range.start <= address && end <= file.range.end)?;

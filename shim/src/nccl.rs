@@ -1,7 +1,8 @@
 //! NCCL's profiler plugin: the communicators of the program, and what it does on them.
 //!
-//! NCCL loads the library that NCCL_PROFILER_PLUGIN names, and takes from it the newest `ncclProfiler_vN` that it
-//! knows: a name and five functions. It tells of what it does in structs that differ by version (`events`).
+//! NCCL loads the library that NCCL_PROFILER_PLUGIN names, and takes from it the newest `ncclProfiler_vN`
+//! that it knows: a name and five functions. It tells of what it does in structs that differ by version
+//! (`events`).
 //!
 //! Asked for is what the program called (from version 5 on) and what NCCL gave to the device for it. Both are
 //! told on the host, by the thread that calls NCCL. What NCCL would have to work for is not asked for: what

@@ -74,8 +74,8 @@ fn append<T: bincode::Encode>(lane: &Lane, kind: u8, body: &T) {
         return;
     }
     let head = Head { size: size as u32, kind, flags: OPTIONAL, function: 0 };
-    // SAFETY: `size` bytes from the cursor are in the chunk, and only this thread writes there. Both bodies are
-    // whole words.
+    // SAFETY: `size` bytes from the cursor are in the chunk, and only this thread writes there. Both bodies
+    // are whole words.
     unsafe {
         put(lane.cursor(), &head);
         put(lane.cursor().add(HEAD), body);

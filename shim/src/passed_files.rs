@@ -2,9 +2,9 @@
 //! processes.
 //!
 //! What stands behind them may all be one device (NVIDIA's driver opens its control device for each), so that
-//! file system and inode say nothing either. Who has exported leaves a mark on the open file that each copy of
-//! the descriptor shows, wherever it has got to: owner and signal of fcntl(2), which mean nothing as long as
-//! nobody asks for signals (O_ASYNC). A file that has any is left as it is.
+//! file system and inode say nothing either. Who has exported leaves a mark on the open file that each copy
+//! of the descriptor shows, wherever it has got to: owner and signal of fcntl(2), which mean nothing as long
+//! as nobody asks for signals (O_ASYNC). A file that has any is left as it is.
 
 use crate::lane::Lane;
 use crate::manners::unseen;

@@ -67,8 +67,8 @@ pub enum Lost {
     NoRoom,
 }
 
-/// Stores the pieces of memory at an address, each once, or has the trace name the file that they lie in; none
-/// behind the first that cannot be read: a node may have been given any length.
+/// Stores the pieces of memory at an address, each once, or has the trace name the file that they lie in;
+/// none behind the first that cannot be read: a node may have been given any length.
 pub fn stored(around: &'static Surroundings, address: u64, memory: Memory) -> Vec<Result<Hash, Lost>> {
     let Memory::Doubtful { len, .. } = memory else { return stored_at_once(around, address, memory) };
     let mut found = Vec::new();

@@ -3,8 +3,8 @@
 use crate::dirty_pages::PAGE;
 use std::cell::Cell;
 
-/// Some of the pages that the driver has read arguments of launches from. A program that has given such a page
-/// back cannot launch from there: the driver would read it just the same.
+/// Some of the pages that the driver has read arguments of launches from. A program that has given such a
+/// page back cannot launch from there: the driver would read it just the same.
 pub struct ReadPages([Cell<u64>; ReadPages::COUNT]);
 
 impl ReadPages {

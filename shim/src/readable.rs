@@ -4,8 +4,8 @@ use crate::lane::Lane;
 use crate::probe::bytes_at;
 use std::borrow::Cow;
 
-/// Memory that can be read without asking Linux: the part of the calling thread's stack that is in use, and pages
-/// that the driver has read at the thread's earlier launches.
+/// Memory that can be read without asking Linux: the part of the calling thread's stack that is in use, and
+/// pages that the driver has read at the thread's earlier launches.
 pub struct Readable<'l> {
     lane: &'l Lane,
     /// Of the stack.
@@ -29,8 +29,8 @@ impl Readable<'_> {
     /// The bytes, if they all lie in such memory.
     pub fn at_once(&self, at: u64, len: usize) -> Option<&'static [u8]> {
         let on_stack = at >= self.from && at.saturating_add(len as u64) <= self.to;
-        // SAFETY: that part of the stack is mapped, and the calls whose frames these are have not returned. Other
-        // pages the driver has read and is about to read again, as the program asks it to.
+        // SAFETY: that part of the stack is mapped, and the calls whose frames these are have not returned.
+        // Other pages the driver has read and is about to read again, as the program asks it to.
         (on_stack || self.lane.read_pages.have(at, len as u64))
             .then(|| unsafe { std::slice::from_raw_parts(at as *const u8, len) })
     }

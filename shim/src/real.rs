@@ -69,7 +69,8 @@ pub fn handle() -> *mut c_void {
     HANDLE.load(Acquire)
 }
 
-/// A function of the real driver by its id, for questions of the recorder's own; none if this driver lacks it.
+/// A function of the real driver by its id, for questions of the recorder's own; none if this driver lacks
+/// it.
 ///
 /// # Safety
 /// `F` must be the function's type: an `extern "C"` function pointer with the signature of cuda.h.

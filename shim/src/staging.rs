@@ -1,9 +1,10 @@
 //! Pinned memory of the recorder's own, into which devices copy what collectives delivered.
 //!
-//! It is taken in large pieces when communicators begin, before their kernels run, and not when it is needed: to pin
-//! memory may wait for the device, and a kernel there may wait for what the same thread is to launch next. The memory itself is the recorder's, and
-//! only pinned by the driver: it is pinned no more when the context has ended in which it was, and whoever reads it
-//! then must still find it. Such a piece is not used again.
+//! It is taken in large pieces when communicators begin, before their kernels run, and not when it is needed:
+//! to pin memory may wait for the device, and a kernel there may wait for what the same thread is to launch
+//! next. The memory itself is the recorder's, and only pinned by the driver: it is pinned no more when the
+//! context has ended in which it was, and whoever reads it then must still find it. Such a piece is not used
+//! again.
 
 use crate::ask;
 use crate::driver::calls;

@@ -88,8 +88,8 @@ impl Set {
         Ok(partial.close()?)
     }
 
-    /// A file takes the place of another in one step. A directory cannot: that one is moved aside, and back if
-    /// its place cannot be taken.
+    /// A file takes the place of another in one step. A directory cannot: that one is moved aside, and back
+    /// if its place cannot be taken.
     fn place(&self, partial: &Path, at: usize) -> io::Result<()> {
         let (made, place) = (partial.join(&self.names[at]), self.into.join(&self.names[at]));
         std::fs::create_dir_all(place.parent().unwrap_or(&self.into))?;
@@ -100,7 +100,8 @@ impl Set {
         std::fs::rename(made, &place).or_else(|error| std::fs::rename(aside(partial, at), &place).and(Err(error)))
     }
 
-    /// Says what is where when not all could be put into their places. Nothing that was there, or was made, is lost.
+    /// Says what is where when not all could be put into their places. Nothing that was there, or was made,
+    /// is lost.
     fn half_done(&self, partial: TempDir, at: usize, error: io::Error) -> anyhow::Error {
         let shown = |at: usize| self.into.join(&self.names[at]).display().to_string();
         let is_aside = aside(partial.path(), at).symlink_metadata().is_ok();

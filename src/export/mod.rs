@@ -52,16 +52,17 @@ use walk::{Needs, walk};
 /// each stream, and flows from calls to what the device did for them. chrome is the same as JSON events, as
 /// PyTorch's profiler writes them. jsonl is one JSON object a line, as cutrace dump --json prints them: the
 /// "kind" of the first is header, of the others call, annotation, or what a device did (kernel, copy, fill,
-/// graph). sqlite is a database with the tables, columns and labels of Nsight Systems' exports (schema 3.16), for
-/// scripts and tools that read those; what is not known is NULL, and a trace without device times has no tables
-/// of kernels, copies and fills. parquet is the same tables, one file each, in
-/// OUT/host=HOST/rank=RANK/pid=PID/image=N, which DuckDB, Polars and others read as one table; csv is the same, OUT/TABLE.csv. docs/exports.md tells more.
+/// graph). sqlite is a database with the tables, columns and labels of Nsight Systems' exports (schema 3.16),
+/// for scripts and tools that read those; what is not known is NULL, and a trace without device times has no
+/// tables of kernels, copies and fills. parquet is the same tables, one file each, in
+/// OUT/host=HOST/rank=RANK/pid=PID/image=N, which DuckDB, Polars and others read as one table; csv is the
+/// same, OUT/TABLE.csv. docs/exports.md tells more.
 ///
 /// Of several traces, or a directory of them, the processes are on one time axis. A file is written under a
-/// temporary name and gets its own when it is whole; like a trace it holds the application's data, and only its
-/// owner may read it. What is held in memory grows slowly with the trace. --grep is matched against function
-/// names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or as shown; --limit is for
-/// each process.
+/// temporary name and gets its own when it is whole; like a trace it holds the application's data, and only
+/// its owner may read it. What is held in memory grows slowly with the trace. --grep is matched against
+/// function names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or as shown;
+/// --limit is for each process.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

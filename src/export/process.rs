@@ -75,15 +75,16 @@ impl<'t> Process<'t> {
         }
     }
 
-    /// A number of the process, or of one of its threads, that no other host's has: they have 22 bits at most.
+    /// A number of the process, or of one of its threads, that no other host's has: they have 22 bits at
+    /// most.
     pub fn number(&self, id: u32) -> u32 {
         const BITS: u32 = 22;
         id.wrapping_add((self.host as u32) << BITS) & (u32::MAX >> 1)
     }
 }
 
-/// By trace: its number, from 1, among those of which `of` is the same, by the times at which they were begun. Of
-/// two that were begun at once, which are of one recording, it is the same.
+/// By trace: its number, from 1, among those of which `of` is the same, by the times at which they were
+/// begun. Of two that were begun at once, which are of one recording, it is the same.
 pub fn by_time<T: PartialEq>(traces: &[Trace], of: impl Fn(&Preamble) -> T) -> Vec<usize> {
     let begun: Vec<(T, u64)> = traces.iter().map(|trace| (of(&trace.preamble), trace.preamble.created)).collect();
     let is_earlier = |one: &(T, u64), other: &(T, u64)| one.0 == other.0 && one.1 < other.1;

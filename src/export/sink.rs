@@ -1,4 +1,5 @@
-//! Where an export goes: to stdout, or under a name of its own until it is whole; compressed if its name ends in .gz.
+//! Where an export goes: to stdout, or under a name of its own until it is whole; compressed if its name ends
+//! in .gz.
 
 use crate::exit::{USAGE, failure, say};
 use crate::output::Output;
@@ -32,8 +33,8 @@ pub fn hold() -> LockResult<MutexGuard<'static, ()>> {
     BEGUN.lock()
 }
 
-/// What was begun, when a signal ends this process; and the directory that was made for it, if nothing else is
-/// in there.
+/// What was begun, when a signal ends this process; and the directory that was made for it, if nothing else
+/// is in there.
 pub fn remove_when_interrupted(partial: &Path, directory: Option<&Path>) {
     let (partial, directory) = (partial.to_path_buf(), directory.map(Path::to_path_buf));
     signals::on_interruption(move |signal| {

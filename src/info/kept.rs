@@ -4,8 +4,9 @@
 //! magic "CUTRINF\n" | checksum u64 of the rest | bincode(Stamp) | bincode(Known) | bincode(Told)
 //! ```
 //!
-//! It is a copy of what the trace says and can be deleted. It counts only for a trace of the same [`Key`], and
-//! for the build that made it: another one may judge otherwise. Anything that does not agree is made anew.
+//! It is a copy of what the trace says and can be deleted. It counts only for a trace of the same [`Key`],
+//! and for the build that made it: another one may judge otherwise. Anything that does not agree is made
+//! anew.
 
 use super::told::Told;
 use crate::exit::say;

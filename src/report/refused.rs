@@ -13,7 +13,8 @@ use trace::{Call, Function};
 pub struct Limits {
     /// By device and attribute.
     told: HashMap<(i32, u32), u64>,
-    /// Some kernel was allowed more shared memory than any has by itself; which, another handle may have said.
+    /// Some kernel was allowed more shared memory than any has by itself; which, another handle may have
+    /// said.
     is_raised: bool,
 }
 

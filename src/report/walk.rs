@@ -166,8 +166,8 @@ pub fn walk<'t>(
     Ok(Ending { trace, pending, memory, names: Names::new(style), scope })
 }
 
-/// Shows the calls to these reports; with what the driver's state is, if it is followed. What was outstanding at
-/// the end.
+/// Shows the calls to these reports; with what the driver's state is, if it is followed. What was outstanding
+/// at the end.
 fn see<'t, const FOLLOWS: bool>(
     trace: &'t Trace,
     reading: &Reading,

@@ -1,5 +1,5 @@
-//! One rank of a job replayed without the others: in the place of NCCL's collectives what they had delivered is
-//! written. A library of ours does what NCCL does.
+//! One rank of a job replayed without the others: in the place of NCCL's collectives what they had delivered
+//! is written. A library of ours does what NCCL does.
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -68,8 +68,8 @@ fn each_rank_is_replayed_without_the_others() {
 fn each_operation_brings_what_it_does() {
     let place = Place::new();
     run(&mut record(&place, 3, "all", KEPT)).expect(0);
-    // Of 16 elements: both sums 64 bytes, 5 from each of 3 gathered, 5 scattered, 16 from one, 16 to rank 0, and 1 from
-    // each gathered.
+    // Of 16 elements: both sums 64 bytes, 5 from each of 3 gathered, 5 scattered, 16 from one, 16 to rank 0,
+    // and 1 from each gathered.
     let all = 2 * 32 + 60 + 20 + 64 + 12;
     for (rank, launches, bytes) in [(0, 12, 320 + all + 64), (1, 12, 320 + all + 64), (2, 11, 320 + all)] {
         let report = json(&mut replay(&place, rank, &["--json"]), 0);

@@ -14,7 +14,8 @@ fn program() -> PathBuf {
     client_with("collectives.c", &[library.to_str().expect("a plain path")])
 }
 
-/// A shell that starts the ranks, which share a file: `$0` is the program, `$ranks` how many, `$turns` their turns.
+/// A shell that starts the ranks, which share a file: `$0` is the program, `$ranks` how many, `$turns` their
+/// turns.
 fn ranks(command: &mut Command, ranks: u32, turns: u32) {
     let script = "truncate -s 36864 ring; for rank in $(seq 0 $((ranks - 1))); do \
                   RANK=$rank WORLD_SIZE=$ranks \"$0\" ring $rank $ranks $turns $late & done; wait";

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// The recorder's whole dependency list, and why each is there. A new name is a new guest in every recorded process.
+/// The recorder's whole dependency list, and why each is there. A new name is a new guest in every recorded
+/// process.
 const SHIM: &[(&str, &str)] = &[
     ("ours", "shim trace"),
     ("system calls and libraries, records, the hash", "libc bincode xxhash-rust"),

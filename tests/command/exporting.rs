@@ -128,8 +128,8 @@ fn every_call_is_a_slice() {
     }
 }
 
-/// Perfetto's own trace_processor opens and counts it; where that cannot be had, what its own schema makes of it is counted.
-/// `scripts/perfetto` fetches both.
+/// Perfetto's own trace_processor opens and counts it; where that cannot be had, what its own schema makes of
+/// it is counted. `scripts/perfetto` fetches both.
 #[test]
 fn perfetto_reads_it() {
     let python = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/perfetto/bin/python");
@@ -218,7 +218,8 @@ pub fn counted(file: &Path) -> Option<Value> {
     Some(counts(&python, file))
 }
 
-/// Ranges that were pushed stand below their thread, in their domain's track; those that were started, beside it.
+/// Ranges that were pushed stand below their thread, in their domain's track; those that were started, beside
+/// it.
 #[test]
 fn annotations_are_exported() {
     let place = Place::new();

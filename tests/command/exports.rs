@@ -1,4 +1,5 @@
-//! What libcutrace.so shows to the dynamic linker: the driver's names, each once, the two nets, what NVTX and NCCL ask for and what CUPTI is begun by; nothing of the debugger's.
+//! What libcutrace.so shows to the dynamic linker: the driver's names, each once, the two nets, what NVTX and
+//! NCCL ask for and what CUPTI is begun by; nothing of the debugger's.
 
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;

@@ -1,15 +1,16 @@
 //! Traces of this format version, kept: they must be read, shown, and replayed as long as the version is.
 //!
-//! `cargo test -p tests --test command -- --ignored` makes them anew (only when there is a new format version; the old ones
-//! stay, and those that are there are left alone), and `INSTA_UPDATE=always cargo test -p tests --test command` what is shown of them.
+//! `cargo test -p tests --test command -- --ignored` makes them anew (only when there is a new format
+//! version; the old ones stay, and those that are there are left alone), and `INSTA_UPDATE=always cargo test
+//! -p tests --test command` what is shown of them.
 
 use std::path::PathBuf;
 use tests::forge::Forge;
 use tests::*;
 use trace::segment::Kind;
 
-/// The sum of two vectors; linking with options, logs and an error; calls that fail; graphs, with device times of a replay, and of the
-/// recording; polls.
+/// The sum of two vectors; linking with options, logs and an error; calls that fail; graphs, with device
+/// times of a replay, and of the recording; polls.
 const GOLDEN: &[(&str, &str)] = &[
     ("vector_add", "vector_add.c"),
     ("linking", "linking.c"),

@@ -1,10 +1,10 @@
 //! What a call pays on the hot path, counted: each instruction of the recorder's, its allocations, its locked
-//! instructions and its system calls, while the calling thread is stepped through its calls (ptrace). Not timed, so that
-//! it says the same on any machine.
+//! instructions and its system calls, while the calling thread is stepped through its calls (ptrace). Not
+//! timed, so that it says the same on any machine.
 //!
-//! The libraries of a test are built without optimisation: their counts are bounded with some 15 % of slack, since they
-//! depend on the compiler. What must not be there at all has no slack. `scripts/hot-path` prints the counts of a release
-//! build.
+//! The libraries of a test are built without optimisation: their counts are bounded with some 15 % of slack,
+//! since they depend on the compiler. What must not be there at all has no slack. `scripts/hot-path` prints
+//! the counts of a release build.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,14 +1,16 @@
-//! Layers: no file imports from a layer above its own, and no string outside the table names a driver function.
+//! Layers: no file imports from a layer above its own, and no string outside the table names a driver
+//! function.
 //!
-//! A crate whose house is not done yet has as many that do as stands here. Who lowers a number writes it here: it cannot
-//! rise again unseen.
+//! A crate whose house is not done yet has as many that do as stands here. Who lowers a number writes it
+//! here: it cannot rise again unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 struct Crate {
     name: &'static str,
-    /// From the lowest: modules, each with all below it that no other layer names. What none names is above all of them.
+    /// From the lowest: modules, each with all below it that no other layer names. What none names is above
+    /// all of them.
     layers: &'static [&'static str],
     /// Imports from a layer above, and strings that name driver functions.
     upward: usize,
@@ -113,7 +115,8 @@ const CRATES: &[Crate] = &[
     },
 ];
 
-/// Files of the table itself, of calls to the driver, of test programs, and of a trace that is made up for tests.
+/// Files of the table itself, of calls to the driver, of test programs, and of a trace that is made up for
+/// tests.
 const MAY_NAME: &[&str] = &["trace/src/api/", "/driver/calls", "/sample.rs", "viewer/src/synthetic.rs"];
 
 #[test]

@@ -13,7 +13,8 @@ fn the_latest_trace_is_read() {
     for app in ["vector_add.c", "streams_events.c", "no_arguments.c"] {
         run(&mut place.recorded(client(app))).expect(0);
     }
-    // Neither a later change of another one nor its number makes it the latest, nor does what has another name.
+    // Neither a later change of another one nor its number makes it the latest, nor does what has another
+    // name.
     std::fs::copy(place.join("trace.bin"), place.join("trace.x.bin")).expect("a copy");
     std::fs::rename(place.join("trace.1.bin"), place.join("trace.12.bin")).expect("our own directory");
     let file = std::fs::File::options().write(true).open(place.join("trace.bin")).expect("a trace");

@@ -5,8 +5,9 @@ use object::elf::{DT_NEEDED, FileHeader64, SHT_DYNSYM};
 use object::read::elf::{Dyn, FileHeader, Sym};
 use std::collections::BTreeSet;
 
-/// glibc has given these another version since, by which they go when built here: moved out of libpthread and libdl
-/// (2.32, 2.34), out of what is linked statically (2.33), or faster (2.29). scripts/package links against the old one.
+/// glibc has given these another version since, by which they go when built here: moved out of libpthread and
+/// libdl (2.32, 2.34), out of what is linked statically (2.33), or faster (2.29). scripts/package links
+/// against the old one.
 const MOVED: &str = "\
     __libc_start_main dladdr dladdr1 dlclose dlerror dlopen dlsym dlvsym \
     pthread_attr_getguardsize pthread_attr_getstack pthread_attr_setguardsize pthread_attr_setstacksize pthread_create \
@@ -47,7 +48,8 @@ fn the_recorder_brings_no_library_but_glibcs() {
     assert!(needed.contains(&"libc.so.6") && needed.iter().all(|name| glibcs.contains(name)), "{needed:?}");
 }
 
-/// Functions of glibc with their versions; without those that may be missing, as the standard library asks for some.
+/// Functions of glibc with their versions; without those that may be missing, as the standard library asks
+/// for some.
 fn called(bytes: &[u8]) -> Vec<(String, Vec<u32>)> {
     let header = FileHeader64::<Endianness>::parse(bytes).expect("an ELF file");
     let endian = header.endian().expect("its order");

@@ -345,7 +345,8 @@ fn an_interruption_by_another_process_is_passed_on() {
 fn what_still_runs_is_told() {
     let place = Place::new();
     let mut record = place.recorded("sh");
-    // Long enough for the daemon to be a program of its own: in the middle of an exec nothing can be told of it.
+    // Long enough for the daemon to be a program of its own: in the middle of an exec nothing can be told of
+    // it.
     let ran = run(record.args(["-c", "setsid sleep 3 >/dev/null 2>&1 & sleep 0.5"])).expect(0);
     assert_eq!(ran.stderr, "cutrace: sh made no CUDA driver call so far; 1 of its processes still runs\n");
 }

@@ -466,7 +466,8 @@ fn work_that_a_hanging_program_waits_for() {
     assert!(told.contains("it still runs: this moment counts as the end"), "{told}");
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
     assert!(info.contains("is inside call 14 cuStreamSynchronize, since ") && info.contains(" by now"), "{info}");
-    // The timeline draws the first that is not known to have finished, and not the last, as the one that goes on.
+    // The timeline draws the first that is not known to have finished, and not the last, as the one that goes
+    // on.
     std::thread::sleep(std::time::Duration::from_secs(1));
     let drawn = run(&mut place.cutrace(["view", "--once", "--no-index", "trace.bin"])).expect(0).stdout;
     let lane = drawn.lines().find(|line| line.contains("stream#1")).unwrap_or_else(|| panic!("{drawn}"));
@@ -517,7 +518,8 @@ fn failures_quote_the_compiler_and_the_linker() {
     assert!(said.iter().all(|row| row["what"] == "CU_JIT_ERROR_LOG_BUFFER"), "{said:?}");
     let summary = report(&place, &[]).expect(0);
     assert!(summary.stdout.contains(&format!("CUDA_ERROR_INVALID_PTX ({broken})")), "{}", summary.stdout);
-    // Where a link succeeds, its log is there, too; and the sizes that the program gave, not those that were written over them.
+    // Where a link succeeds, its log is there, too; and the sizes that the program gave, not those that were
+    // written over them.
     let dump = run(&mut place.cutrace(["dump"])).expect(0);
     let lines = |with: &str| dump.stdout.lines().filter(|line| line.contains(with)).collect::<Vec<_>>();
     let done = lines("cuLinkComplete(").pop().expect("a link").to_owned();
@@ -576,7 +578,8 @@ fn arguments_that_are_not_as_declared_are_told() {
         assert_eq!(packed, [Value::from("add_two"), given.into(), 12.into()]);
         assert_eq!(pick(&launches[launch], &["result"]), ["CUDA_SUCCESS"]);
     }
-    // No address in the place of an argument, and the name by which the kernel was looked up: it never was launched.
+    // No address in the place of an argument, and the name by which the kernel was looked up: it never was
+    // launched.
     let last = &launches[4]["args"]["kernelParams"];
     assert_eq!(last["arguments"], Value::Array(vec![]));
     assert_eq!(last["not_recorded"], "the call did not return");

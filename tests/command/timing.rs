@@ -168,7 +168,8 @@ fn gaps_have_causes() {
     assert!(page.contains("Where the device's time went (in a replay)\n"), "{page}");
 }
 
-/// `dump`, the tables with the columns of Nsight Systems, `gaps` and Perfetto's tracks name one stream alike, beside its number.
+/// `dump`, the tables with the columns of Nsight Systems, `gaps` and Perfetto's tracks name one stream alike,
+/// beside its number.
 #[test]
 fn a_stream_has_one_name() {
     let (place, _) = timed("streams_events.c");

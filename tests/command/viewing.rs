@@ -118,7 +118,8 @@ fn two_traces_are_shown_beside_each_other() {
     assert!(missing.contains("none.bin"), "{missing}");
 }
 
-/// Presses only what the screen says: which kernels ran in an NVTX range, how long, and how busy the device was.
+/// Presses only what the screen says: which kernels ran in an NVTX range, how long, and how busy the device
+/// was.
 #[test]
 fn the_screen_says_how_to_find_the_kernels_of_a_range() {
     let place = Place::new();

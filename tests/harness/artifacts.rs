@@ -13,7 +13,8 @@ pub fn target() -> PathBuf {
     own.ancestors().nth(2).expect("cargo puts tests into target/<profile>/deps").to_path_buf()
 }
 
-/// A binary or library of the workspace. `cargo test` alone does not build them, so that an old one would be tested.
+/// A binary or library of the workspace. `cargo test` alone does not build them, so that an old one would be
+/// tested.
 pub fn artifact(name: &str) -> PathBuf {
     let path = target().join(name);
     let built = modified(&path).unwrap_or_else(|| panic!("{} is missing: {BUILD_FIRST}", path.display()));

@@ -6,15 +6,17 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program (or, if the source is called lib*, the library) made of the source of this name in a folder of `tests/apps`.
+/// The program (or, if the source is called lib*, the library) made of the source of this name in a folder of
+/// `tests/apps`.
 ///
-/// Compiled when its source, the shared header or the flags have changed. Linked against the driver only if it calls the
-/// driver by name.
+/// Compiled when its source, the shared header or the flags have changed. Linked against the driver only if
+/// it calls the driver by name.
 pub fn client(name: &str) -> PathBuf {
     client_with(name, &[])
 }
 
-/// Sources by subject: no two in all folders have one name. What lies elsewhere is named with its way from `tests`.
+/// Sources by subject: no two in all folders have one name. What lies elsewhere is named with its way from
+/// `tests`.
 fn app(name: &str) -> PathBuf {
     if name.contains('/') {
         return source(name);

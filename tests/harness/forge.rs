@@ -63,7 +63,8 @@ impl Forge {
         found[0]
     }
 
-    /// Puts other bytes of the same number in the place of these, wherever they stand within the content of segments of a kind.
+    /// Puts other bytes of the same number in the place of these, wherever they stand within the content of
+    /// segments of a kind.
     #[track_caller]
     pub fn replace(&mut self, kind: Kind, old: &[u8], new: &[u8]) {
         assert_eq!(old.len(), new.len());
@@ -86,7 +87,8 @@ impl Forge {
         self.bytes[at] ^= 1 << bit;
     }
 
-    /// Puts right every checksum that no longer holds. A changed blob gets its new name, also where records refer to it.
+    /// Puts right every checksum that no longer holds. A changed blob gets its new name, also where records
+    /// refer to it.
     pub fn reseal(&mut self) {
         for (offset, header) in self.segments(Kind::Blob) {
             let content = self.content(offset, &header);

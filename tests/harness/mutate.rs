@@ -1,5 +1,5 @@
-//! Traces as nobody recorded them: mutations that know the format, with lengths, hashes and checksums put right, so that
-//! they get past the reader's own checks.
+//! Traces as nobody recorded them: mutations that know the format, with lengths, hashes and checksums put
+//! right, so that they get past the reader's own checks.
 
 use crate::forge::Forge;
 use std::ops::Range;
@@ -122,7 +122,8 @@ fn one(forge: &mut Forge, random: &mut Random, records: &[Record]) -> String {
     }
 }
 
-/// A word in the place of another: a neighbour, an extreme, one from somewhere else in the trace (an address, a length).
+/// A word in the place of another: a neighbour, an extreme, one from somewhere else in the trace (an address,
+/// a length).
 fn another(forge: &Forge, random: &mut Random, records: &[Record], old: u64) -> u64 {
     match random.below(12) {
         0 => 0,

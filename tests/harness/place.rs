@@ -42,7 +42,8 @@ impl Place {
         self.path().join(name)
     }
 
-    /// A command in this directory with an environment that holds nothing of CUDA, of the loader, or of cutrace.
+    /// A command in this directory with an environment that holds nothing of CUDA, of the loader, or of
+    /// cutrace.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.path()).env_clear().env("KERNELS", kernels()).env("LC_ALL", "C");
@@ -79,8 +80,9 @@ impl Place {
         command
     }
 
-    /// Runs bare, with the recorder preloaded, and by `cutrace record`: exit status and output must be the same, and every
-    /// trace whole; those of `record` are closed. Returns the preloaded run, whose traces stay here.
+    /// Runs bare, with the recorder preloaded, and by `cutrace record`: exit status and output must be the
+    /// same, and every trace whole; those of `record` are closed. Returns the preloaded run, whose traces
+    /// stay here.
     #[track_caller]
     pub fn unchanged<S: AsRef<OsStr>>(&self, program: impl AsRef<OsStr>, arguments: &[S]) -> Outcome {
         let bare = run(self.bare(&program).args(arguments));

@@ -55,7 +55,8 @@ impl Screen {
         }
     }
 
-    /// Waits until what the shell says of its terminal is what it said before the viewer, and of the exit status.
+    /// Waits until what the shell says of its terminal is what it said before the viewer, and of the exit
+    /// status.
     #[track_caller]
     pub fn restored(&self, status: &str) {
         self.wait(status);

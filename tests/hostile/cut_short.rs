@@ -99,8 +99,8 @@ fn a_trace_is_emptied_and_its_program_killed() {
     assert_eq!((closed.len(), closed.footer.is_some(), blocks_of(trace.preamble.pid)), (trace.len(), true, 0));
 }
 
-/// By somebody else (systemd's RemoveIPC, ipcrm), or with the process's own IPC namespace (a container). What it did last
-/// is in the file as well.
+/// By somebody else (systemd's RemoveIPC, ipcrm), or with the process's own IPC namespace (a container). What
+/// it did last is in the file as well.
 #[test]
 fn shared_memory_is_gone_when_the_process_has_ended() {
     for why in ["removed", "namespace"] {

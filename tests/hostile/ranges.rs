@@ -73,7 +73,8 @@ fn ranges_of_the_program() {
     }
 }
 
-/// What a range fills by itself is compared; where it needs anything from before, or may, it is not, and that is said.
+/// What a range fills by itself is compared; where it needs anything from before, or may, it is not, and that
+/// is said.
 #[test]
 fn a_range_that_needs_nothing_from_before() {
     let program =

@@ -103,7 +103,8 @@ fn names_that_the_driver_lacks() {
     place.no_traces();
 }
 
-/// Functions of CUDA 13.5, which the table has and the simulated driver has not: lacking as they are without the recorder.
+/// Functions of CUDA 13.5, which the table has and the simulated driver has not: lacking as they are without
+/// the recorder.
 #[test]
 fn functions_newer_than_the_driver() {
     let names = [
@@ -152,7 +153,8 @@ fn a_linked_program_without_a_driver_finds_no_device() {
     assert!(trace.calls().all(|call| call.result == Some(100)));
 }
 
-/// Runs with a further preloaded library, which stands in front of cuDeviceGetCount, before or behind the recorder.
+/// Runs with a further preloaded library, which stands in front of cuDeviceGetCount, before or behind the
+/// recorder.
 fn interposed(program: &Path, argument: &str, order: fn(String, String) -> String) -> (Place, Outcome, Outcome) {
     let place = Place::new();
     let other = client("libinterposer.c").display().to_string();
@@ -186,7 +188,8 @@ fn another_preload_under_record() {
     assert_eq!(names(&place.trace()), ["cuInit", "cuDeviceGetCount"]);
 }
 
-/// The recorder calls the driver, not whoever stands behind itself: such a library is passed over, and nothing else changes.
+/// The recorder calls the driver, not whoever stands behind itself: such a library is passed over, and
+/// nothing else changes.
 #[test]
 fn another_preload_behind() {
     let behind = |other, ours| format!("{ours}:{other}");

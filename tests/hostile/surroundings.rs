@@ -80,7 +80,8 @@ fn a_directory_that_cannot_be_written() {
     place.no_traces();
 }
 
-/// Runs a program on a file system of `kilobytes`, and brings its traces home. None where mounting is not allowed.
+/// Runs a program on a file system of `kilobytes`, and brings its traces home. None where mounting is not
+/// allowed.
 fn on_a_small_disk(place: &Place, kilobytes: u32, program: &[&str]) -> Option<Outcome> {
     let script = format!(
         "mkdir small && mount -t tmpfs -o size={kilobytes}k small small || exit 70

@@ -1,4 +1,5 @@
-//! `replay --bisect`: a kernel that does not compute the same twice, told from a replay that is not as recorded.
+//! `replay --bisect`: a kernel that does not compute the same twice, told from a replay that is not as
+//! recorded.
 
 use serde_json::Value;
 use tests::forge::Forge;

@@ -105,7 +105,8 @@ fn kernel_and(kernel: u32, count: u32) -> [u8; 8] {
     (u64::from(kernel) | u64::from(count) << 32).to_le_bytes()
 }
 
-/// Nothing is known of what a refused call would have written: what depends on it is no divergence, and no launch is a suspect.
+/// Nothing is known of what a refused call would have written: what depends on it is no divergence, and no
+/// launch is a suspect.
 #[test]
 fn what_depends_on_a_refused_call_is_not_compared() {
     let place = Place::new();
@@ -153,7 +154,8 @@ fn a_file_that_the_trace_names_is_not_opened() {
     assert_eq!(report["left_out"].as_array().map(Vec::len), Some(0), "{report}");
 }
 
-/// Variables can have the driver write files, and names and values need not be such as an environment can have.
+/// Variables can have the driver write files, and names and values need not be such as an environment can
+/// have.
 #[test]
 fn variables_that_do_not_change_what_is_computed_are_not_set() {
     let place = Place::new();

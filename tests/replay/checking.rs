@@ -248,8 +248,8 @@ fn a_forged_stamp_does_not_hang_the_replay() {
     replayed(&place, &[]).expect(0);
 }
 
-/// What a stream is still filling is nobody's when a kernel is given it: a replay whose device is faster must not bring back what
-/// stood there.
+/// What a stream is still filling is nobody's when a kernel is given it: a replay whose device is faster must
+/// not bring back what stood there.
 #[test]
 fn pinned_memory_that_is_being_filled_is_not_recorded() {
     let place = Place::new();
@@ -261,12 +261,14 @@ fn pinned_memory_that_is_being_filled_is_not_recorded() {
         assert_eq!(launch.written().flat_map(|written| written.images()).count(), 0, "call {}", launch.number);
     }
     assert_eq!(launches[6].written().flat_map(|written| written.images()).count(), 1);
-    // A copy behind a kernel that changes its source brings what that made of it, not what was there when it was put.
+    // A copy behind a kernel that changes its source brings what that made of it, not what was there when it
+    // was put.
     let copies = calls_named(&trace, "cuMemcpyHtoDAsync_v2");
     assert_eq!(copies.last().expect("the program copies").images().count(), 0);
 }
 
-/// What a callback puts in the place of what its graph's kernel has made is told, also if it was there before that.
+/// What a callback puts in the place of what its graph's kernel has made is told, also if it was there before
+/// that.
 #[test]
 fn what_callbacks_put_back_is_told() {
     for how in ["graph", "plain", "other"] {
@@ -275,7 +277,8 @@ fn what_callbacks_put_back_is_told() {
     }
 }
 
-/// A kernel waits for what another thread writes while a call waits for the kernel: named, and written again when the replay's call does not return.
+/// A kernel waits for what another thread writes while a call waits for the kernel: named, and written again
+/// when the replay's call does not return.
 #[test]
 fn kernels_are_let_go_while_a_call_waits() {
     for way in ["0", "1", "2"] {
@@ -289,8 +292,9 @@ fn kernels_are_let_go_while_a_call_waits() {
     }
 }
 
-/// What a kernel under way waits for is written before a call that waits for the kernel without saying so: a copy, a launch for
-/// which the driver has no room, the end of a module. Also where Linux does not tell what the CPU has written.
+/// What a kernel under way waits for is written before a call that waits for the kernel without saying so: a
+/// copy, a launch for which the driver has no room, the end of a module. Also where Linux does not tell what
+/// the CPU has written.
 #[test]
 fn kernels_are_let_go_before_copies_and_many_launches() {
     for way in ["0", "1", "2", "3"] {
@@ -304,7 +308,8 @@ fn kernels_are_let_go_before_copies_and_many_launches() {
     }
 }
 
-/// Nothing in the page table tells what io_uring writes into buffers that it keeps: the verdict does, once it does keep some.
+/// Nothing in the page table tells what io_uring writes into buffers that it keeps: the verdict does, once it
+/// does keep some.
 #[test]
 fn fixed_buffers_are_named() {
     let place = Place::new();
@@ -342,7 +347,8 @@ fn long_inputs_of_graphs_are_recorded() {
     assert_eq!(lengths, [2, 1], "{dump}");
 }
 
-/// The driver takes the address of a node's source as it is. Nobody reads it before a launch; the recorder does, and the program lives on.
+/// The driver takes the address of a node's source as it is. Nobody reads it before a launch; the recorder
+/// does, and the program lives on.
 #[test]
 fn long_sources_of_nodes_may_be_unmapped() {
     let place = recorded("graph_copies_large.c", &["unmapped"]);
@@ -350,8 +356,9 @@ fn long_sources_of_nodes_may_be_unmapped() {
     assert!(losses.contains(&("memory that could not be read".to_owned(), 1)), "{losses:?}");
 }
 
-/// Of a page of pinned memory that kernels and others use in parts nobody can tell who wrote what: what the program writes where the CPU copies for
-/// the driver, too, is told too late; what a kernel has made where the CPU writes is told with that, and written too early.
+/// Of a page of pinned memory that kernels and others use in parts nobody can tell who wrote what: what the
+/// program writes where the CPU copies for the driver, too, is told too late; what a kernel has made where
+/// the CPU writes is told with that, and written too early.
 #[test]
 fn parts_of_pinned_memory_are_named() {
     let copied = "kernels used parts of pinned memory to which host memory was being copied";
@@ -373,8 +380,8 @@ fn parts_of_pinned_memory_are_named() {
     }
 }
 
-/// A program that allocates until there is no more and touches next to none of it: its blocks are filled with zeros when they
-/// are mapped, which took seconds where the memory is the host's.
+/// A program that allocates until there is no more and touches next to none of it: its blocks are filled with
+/// zeros when they are mapped, which took seconds where the memory is the host's.
 #[test]
 fn memory_that_nobody_touches_takes_no_time() {
     let place = Place::new();

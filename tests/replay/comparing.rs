@@ -129,14 +129,14 @@ fn all_results_are_kept() {
     }
 }
 
-/// Of what is copied again only the pieces are stored that have changed, and what differs of a result is found in its
-/// piece.
+/// Of what is copied again only the pieces are stored that have changed, and what differs of a result is
+/// found in its piece.
 #[test]
 fn long_copies_are_recorded_in_pieces() {
     const PIECE: usize = 256 << 10;
     const MANY: u64 = (4 << 20) + 100;
-    // A piece that differs from others where it was changed, two that differed in turn, the rows; all results but for
-    // one piece had been copied there.
+    // A piece that differs from others where it was changed, two that differed in turn, the rows; all results
+    // but for one piece had been copied there.
     for (data, blobs) in [("inputs", 16 + 2 + 4 + 1 + 7), ("all", 31)] {
         let place = recorded("large_copies.c", &[], data);
         let path = place.join("trace.bin");

@@ -7,8 +7,8 @@ use trace::api::enums::CUresult;
 use trace::api::roles::Policy;
 use trace::text::symbol;
 
-/// What each function in a trace returned whose replay comes out verified: 0 if one call succeeded. Calls that failed, and that
-/// the replay then left out, tell nothing.
+/// What each function in a trace returned whose replay comes out verified: 0 if one call succeeded. Calls
+/// that failed, and that the replay then left out, tell nothing.
 fn replayed(program: &str) -> BTreeMap<&'static str, u32> {
     let place = Place::new();
     run(workloads::on(&mut place.recorded(workloads::program(program)), "1")).expect(0);

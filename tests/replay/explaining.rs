@@ -1,4 +1,5 @@
-//! A replay that diverges says why: what does not compute the same twice, what nothing orders, or that it differs itself.
+//! A replay that diverges says why: what does not compute the same twice, what nothing orders, or that it
+//! differs itself.
 
 use serde_json::Value;
 use std::process::Stdio;

@@ -51,7 +51,8 @@ fn memory_that_a_child_has_too() {
     assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
 }
 
-/// Whatever a trace says that the CPU wrote, when, where and in which run of what: the replay ends in one of its own ways.
+/// Whatever a trace says that the CPU wrote, when, where and in which run of what: the replay ends in one of
+/// its own ways.
 #[test]
 fn any_byte_of_what_was_written() {
     for app in ["mapped_input.c", "host_nodes.c", "shared_pages.c"] {

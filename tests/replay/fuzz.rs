@@ -1,5 +1,5 @@
-//! Forged traces: whatever a trace says, its replay ends in one of its own ways, and writes no memory of the host but its
-//! buffers (the simulated driver watches, `CUTRACE_SIM_GUARD`).
+//! Forged traces: whatever a trace says, its replay ends in one of its own ways, and writes no memory of the
+//! host but its buffers (the simulated driver watches, `CUTRACE_SIM_GUARD`).
 //!
 //! A few by a fixed seed. For hours by hand:
 //!

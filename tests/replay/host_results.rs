@@ -1,4 +1,5 @@
-//! Results that reach the CPU without a copy of the program's own: they are compared, and a wrong one is found.
+//! Results that reach the CPU without a copy of the program's own: they are compared, and a wrong one is
+//! found.
 
 use serde_json::Value;
 use tests::forge::Forge;
@@ -17,7 +18,8 @@ fn report(place: &Place, code: i32) -> Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
-/// Has the recorded program have copied other numbers to the device: what kernels make of them is otherwise then.
+/// Has the recorded program have copied other numbers to the device: what kernels make of them is otherwise
+/// then.
 fn given(place: &Place, old: [i32; 3], new: [i32; 3]) {
     let bytes = |numbers: [i32; 3]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
     let mut forge = Forge::open(place.join("trace.bin"));
@@ -135,7 +137,8 @@ fn of_very_many_that_are_not_compared_some_are_named() {
     assert!(text.contains("and 1,000 more (--json names 1,000 of them)\n"), "{text}");
 }
 
-/// What stands there when the program has waited need not be the kernel's, though the CPU had no page before nor has one now.
+/// What stands there when the program has waited need not be the kernel's, though the CPU had no page before
+/// nor has one now.
 #[test]
 fn what_the_cpu_wrote_before_the_device_took_it_back_is_no_divergence() {
     let place = Place::new();

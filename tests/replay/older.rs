@@ -1,5 +1,5 @@
-//! A driver before CUDA 12.4 does not tell how a kernel's parameters lie, and one before 12.3 not even a function's name: both
-//! then come from the code that the program loaded.
+//! A driver before CUDA 12.4 does not tell how a kernel's parameters lie, and one before 12.3 not even a
+//! function's name: both then come from the code that the program loaded.
 
 use tests::*;
 
@@ -91,7 +91,8 @@ fn the_questions_are_gone() {
     }
 }
 
-/// A function that no recorded call looked up has no name before 12.3: its arguments are lost, counted, and in the verdict.
+/// A function that no recorded call looked up has no name before 12.3: its arguments are lost, counted, and
+/// in the verdict.
 #[test]
 fn a_function_without_a_name_is_counted_as_lost() {
     let program = client("hidden_tables.c");

@@ -66,7 +66,8 @@ fn every_launch_copy_and_fill_has_its_times() {
             .collect();
         let (to, from) = ("[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]");
         assert_eq!(copies, [(4000, to.into()), (4000, to.into()), (4000, from.into())]);
-        // One after the other on one stream, and none before its call; the clocks were compared as well as that.
+        // One after the other on one stream, and none before its call; the clocks were compared as well as
+        // that.
         let off = trace.profile.as_ref().map_or(0, |profile| profile.uncertainty) as i64;
         assert!(works.windows(2).all(|pair| pair[0].about.end <= pair[1].about.start + off), "{off}: {works:?}");
         assert!(works.iter().all(|work| work.about.start < work.about.end), "{works:?}");

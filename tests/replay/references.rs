@@ -1,5 +1,5 @@
-//! `record --weights reference`: what lies in a file that the program has mapped stays there; `replay --weights` and
-//! `pack --weights` read it.
+//! `record --weights reference`: what lies in a file that the program has mapped stays there; `replay
+//! --weights` and `pack --weights` read it.
 
 use serde_json::Value;
 use std::path::PathBuf;

@@ -160,7 +160,8 @@ fn lost_payloads_and_modules() {
     }
 }
 
-/// Whatever a trace says, the replay ends in one of its own ways: it does not crash, and does not wait for ever.
+/// Whatever a trace says, the replay ends in one of its own ways: it does not crash, and does not wait for
+/// ever.
 #[test]
 fn any_byte_of_any_record() {
     for app in ["vector_add.c", "two_contexts.c", "pitched_copies.c", "pools.c"] {
@@ -183,7 +184,8 @@ fn any_byte_of_any_record() {
             assert!(!ran.stderr.contains("panicked"), "{app}, offset {at}: {ran:?}");
             *(if ran.code() == 0 { &mut verified } else { &mut other }) += 1;
         }
-        // Time stamps, thread names, handles that only have to be the same everywhere: not every byte matters.
+        // Time stamps, thread names, handles that only have to be the same everywhere: not every byte
+        // matters.
         assert!(other > verified / 2, "{app}: {verified} verified, {other} not");
     }
 }

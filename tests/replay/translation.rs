@@ -50,7 +50,8 @@ fn every_program_with_nothing_placed() {
     }
 }
 
-/// Functions are elsewhere in every process. No call says where; results do, copied or told by a kernel in memory of the host's.
+/// Functions are elsewhere in every process. No call says where; results do, copied or told by a kernel in
+/// memory of the host's.
 #[test]
 fn addresses_of_functions_are_learned() {
     for told in [&[][..], &["told"]] {
@@ -78,8 +79,8 @@ fn tagged_addresses_of_variables_are_named() {
 #[test]
 fn addresses_are_found_and_counted() {
     let place = recorded("addresses.c");
-    // The variables of the module: into constant memory goes nothing of them, a pair of addresses into device memory, one
-    // of them into an argument; a kernel made the pair, and it is read back twice.
+    // The variables of the module: into constant memory goes nothing of them, a pair of addresses into device
+    // memory, one of them into an argument; a kernel made the pair, and it is read back twice.
     let placed = report(replay(&place, &[]));
     assert_eq!(placed["outcome"], "verified");
     assert_eq!((words(&placed), &placed["unresolved_pointers"]), ([2, 1, 2, 0], &0.into()), "{placed}");
@@ -119,8 +120,8 @@ fn a_wrong_address_is_found_out() {
     assert_eq!(report["outcome"], "diverged", "{report}");
 }
 
-/// The recorder does not ask the driver for what the program does not: such an address cannot be known for what it is. (The simulated
-/// driver's variables are not closed to the CPU.)
+/// The recorder does not ask the driver for what the program does not: such an address cannot be known for
+/// what it is. (The simulated driver's variables are not closed to the CPU.)
 #[test]
 fn a_variable_that_nobody_asked_for_is_suspected() {
     let report = report(replay(&recorded("unnamed_variable.c"), &[]));
@@ -143,7 +144,8 @@ fn addresses_are_used_again() {
     assert_eq!(streams.first(), streams.last());
 }
 
-/// Something else is where one allocation was: the rest is placed, and that one's addresses are translated everywhere.
+/// Something else is where one allocation was: the rest is placed, and that one's addresses are translated
+/// everywhere.
 #[test]
 fn what_cannot_be_had_is_translated() {
     let place = recorded("addresses_far_apart.c");
@@ -168,7 +170,8 @@ fn what_cannot_be_had_is_translated() {
     assert_eq!((placed, found), ([3, 0, 0, 1], [0, 0, 0, 0]));
 }
 
-/// A mapping must not reach from one reservation into another: a range of the program's that only several have is elsewhere.
+/// A mapping must not reach from one reservation into another: a range of the program's that only several
+/// have is elsewhere.
 #[test]
 fn a_range_is_had_as_a_whole_or_not_at_all() {
     let place = recorded("expandable_segments.c");
@@ -184,8 +187,8 @@ fn a_range_is_had_as_a_whole_or_not_at_all() {
     assert_eq!((&report["outcome"], &report["placement"]["translated"]), (&"verified".into(), &1.into()), "{report}");
 }
 
-/// What the driver takes for itself as it starts is not seen before: the replay begins anew, and has the addresses with
-/// the next layout. Where no layout has them, it says so and translates.
+/// What the driver takes for itself as it starts is not seen before: the replay begins anew, and has the
+/// addresses with the next layout. Where no layout has them, it says so and translates.
 #[test]
 fn addresses_that_the_driver_takes() {
     let place = recorded("linked_list.c");

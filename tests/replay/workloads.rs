@@ -212,7 +212,8 @@ workloads! {
     out_of_memory "out_of_memory.c" "replayable" [];
 }
 
-/// What a copy brought is known at the synchronisation that covers it, whatever that is; what nobody waited for is not.
+/// What a copy brought is known at the synchronisation that covers it, whatever that is; what nobody waited
+/// for is not.
 #[test]
 fn copies_are_observed_when_somebody_may_look() {
     let place = Place::new();
@@ -227,14 +228,14 @@ fn copies_are_observed_when_somebody_may_look() {
             other => panic!("call {}: {other:?}", copy.number),
         })
         .collect();
-    // Behind an event, a chain of streams, the legacy stream, a copy that waits, a poll, a thread's own stream, a context;
-    // and the last one's memory was given back.
+    // Behind an event, a chain of streams, the legacy stream, a copy that waits, a poll, a thread's own
+    // stream, a context; and the last one's memory was given back.
     let count = |wanted| seen.iter().filter(|seen| **seen == wanted).count();
     assert_eq!((count(Some(false)), count(Some(true)), count(None)), (9, 0, 1), "{seen:?}");
 }
 
-/// A record that outgrows one chunk after the other leaves nothing of them behind. (Not among the workloads: a replay of so many copies
-/// takes seconds.)
+/// A record that outgrows one chunk after the other leaves nothing of them behind. (Not among the workloads:
+/// a replay of so many copies takes seconds.)
 #[test]
 fn long_records_take_no_more_than_they_hold() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! Gives the library the name by which programs know the driver, and keeps it loaded: its threads outlive any dlclose.
+//! Gives the library the name by which programs know the driver, and keeps it loaded: its threads outlive any
+//! dlclose.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,9 +1,11 @@
-//! Prints the kernels of an image file with the offset and size of each parameter, one line a kernel, by name:
+//! Prints the kernels of an image file with the offset and size of each parameter, one line a kernel, by
+//! name:
 //!
 //!     parameters [--sm 90] [--pointers] FILE
 //!
-//! `--sm` names the device that an entry of a fatbin is chosen for, and parameters are laid out for. `--pointers` marks what
-//! the image says of each: `*` a pointer, `=` none, `?` nothing. `tests/gpu/facts/parameters.c` prints the same of the driver.
+//! `--sm` names the device that an entry of a fatbin is chosen for, and parameters are laid out for.
+//! `--pointers` marks what the image says of each: `*` a pointer, `=` none, `?` nothing.
+//! `tests/gpu/facts/parameters.c` prints the same of the driver.
 
 use std::io::Write;
 use trace::parameters::{Code, Parameter, from};

@@ -217,7 +217,8 @@ impl<'a> Call<'a> {
         self.trace.passed.get(&(self.thread, self.sequence))
     }
 
-    /// Of host memory that it has registered, the parts that are mapped so that other processes may have them.
+    /// Of host memory that it has registered, the parts that are mapped so that other processes may have
+    /// them.
     pub fn shared_mappings(&self) -> &'a [record::Shared] {
         self.trace.shared.get(&(self.thread, self.sequence)).map_or(&[], |all| all)
     }

@@ -116,8 +116,8 @@ impl Trace {
         })
     }
 
-    /// By time. What a graph holds is one however often the graph runs: NCCL tells it from a callback of the graph,
-    /// at ranks whose work needs the CPU, with each run, and at others when it is captured.
+    /// By time. What a graph holds is one however often the graph runs: NCCL tells it from a callback of the
+    /// graph, at ranks whose work needs the CPU, with each run, and at others when it is captured.
     pub fn operations(&self) -> Vec<Operation> {
         let mut all: Vec<Operation> = Vec::new();
         let later_runs = self.later_runs();
@@ -167,8 +167,8 @@ impl Trace {
     }
 }
 
-/// Where an operation brings bytes to this rank of its communicator, and how many; an empty range if it brings
-/// none. `ranks`: 0 if that is not known. An error says why it cannot be told.
+/// Where an operation brings bytes to this rank of its communicator, and how many; an empty range if it
+/// brings none. `ranks`: 0 if that is not known. An error says why it cannot be told.
 pub fn brings(about: &Began, rank: i32, ranks: u32) -> Result<Range<u64>, String> {
     let function = text(&about.function);
     let times = match &*function {

@@ -15,7 +15,8 @@ use bincode::{Decode, Encode};
 use foldhash::HashMap;
 use std::path::Path;
 
-/// Bytes of what may still grow at the end of an open chunk: a few calls that are asked in turn, and their counts.
+/// Bytes of what may still grow at the end of an open chunk: a few calls that are asked in turn, and their
+/// counts.
 const MOST_GROWING: usize = 1024;
 
 /// What the records of a trace say beside its calls.

@@ -7,8 +7,8 @@
 //! order    u32 a call, by entry time: its place in `packed`
 //! ```
 //!
-//! Thread and number on it follow from the chunk, the time stands in the entry. What does not fit, as a return
-//! in another chunk often does not, is kept apart.
+//! Thread and number on it follow from the chunk, the time stands in the entry. What does not fit, as a
+//! return in another chunk often does not, is kept apart.
 
 use crate::repeats::Run;
 use foldhash::HashMap;

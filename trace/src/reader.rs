@@ -404,8 +404,8 @@ impl Trace {
     }
 }
 
-/// `number * by / of`, rounded towards zero, of usual numbers. Dividing 128 bits takes longer than reading a call,
-/// and every call asks twice: the quotient is guessed, which is at most a few off.
+/// `number * by / of`, rounded towards zero, of usual numbers. Dividing 128 bits takes longer than reading a
+/// call, and every call asks twice: the quotient is guessed, which is at most a few off.
 fn scaled_usual(number: u64, by: u64, of: u64) -> Option<u64> {
     const USUAL: u64 = 1 << 50;
     if number >= USUAL || by >= USUAL || !(1..USUAL).contains(&of) {

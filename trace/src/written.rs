@@ -93,7 +93,8 @@ impl Trace {
         self.calls().filter(ran).collect()
     }
 
-    /// When callbacks of graphs ran another time, as later launches of their graphs had them, by thread and time.
+    /// When callbacks of graphs ran another time, as later launches of their graphs had them, by thread and
+    /// time.
     pub(crate) fn later_runs(&self) -> Vec<(u32, Range<u64>)> {
         let all = self.written.keys().flat_map(|(thread, call)| self.written_by(*thread, *call));
         let later = all.filter(|written| written.about.run > 1);

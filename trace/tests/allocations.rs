@@ -1,4 +1,5 @@
-//! Where memory begins and how long it is, of every function that allocates any: by the effect of its line, not by names.
+//! Where memory begins and how long it is, of every function that allocates any: by the effect of its line,
+//! not by names.
 
 mod writer;
 

@@ -126,7 +126,8 @@ fn runs_of_callbacks_are_as_many_as_there_are() {
     assert!(bytes < 16 * writer.bytes.len(), "{bytes} bytes for a file of {}", writer.bytes.len());
 }
 
-/// As [`Call::memory`] for one moment, by looking at every image: the first that has a byte is read to its end.
+/// As [`Call::memory`] for one moment, by looking at every image: the first that has a byte is read to its
+/// end.
 fn memory(trace: &Trace, call: &Call, when: When, address: u64, len: u64) -> Option<Vec<u8>> {
     let mut whole = Vec::new();
     while (whole.len() as u64) < len {
@@ -211,7 +212,8 @@ fn an_image_costs_what_it_can_mean() {
         [&[1, 0, 1, 1, 64, 0, 0, 0][..], &sizes.concat(), &0x2000u64.to_le_bytes(), &[0; 8], &plain.to_le_bytes()]
             .concat()
     };
-    // A block that claims all of memory; a thousand of them, one behind the other, that claim as much as they could mean.
+    // A block that claims all of memory; a thousand of them, one behind the other, that claim as much as they
+    // could mean.
     let lie = [header(64 + 4096), entry(4096, 1 << 40), vec![0; 4096]].concat();
     let many = [header(1000 * 164), [entry(100, 25_000), vec![0xff; 100]].concat().repeat(1000)].concat();
     for image in [lie, many] {

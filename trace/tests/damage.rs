@@ -222,7 +222,8 @@ fn times_of_a_forged_clock_follow_each_other() {
     assert!(times[4].checked_sub(times[0]).is_some(), "{times:?}");
 }
 
-/// The recorder copies a full chunk to the end of the file and writes others' records in its place, while a reader has the trace open.
+/// The recorder copies a full chunk to the end of the file and writes others' records in its place, while a
+/// reader has the trace open.
 #[test]
 fn what_was_found_in_an_open_chunk_stays_when_it_is_used_again() {
     let (mut writer, chunk) = two_threads();

@@ -249,8 +249,8 @@ proptest! {
                 prop_assert_eq!(&Written { ret: None, repeats: None, ..expected.clone() }, found);
             }
         }
-        // Content and header are covered; what lies behind the content is not, nor a free page, whose mark says
-        // where the footer begins: of a closed trace the footer is there.
+        // Content and header are covered; what lies behind the content is not, nor a free page, whose mark
+        // says where the footer begins: of a closed trace the footer is there.
         let is_spare = header.kind == Kind::Preamble && offset != 0 || header.kind == Kind::Free;
         if at < offset + 64 + header.length as usize && !is_spare {
             prop_assert!(!trace.damage.is_empty(), "a flipped byte at {} went unnoticed", at);

@@ -60,7 +60,8 @@ fn what_neither_a_stream_nor_an_event_orders() {
     }
     // Calls 6 to 8: on a non-blocking stream, and on two blocking ones.
     [(10, 0x50), (12, 0x60), (14, 0x70)].into_iter().for_each(|(at, stream)| fill(&mut sample, at, stream));
-    // A blocking stream waits for nothing of the other, as nothing stands in the legacy stream, which waits for both.
+    // A blocking stream waits for nothing of the other, as nothing stands in the legacy stream, which waits
+    // for both.
     fill(&mut sample, 16, 0x60);
     assert_eq!(unordered(&sample), [6, 8]);
     // Behind what stands in the legacy stream, it does. What came to the other since is not covered.

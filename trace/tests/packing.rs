@@ -90,7 +90,8 @@ proptest! {
             _ => (0..*length).map(|at| hash::checksum(&[at as u8, (at >> 8) as u8, *byte]) as u8).collect(),
         }).collect();
         let plain = closed(directory.path(), &trace(&calls, &blobs, &odd));
-        // What is damaged before it is packed stays so, no less and no more; but for the preambles and the footer.
+        // What is damaged before it is packed stays so, no less and no more; but for the preambles and the
+        // footer.
         if let Some((at, change)) = damaged {
             let mut bytes = std::fs::read(&plain).expect("a trace");
             let footer = Trace::open(&plain).expect("a trace").segments.last().expect("a footer").0 as usize;

@@ -1,5 +1,5 @@
-//! Kernels' parameters out of images that NVIDIA's compiler made (`images/compile`), against what C says they must be; and out
-//! of images that something has broken.
+//! Kernels' parameters out of images that NVIDIA's compiler made (`images/compile`), against what C says they
+//! must be; and out of images that something has broken.
 
 use proptest::prelude::*;
 use std::path::Path;
@@ -21,8 +21,9 @@ fn places(parameters: &[Parameter]) -> Vec<(u32, u32)> {
     parameters.iter().map(|parameter| (parameter.offset, parameter.size)).collect()
 }
 
-/// The signatures of `images/signatures.cu`, laid out by hand. An alignment counts from where a device's constant bank has the
-/// first parameter: 0x160 for 7.5, 0x210 for 9.0, 0x380 for 10.0; for 5.0, from the first parameter itself.
+/// The signatures of `images/signatures.cu`, laid out by hand. An alignment counts from where a device's
+/// constant bank has the first parameter: 0x160 for 7.5, 0x210 for 9.0, 0x380 for 10.0; for 5.0, from the
+/// first parameter itself.
 fn expected(sm: u32) -> Vec<(&'static str, Vec<(u32, u32)>)> {
     let (wide, widest) = match sm {
         75 => (32, 32),
@@ -102,7 +103,8 @@ fn fatbins_compressed_with_zstd() {
     is_expected(&all(&whole, Some(75)).0, 75);
     is_expected(&all(&whole, Some(100)).0, 100);
 
-    // A length that is not the frame's, and more than a frame is believed to mean: nothing is set aside for it.
+    // A length that is not the frame's, and more than a frame is believed to mean: nothing is set aside for
+    // it.
     assert_eq!(all(&whole, None).1, []);
     let texts: Vec<usize> =
         (0..whole.len() - 64).filter(|at| whole[*at..*at + 8] == [1, 0, 1, 1, 80, 0, 0, 0]).collect();

@@ -24,7 +24,8 @@ replay again. What is left out is tested in that the replay does as well without
 
 ";
 
-/// Derived by `tests/replay/exercised.rs`, and by `scripts/gpu-test` on a GPU: a function, and an error if no call succeeded.
+/// Derived by `tests/replay/exercised.rs`, and by `scripts/gpu-test` on a GPU: a function, and an error if no
+/// call succeeded.
 const SIMULATOR: &str = include_str!("exercised.txt");
 const GPU: &str = include_str!("../../tests/gpu/exercised.txt");
 
@@ -90,7 +91,8 @@ fn matrix() -> String {
     out
 }
 
-/// Where a verified replay has the function, each with the error if no call succeeded. A refused one may be there, failing.
+/// Where a verified replay has the function, each with the error if no call succeeded. A refused one may be
+/// there, failing.
 fn where_tested(function: &Function) -> Vec<(&'static str, Option<&'static str>)> {
     if function.policy == Policy::refuse {
         return Vec::new();

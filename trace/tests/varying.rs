@@ -1,5 +1,5 @@
-//! What in a kernel's code may come out otherwise in every run: the text, and the machine code that ptxas makes of it
-//! (`images/compile`), say the same.
+//! What in a kernel's code may come out otherwise in every run: the text, and the machine code that ptxas
+//! makes of it (`images/compile`), say the same.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -46,7 +46,8 @@ fn text_and_machine_code_say_the_same() {
         assert_eq!(of("varying.ptx", kernel, None), Ok(expected.clone()), "{kernel}");
         for sm in [75, 90, 100] {
             let mut found = of(&format!("varying.sm_{sm}.cubin"), kernel, Some(sm));
-            // Memory of any kind may be shared memory, where ptxas makes a loop of the addition, which looks at what is there.
+            // Memory of any kind may be shared memory, where ptxas makes a loop of the addition, which looks
+            // at what is there.
             if let (Ok(found), "adds_singles_generic") = (&mut found, kernel) {
                 found.remove(&Cause::AtomicResult);
             }
@@ -63,7 +64,8 @@ fn what_is_not_found_or_not_readable_is_said() {
     assert_eq!(of("lz4.fatbin", "longs", Some(90)), Ok(BTreeSet::new()));
 }
 
-/// A cubin for 9.0 of many sections, all of which have one long name that begins like this, and an empty table of symbols.
+/// A cubin for 9.0 of many sections, all of which have one long name that begins like this, and an empty
+/// table of symbols.
 fn cubin_of_one_name(prefix: &str) -> Vec<u8> {
     const SECTIONS: u32 = 100_000;
     const LONG: usize = 1 << 20;

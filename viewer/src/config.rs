@@ -87,8 +87,8 @@ fn parse(text: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// How long the terminal may take to tell its colours: those that know nothing of such questions are told apart
-/// at once, by another one that all answer.
+/// How long the terminal may take to tell its colours: those that know nothing of such questions are told
+/// apart at once, by another one that all answer.
 const ANSWERED: Duration = Duration::from_millis(500);
 
 /// Whether the terminal's background is light, if it says so. Nobody else may be reading what it answers.

@@ -11,7 +11,8 @@ use viewer::synthetic::{Shape, write};
 /// Files of this process may not grow past so many bytes.
 fn limit(bytes: libc::rlim_t) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: it reads the struct. The signal, which would end the process, is replaced by an error of the write.
+    // SAFETY: it reads the struct. The signal, which would end the process, is replaced by an error of the
+    // write.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);

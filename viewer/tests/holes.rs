@@ -1,4 +1,5 @@
-//! What is lost with a damaged piece of a trace: the viewer says exactly which calls, and draws where they stood.
+//! What is lost with a damaged piece of a trace: the viewer says exactly which calls, and draws where they
+//! stood.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -28,8 +28,8 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// How many of these `count` descriptors are left in this buffer when each place is named once. Several recorded
-    /// devices may be one here, which is to have what any of them was granted.
+    /// How many of these `count` descriptors are left in this buffer when each place is named once. Several
+    /// recorded devices may be one here, which is to have what any of them was granted.
     pub fn accesses(&mut self, memory: usize, count: u64) -> u64 {
         const SIZE: usize = size_of::<CUmemAccessDesc>();
         const FLAGS: usize = offset_of!(CUmemAccessDesc, flags);

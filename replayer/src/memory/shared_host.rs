@@ -1,10 +1,10 @@
 //! Registered host memory that other processes of a job have as well: all their replays map one file.
 //!
-//! What the recorder found changed there may be anybody's: the program's CPU wrote it, or another process's, or a
-//! device. Devices write it again by themselves, at another moment; whoever wrote it for them as well could undo
-//! what they have written since. So a byte is written only where it still is what this process last found
-//! there, and only when nobody else has written it within a moment; once it turned out that nobody else does,
-//! what changes on that line is written at once.
+//! What the recorder found changed there may be anybody's: the program's CPU wrote it, or another process's,
+//! or a device. Devices write it again by themselves, at another moment; whoever wrote it for them as well
+//! could undo what they have written since. So a byte is written only where it still is what this process
+//! last found there, and only when nobody else has written it within a moment; once it turned out that nobody
+//! else does, what changes on that line is written at once.
 
 use crate::addresses::PAGE;
 use crate::company::HostPart;
@@ -65,8 +65,8 @@ impl SharedHost {
         self.views.lock().iter().any(|view| view.live.start <= live.start && live.end <= view.live.end)
     }
 
-    /// Has the memory hold what was found there when recorded, unless it has gone on since. `waits`: for others
-    /// to write it. How many bytes were written.
+    /// Has the memory hold what was found there when recorded, unless it has gone on since. `waits`: for
+    /// others to write it. How many bytes were written.
     pub fn bring(&self, start: u64, bytes: &[u8], waits: bool) -> u64 {
         let mut views = self.views.lock();
         let end = start + bytes.len() as u64;
@@ -86,8 +86,8 @@ impl View {
         let line = |at: usize| (start + at as u64) / LINE;
         let mut now = vec![0; bytes.len()];
         let pending = loop {
-            // SAFETY: the placement holds this memory, readable and writable, until the end; others write it at any
-            // time, and each byte is one that some of them wrote.
+            // SAFETY: the placement holds this memory, readable and writable, until the end; others write it
+            // at any time, and each byte is one that some of them wrote.
             unsafe { std::ptr::copy(start as *const u8, now.as_mut_ptr(), now.len()) };
             let is_open = |at: &usize| now[*at] != bytes[*at] && now[*at] == before[*at];
             let pending: Vec<usize> = (0..bytes.len()).filter(is_open).collect();

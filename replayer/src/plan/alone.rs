@@ -1,9 +1,9 @@
 //! One process of a job replayed without the others: what stands in for these.
 //!
-//! What NCCL's operations brought to this rank is in the trace (`record --collectives`), each with the launch that
-//! it was part of. These launches are not made: what they delivered is written instead, on the same stream. Memory
-//! that other processes had exported is there as memory of the replay's own, which holds zeros: NCCL's kernels are
-//! all that is known to use it, and what else names it is told.
+//! What NCCL's operations brought to this rank is in the trace (`record --collectives`), each with the launch
+//! that it was part of. These launches are not made: what they delivered is written instead, on the same
+//! stream. Memory that other processes had exported is there as memory of the replay's own, which holds
+//! zeros: NCCL's kernels are all that is known to use it, and what else names it is told.
 
 use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,5 @@
-//! Calls about other processes, in a replay of one without the others: what collectives delivered is written in the
-//! place of their launches, and memory of others is memory of this replay's own.
+//! Calls about other processes, in a replay of one without the others: what collectives delivered is written
+//! in the place of their launches, and memory of others is memory of this replay's own.
 
 use crate::addresses::GRANULE;
 use crate::driver::stream::{Queue, context_of};

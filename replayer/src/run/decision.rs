@@ -87,8 +87,9 @@ fn is_between_one(run: &Run, call: &Call, function: &Function) -> bool {
     peer.is_some_and(|peer| run.objects.live(Kind::Context, peer) == Some(run.driver.current_context()))
 }
 
-/// Whether the answer was one device's, and is that of several here: whether one has a primary context, and how that is
-/// set. What a device says of itself is not compared anyway, and objects that are handed out are to be known.
+/// Whether the answer was one device's, and is that of several here: whether one has a primary context, and
+/// how that is set. What a device says of itself is not compared anyway, and objects that are handed out are
+/// to be known.
 fn asks_about_several(run: &Run, call: &Call, function: &Function) -> bool {
     let is_compared =
         |param: &Field| matches!((param.role, param.ty.form), (Role::Out(_), Form::Pointer(to)) if !has_structure(to));

@@ -1,5 +1,5 @@
-//! What NCCL hands to its profiler plugin, version by version: numbers, and the order of members, are those of
-//! its public headers profiler_v1.h to profiler_v7.h. What stands behind the last member here is not read.
+//! What NCCL hands to its profiler plugin, version by version: numbers, and the order of members, are those
+//! of its public headers profiler_v1.h to profiler_v7.h. What stands behind the last member here is not read.
 
 use crate::operations::Identity;
 use crate::text::Text;

@@ -149,8 +149,8 @@ impl<'a> Together<'a> {
         Ok(())
     }
 
-    /// Who cannot come to its end without this one. Of one that has made no call yet (its device is not there)
-    /// those that use what it would have shared; they may share that again.
+    /// Who cannot come to its end without this one. Of one that has made no call yet (its device is not
+    /// there) those that use what it would have shared; they may share that again.
     fn tied_to(&self, process: usize) -> Vec<usize> {
         if self.page.get(process) != 0 {
             return self.parts[process].peers.iter().map(|peer| *peer as usize).collect();

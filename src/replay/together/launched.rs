@@ -1,9 +1,9 @@
 //! Ranks that a launcher starts: a `cutrace replay` for each, of which one leads.
 //!
-//! Each finds the others by a name that follows from the directory and the launch. Whoever takes it first leads:
-//! it does what a `cutrace replay` of the whole job does, but has each rank's own process start its replay, in
-//! the surroundings that the launcher has given it. All wait until all have ended: a launcher ends the others
-//! when one ends badly.
+//! Each finds the others by a name that follows from the directory and the launch. Whoever takes it first
+//! leads: it does what a `cutrace replay` of the whole job does, but has each rank's own process start its
+//! replay, in the surroundings that the launcher has given it. All wait until all have ended: a launcher ends
+//! the others when one ends badly.
 
 mod follower;
 mod meeting;

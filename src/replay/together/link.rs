@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 /// come. A replay that starts anew for another layout has them as well.
 pub const PART: &str = "CUTRACE_REPLAY_PART";
 
-/// A replay waits where the program did not (for what still reads memory that the CPU then wrote). If the work
-/// that it waits for needs another process's next call, and that would be in order behind this one, nobody
-/// comes further. After so long the order is given up.
+/// A replay waits where the program did not (for what still reads memory that the CPU then wrote). If the
+/// work that it waits for needs another process's next call, and that would be in order behind this one,
+/// nobody comes further. After so long the order is given up.
 const MOST: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]

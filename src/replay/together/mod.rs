@@ -1,4 +1,5 @@
-//! A job replayed: a replay for each of its traces, in a process of its own, and what they need of each other.
+//! A job replayed: a replay for each of its traces, in a process of its own, and what they need of each
+//! other.
 //!
 //! This process maps nothing and calls no driver. It knows which call opens what which other had exported
 //! (by the traces), passes on what the exporting replay says of it, and ends the others where one fails that

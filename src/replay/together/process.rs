@@ -74,7 +74,8 @@ pub struct Spawned {
     pub said: File,
 }
 
-/// Starts the replay of a trace as a part of a job. `inherited`: its socket, its part, and how far all have come.
+/// Starts the replay of a trace as a part of a job. `inherited`: its socket, its part, and how far all have
+/// come.
 pub fn spawn(arguments: &Arguments, trace: &Path, inherited: [RawFd; 3]) -> Result<Spawned> {
     let temporary = || tempfile::tempfile().context("a temporary file");
     let (out, said) = (temporary()?, temporary()?);

@@ -134,7 +134,8 @@ fn said<'o>(outcome: &'o Outcome, field: &str) -> Option<&'o str> {
     outcome.report.as_ref()?[field].as_str()
 }
 
-/// Whether there was nothing to compare: it had no memory on a device, as a launcher that only asks for devices.
+/// Whether there was nothing to compare: it had no memory on a device, as a launcher that only asks for
+/// devices.
 fn has_nothing(outcome: &Outcome) -> bool {
     let is_none = |report: &Value| {
         let placement = &report["placement"];
@@ -162,7 +163,8 @@ fn word(outcome: &Outcome) -> &str {
     }
 }
 
-/// How to go on with one that did not verify: its trace, and what tells more of it. Alone it lacks what it shared.
+/// How to go on with one that did not verify: its trace, and what tells more of it. Alone it lacks what it
+/// shared.
 fn further(process: &Process, outcome: &Outcome) -> String {
     /// Calls that are shown before the one that differs.
     const BEFORE: u64 = 5;

@@ -1,5 +1,5 @@
-//! `cuda_gpu_kern_sum`, `cuda_gpu_kern_gb_sum`, `cuda_gpu_sum` and `cuda_api_gpu_sum`, with the columns of Nsight
-//! Systems.
+//! `cuda_gpu_kern_sum`, `cuda_gpu_kern_gb_sum`, `cuda_gpu_sum` and `cuda_api_gpu_sum`, with the columns of
+//! Nsight Systems.
 
 use super::{Scope, xyz};
 use crate::report::durations::{Durations, with};

@@ -1,5 +1,5 @@
-//! `nvtx_kern_sum`, `nvtx_pushpop_trace`, `nvtx_startend_trace` and `nvtx_gpu_proj_trace`, with the columns of
-//! Nsight Systems.
+//! `nvtx_kern_sum`, `nvtx_pushpop_trace`, `nvtx_startend_trace` and `nvtx_gpu_proj_trace`, with the columns
+//! of Nsight Systems.
 
 use super::enclosing::Enclosing;
 use super::nvtx::{children, duration, lanes, name, style};
@@ -101,8 +101,8 @@ const PROJECTED: Head = Head {
     layout: Layout::Grid,
 };
 
-/// Ranges round one that a row tells of. A program that pushes and never pops has thousands of them, and each row
-/// would tell of all.
+/// Ranges round one that a row tells of. A program that pushes and never pops has thousands of them, and each
+/// row would tell of all.
 const DEPTH: usize = 256;
 
 /// A range and a kernel within it, on one thread.

@@ -1,12 +1,14 @@
 //! README.md and docs/: what they show runs, what they name exists.
 //!
-//! A fenced block of `console` is a session in a directory with the sources, on the simulated driver: `$ ` begins a command,
-//! and what follows is what it prints, stdout and stderr. `...` stands for any text, alone on a line for any lines.
-//! Durations, addresses and the sizes of traces are not compared; in `console numbers`, no numbers are. A command without
-//! output below it may print what it likes. It must end with 0, unless `$ echo $?` follows.
+//! A fenced block of `console` is a session in a directory with the sources, on the simulated driver: `$ `
+//! begins a command, and what follows is what it prints, stdout and stderr. `...` stands for any text, alone
+//! on a line for any lines. Durations, addresses and the sizes of traces are not compared; in `console
+//! numbers`, no numbers are. A command without output below it may print what it likes. It must end with 0,
+//! unless `$ echo $?` follows.
 //!
-//! `console gpu` and `console elsewhere` need a GPU, or something else that is not here (Docker, Slurm, vLLM). Of these, of
-//! all other blocks and of text in backquotes only the subcommands and options of cutrace are looked at, and files.
+//! `console gpu` and `console elsewhere` need a GPU, or something else that is not here (Docker, Slurm,
+//! vLLM). Of these, of all other blocks and of text in backquotes only the subcommands and options of cutrace
+//! are looked at, and files.
 
 mod options;
 mod page;

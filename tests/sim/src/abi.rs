@@ -1,7 +1,7 @@
 //! The C side: pointers as they come, each kind with the one thing that is done with it.
 //!
-//! All of them have the layout of a plain pointer. That a pointer which is not null is good for its type is the promise
-//! of every caller of a driver function; nothing here can check it.
+//! All of them have the layout of a plain pointer. That a pointer which is not null is good for its type is
+//! the promise of every caller of a driver function; nothing here can check it.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -41,7 +41,8 @@ impl<T> Out<T> {
     /// Stores the `index`th element of an array, unless the pointer is null.
     pub fn set_at(self, index: usize, value: T) {
         if !self.0.is_null() {
-            // SAFETY: the caller of the driver function gave a pointer to writable storage of this type, large enough.
+            // SAFETY: the caller of the driver function gave a pointer to writable storage of this type,
+            // large enough.
             unsafe { self.0.add(index).write_unaligned(value) }
         }
     }
@@ -134,7 +135,8 @@ impl Bytes {
         if self.length == 0 {
             return Vec::new();
         }
-        // SAFETY: the caller of the driver function owns `length` readable bytes there for the duration of the call.
+        // SAFETY: the caller of the driver function owns `length` readable bytes there for the duration of
+        // the call.
         unsafe { std::slice::from_raw_parts(self.at, self.length) }.to_vec()
     }
 }
@@ -152,7 +154,8 @@ unsafe impl Sync for Opaque {}
 pub type Handle = usize;
 pub type DevicePointer = u64;
 
-/// What the null stream handle means to a function: the `_ptds` and `_ptsz` names mean the calling thread's own stream.
+/// What the null stream handle means to a function: the `_ptds` and `_ptsz` names mean the calling thread's
+/// own stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullStream {
     Legacy,

@@ -1,7 +1,8 @@
-//! Playing an older driver: `CUTRACE_SIM_DRIVER_VERSION=12020` takes away the questions about code that came later.
+//! Playing an older driver: `CUTRACE_SIM_DRIVER_VERSION=12020` takes away the questions about code that came
+//! later.
 //!
-//! Gone means gone: not in cuGetProcAddress, and not for dlsym either, whose names are spoiled when the library is loaded.
-//! Everything else stays, whatever its age, so that programs made with a newer header run.
+//! Gone means gone: not in cuGetProcAddress, and not for dlsym either, whose names are spoiled when the
+//! library is loaded. Everything else stays, whatever its age, so that programs made with a newer header run.
 
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
@@ -42,7 +43,8 @@ pub fn lacks(name: &str) -> bool {
 static FORGET: extern "C" fn() = forget;
 
 extern "C" fn forget() {
-    // SAFETY: plain reading of the environment; the program's other code does not run yet, or knows of no change here.
+    // SAFETY: plain reading of the environment; the program's other code does not run yet, or knows of no
+    // change here.
     if unsafe { libc::getenv(c"CUTRACE_SIM_DRIVER_VERSION".as_ptr()) }.is_null() {
         return;
     }
@@ -58,7 +60,8 @@ fn names() -> Option<(*mut u8, usize)> {
         found: Option<(*mut u8, usize)>,
     }
     unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> i32 {
-        // SAFETY: dl_iterate_phdr passes a valid info with its program headers, and `search` is what it was given.
+        // SAFETY: dl_iterate_phdr passes a valid info with its program headers, and `search` is what it was
+        // given.
         let (base, headers, search) = unsafe {
             let info = &*info;
             let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
@@ -102,8 +105,8 @@ fn spoil(names: *mut u8, len: usize) {
     let page = 4096;
     let first = names as usize / page * page;
     let size = names as usize + len - first;
-    // SAFETY: the string table is mapped, privately; only bytes within it change, and what reads it (the loader) is not at it:
-    // constructors run under its lock.
+    // SAFETY: the string table is mapped, privately; only bytes within it change, and what reads it (the
+    // loader) is not at it: constructors run under its lock.
     unsafe {
         if libc::mprotect(first as *mut c_void, size, libc::PROT_READ | libc::PROT_WRITE) != 0 {
             return;

@@ -48,7 +48,8 @@ struct Primary {
     flags: u32,
 }
 
-/// What stands for the current context in a thread that runs a host function, where driver calls are not permitted.
+/// What stands for the current context in a thread that runs a host function, where driver calls are not
+/// permitted.
 const FORBIDDEN: Handle = usize::MAX;
 
 thread_local! {
@@ -216,7 +217,8 @@ fn close(context: &Arc<Context>) {
     let handle = handle_of(context);
     CONTEXTS.remove(handle).ok();
     stream::close_all(context);
-    // What else was made while a green one was current outlives it (driver 580: tests/gpu/facts/green_context_ends.c).
+    // What else was made while a green one was current outlives it (driver 580:
+    // tests/gpu/facts/green_context_ends.c).
     if context.share.is_some() {
         return;
     }

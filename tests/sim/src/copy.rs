@@ -152,8 +152,8 @@ impl Copy {
                     guard::writes(to, length as u64);
                 }
                 let to = if is_hosts(&self.from, from) { to } else { as_device(to) };
-                // SAFETY: device sides lie in live ranges while `ranges` is held, staged ones in the vector; host sides
-                // are what the application promised. They may overlap.
+                // SAFETY: device sides lie in live ranges while `ranges` is held, staged ones in the vector;
+                // host sides are what the application promised. They may overlap.
                 unsafe { std::ptr::copy(from as *const u8, to as *mut u8, length) };
             }
         }
@@ -230,8 +230,8 @@ impl Fill {
                 {
                     continue;
                 }
-                // SAFETY: the target lies in a live, writable range while `ranges` is held; `piece` is as long as a
-                // piece.
+                // SAFETY: the target lies in a live, writable range while `ranges` is held; `piece` is as
+                // long as a piece.
                 unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), as_device(at) as *mut u8, length) };
             }
         }

@@ -1,7 +1,9 @@
-//! The part of CUPTI that a profiler needs: callbacks round the calls that submit work, and activity records of what
-//! streams did, with the layouts of CUDA 13.0's header. In the driver itself, where NVIDIA has a library of its own.
+//! The part of CUPTI that a profiler needs: callbacks round the calls that submit work, and activity records
+//! of what streams did, with the layouts of CUDA 13.0's header. In the driver itself, where NVIDIA has a
+//! library of its own.
 //!
-//! Times are those of events, on a clock that begins elsewhere. `CUTRACE_SIM_CUPTI_VERSION` has it say another version.
+//! Times are those of events, on a clock that begins elsewhere. `CUTRACE_SIM_CUPTI_VERSION` has it say
+//! another version.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -44,9 +44,9 @@ pub fn attribute(which: u32, device: i32) -> Result<i32> {
         13 => 1_980_000,
         14 => 512,
         16 => MULTIPROCESSORS,
-        // Overlap, mapped host memory, unified addressing, concurrent kernels, stream priorities, caches, managed
-        // memory, preemption, host pointers of registered memory, stream memory operations, cooperative launches, host
-        // registration, virtual memory, descriptors as handles, pools.
+        // Overlap, mapped host memory, unified addressing, concurrent kernels, stream priorities, caches,
+        // managed memory, preemption, host pointers of registered memory, stream memory operations,
+        // cooperative launches, host registration, virtual memory, descriptors as handles, pools.
         15 | 19 | 31 | 41 | 78 | 79 | 80 | 83 | 89 | 90 | 91 | 92 | 93 | 94 | 95 | 99 | 102 | 113 | 115 | 122 | 123 => {
             1
         }

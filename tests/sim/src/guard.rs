@@ -1,7 +1,8 @@
-//! Which memory of the host a copy may write that is not pinned: a driver cannot know, but the program can tell.
+//! Which memory of the host a copy may write that is not pinned: a driver cannot know, but the program can
+//! tell.
 //!
-//! With `CUTRACE_SIM_GUARD` set, a copy to anything that the program has not told of ends the process. A replay of a forged
-//! trace is thus seen to write nothing but its own buffers.
+//! With `CUTRACE_SIM_GUARD` set, a copy to anything that the program has not told of ends the process. A
+//! replay of a forged trace is thus seen to write nothing but its own buffers.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! Module images: PTX text, fat binaries, and the container that linking makes.
 //!
-//! The layout of fat binaries is NVIDIA's, as `fatbinary` of CUDA 13.0 writes them; of its entries only PTX that is not
-//! compressed can be used.
+//! The layout of fat binaries is NVIDIA's, as `fatbinary` of CUDA 13.0 writes them; of its entries only PTX
+//! that is not compressed can be used.
 
 use std::ffi::c_char;
 
@@ -120,8 +120,8 @@ const MACHINE_CUDA: u16 = 190;
 /// e_flags of a container: "sim".
 const OURS: u32 = 0x006D_6973;
 
-/// The container that linking makes: an ELF file with a section that holds the texts, each ended by a nul, and one for each
-/// kernel that tells its parameters, as a cubin has it.
+/// The container that linking makes: an ELF file with a section that holds the texts, each ended by a nul,
+/// and one for each kernel that tells its parameters, as a cubin has it.
 pub fn container(texts: &[String], kernels: &[Kernel]) -> Vec<u8> {
     let mut names = b"\0.shstrtab\0.sim.ptx\0".to_vec();
     let mut body: Vec<u8> = texts.iter().flat_map(|text| text.bytes().chain([0])).collect();

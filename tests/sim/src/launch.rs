@@ -132,8 +132,8 @@ fn from_buffer(kernel: &Kernel, extra: In<*const c_void>) -> Result<Vec<u8>> {
     if at.is_null() && length > 0 {
         return Err(Code::INVALID_VALUE);
     }
-    // Fewer bytes than the parameters have are taken, the padding of a C struct behind them is not (driver 580;
-    // tests/gpu/facts/packed_sizes.c).
+    // Fewer bytes than the parameters have are taken, the padding of a C struct behind them is not (driver
+    // 580; tests/gpu/facts/packed_sizes.c).
     match length {
         0 if kernel.parameter_bytes > 0 => return Err(Code::INVALID_VALUE),
         _ if length > kernel.parameter_bytes => return Err(Code::LAUNCH_OUT_OF_RESOURCES),

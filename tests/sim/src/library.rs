@@ -114,7 +114,8 @@ impl Kernel {
     }
 }
 
-/// The function that a handle of either kind means: a CUkernel stands for its function in the current context.
+/// The function that a handle of either kind means: a CUkernel stands for its function in the current
+/// context.
 pub fn function(handle: Handle) -> Result<Arc<Function>> {
     match module::function(handle) {
         Ok(function) => Ok(function),

@@ -1,4 +1,5 @@
-//! Events that several processes see: how often one was recorded and how far that has come, in memory of a file.
+//! Events that several processes see: how often one was recorded and how far that has come, in memory of a
+//! file.
 
 use std::fs::File;
 use std::sync::Arc;

@@ -11,7 +11,8 @@ use crate::code::{Code, Result};
 const READY: u8 = 1;
 const SHUT: u8 = 2;
 
-/// The state byte lies in a page that the kernel empties in a forked child, so a child reads 0 whatever made it.
+/// The state byte lies in a page that the kernel empties in a forked child, so a child reads 0 whatever made
+/// it.
 static PAGE: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::null_mut());
 static EVER: AtomicBool = AtomicBool::new(false);
 static INIT: Mutex<()> = Mutex::new(());

@@ -194,8 +194,8 @@ impl Lanes {
         streams.iter().chain(self.legacy.get()).map(|s| s.last()).filter(|p| !p.reached()).collect()
     }
 
-    /// What a wait for a stream waits for: for the legacy stream also what blocking streams have been given, even if nothing of its own
-    /// is behind that (seen on driver 580).
+    /// What a wait for a stream waits for: for the legacy stream also what blocking streams have been given,
+    /// even if nothing of its own is behind that (seen on driver 580).
     pub fn waited_for(&self, stream: &Stream) -> Vec<Point> {
         let is_legacy = stream.lane == Lane::Legacy;
         let streams: Vec<_> = self.order.lock().streams.iter().filter_map(Weak::upgrade).collect();

@@ -99,7 +99,8 @@ fn last<T>(context: u64, all: &Numbered<T>) -> u64 {
     all.range((context, 0)..=(context, u64::MAX)).next_back().map_or(0, |((_, number), _)| *number)
 }
 
-/// A number that is free: the lowest, or the next one round. The seed decides, for nothing says which a driver takes.
+/// A number that is free: the lowest, or the next one round. The seed decides, for nothing says which a
+/// driver takes.
 fn number(context: u64, all: &Numbered<Texture>) -> u64 {
     const ROUND: u64 = 64;
     static LAST: AtomicU64 = AtomicU64::new(0);

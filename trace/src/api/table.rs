@@ -143,8 +143,8 @@ impl Function {
         }
     }
 
-    /// The parameter through which it hands out or takes a descriptor of memory, which one says whether it is a
-    /// descriptor, and whether it hands it out.
+    /// The parameter through which it hands out or takes a descriptor of memory, which one says whether it is
+    /// a descriptor, and whether it hands it out.
     pub const fn descriptor(&self) -> Option<(usize, Sibling, bool)> {
         let mut i = 0;
         while i < self.params.len() {

@@ -47,8 +47,8 @@ pub fn of(bytes: &[u8]) -> Option<u128> {
     is_possible.then(|| unsafe { long(bytes) })
 }
 
-/// The same of two inputs at once. Where they come from memory, one thread waits for less: it has twice as many
-/// lines on their way.
+/// The same of two inputs at once. Where they come from memory, one thread waits for less: it has twice as
+/// many lines on their way.
 #[inline]
 pub fn of_both(one: &[u8], other: &[u8]) -> Option<[u128; 2]> {
     let is_possible = one.len().min(other.len()) > LONG && is_x86_feature_detected!("avx2");

@@ -67,7 +67,8 @@ pub struct Returned {
 /// What an operation brought to this rank.
 pub const DELIVERED: u8 = 25;
 
-/// What an operation brought to this rank, with `record --collectives`: once for each that was given to the device.
+/// What an operation brought to this rank, with `record --collectives`: once for each that was given to the
+/// device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Delivered {
     pub operation: u64,

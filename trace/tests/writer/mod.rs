@@ -85,7 +85,8 @@ impl Writer {
         self.record(thread, &bytes);
     }
 
-    /// What counts calls like the one that has just returned; false, and nothing, if that is not the chunk to have it.
+    /// What counts calls like the one that has just returned; false, and nothing, if that is not the chunk to
+    /// have it.
     pub fn repeats(&mut self, thread: u32, calls: u64, time: u64, begin: u64, end: u64) -> bool {
         let bytes = record::with_body(record::REPEATED, &Repeated { calls, time, begin, end });
         let open = self.threads[thread as usize].open;

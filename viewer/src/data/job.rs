@@ -1,5 +1,5 @@
-//! The processes of a job on one time axis: the lanes of all of them among those of the one that began first, and
-//! what each did on NCCL's communicators.
+//! The processes of a job on one time axis: the lanes of all of them among those of the one that began first,
+//! and what each did on NCCL's communicators.
 
 use super::compare::shifted;
 use super::event::{Category, Flags, NO_CALL};
@@ -80,8 +80,8 @@ pub fn together(specs: Specs, first: &Opened, peers: Vec<Opened>) -> Opened {
     all
 }
 
-/// A lane for each communicator of a process. Operations on one that were under way at once end where the next
-/// began.
+/// A lane for each communicator of a process. Operations on one that were under way at once end where the
+/// next began.
 fn add_operations(
     model: &mut Model,
     opened: &Opened,

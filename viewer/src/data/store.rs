@@ -43,8 +43,9 @@ const PIECE: usize = 4 << 20;
 /// An index up to this size is checked before it is used; a longer one while it is.
 const CHECKED_AT_ONCE: u64 = 64 << 20;
 
-/// What is kept of a trace must agree with this: its segment headers, and which file it is, last changed when.
-/// Records are not read for it: damage that changes neither, as a disk's own, is seen only by who reads them.
+/// What is kept of a trace must agree with this: its segment headers, and which file it is, last changed
+/// when. Records are not read for it: damage that changes neither, as a disk's own, is seen only by who reads
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Key {
     fingerprint: u64,

@@ -92,8 +92,8 @@ impl State {
         self.opened.model.lanes.get(at)
     }
 
-    /// The events that the cursor's column stands for, if it is more than one and none was chosen: their lane,
-    /// from when to when the column goes, and what they amount to.
+    /// The events that the cursor's column stands for, if it is more than one and none was chosen: their
+    /// lane, from when to when the column goes, and what they amount to.
     pub fn crowd(&self) -> Option<(usize, u64, u64, Cell)> {
         let at = self.lane().filter(|_| self.event.is_none() && !self.welcome)?;
         let column = self.window.column(self.window.cursor)?;

@@ -51,8 +51,8 @@ impl State {
         placed.map(|placed| placed.row)
     }
 
-    /// How the rows are arranged before the user does anything: what is nested is unfolded where all rows have
-    /// room then. It depends on the size of the screen alone.
+    /// How the rows are arranged before the user does anything: what is nested is unfolded where all rows
+    /// have room then. It depends on the size of the screen alone.
     pub(super) fn first_arrangement(&self) -> Arrangement {
         let model = &self.opened.model;
         let room = super::layout::Layout::of(self.size.0, self.size.1, true, true).lanes.height;

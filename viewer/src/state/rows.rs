@@ -41,8 +41,8 @@ pub enum Id {
     Second,
     SecondWork(usize),
     Memory(i32, Option<Pool>),
-    /// Another process of the job, by its place behind the first; one of its lanes; and what the first did on a
-    /// communicator.
+    /// Another process of the job, by its place behind the first; one of its lanes; and what the first did on
+    /// a communicator.
     Peer(u32),
     PeerLane(usize),
     Operations(usize),

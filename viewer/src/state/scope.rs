@@ -11,8 +11,8 @@ pub enum Scope {
     Window(u64, u64),
     /// What touches the selected piece of time, ns.
     Selection(u64, u64),
-    /// A selected NVTX range: the calls that its thread made within it, and the work that these gave to devices,
-    /// whenever that ran. Where the range is, and when it began and ended, ns.
+    /// A selected NVTX range: the calls that its thread made within it, and the work that these gave to
+    /// devices, whenever that ran. Where the range is, and when it began and ended, ns.
     Range(At, u64, u64),
 }
 

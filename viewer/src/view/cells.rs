@@ -38,7 +38,8 @@ pub fn place(state: &State, column: usize) -> u16 {
     state.layout.lanes.x + column as u16
 }
 
-/// A column as high as what it stands for takes of its time, over all lines. `eighths`: of each line's height.
+/// A column as high as what it stands for takes of its time, over all lines. `eighths`: of each line's
+/// height.
 pub fn level(theme: &Theme, buffer: &mut Buffer, x: u16, (y, height): (u16, u16), share: f64, style: Style) {
     let total = ((share * 8.0 * f64::from(height)).ceil() as usize).clamp(1, 8 * usize::from(height));
     for line in 0..height {

@@ -157,8 +157,8 @@ impl Theme {
         }
     }
 
-    /// In the lowest line of a column of which some events failed: a tick over what it would show else, which is
-    /// of a category and that high, of 8.
+    /// In the lowest line of a column of which some events failed: a tick over what it would show else, which
+    /// is of a category and that high, of 8.
     pub fn tick(&self, category: Category, eighths: usize) -> (&'static str, Style) {
         let failed = self.ink_of(category, true);
         if self.ascii || self.depth == Depth::None {

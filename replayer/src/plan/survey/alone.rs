@@ -61,7 +61,8 @@ impl Survey {
         }
     }
 
-    /// Whether what a collective delivered takes the place of this call: then nothing else is to be known of it.
+    /// Whether what a collective delivered takes the place of this call: then nothing else is to be known of
+    /// it.
     pub(super) fn is_delivered(&mut self, call: &Call, function: &Function) -> bool {
         let is_captured = self.is_captured();
         let Some(alone) = &mut self.plan.alone else { return false };

@@ -1,5 +1,5 @@
-//! Where the processes of one launch find each other: a Unix socket without a file, whose name follows from the
-//! directory and from what launchers give all ranks alike.
+//! Where the processes of one launch find each other: a Unix socket without a file, whose name follows from
+//! the directory and from what launchers give all ranks alike.
 
 use crate::replay::together::protocol;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,8 +12,8 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Two launches in one directory at the same time are told apart by these, where the launcher sets any: those of
-/// torchrun, PMIx (Open MPI, Slurm), MPICH's hydra and Slurm.
+/// Two launches in one directory at the same time are told apart by these, where the launcher sets any: those
+/// of torchrun, PMIx (Open MPI, Slurm), MPICH's hydra and Slurm.
 const LAUNCH: [&str; 6] =
     ["TORCHELASTIC_RUN_ID", "MASTER_PORT", "PMIX_NAMESPACE", "PMI_ID_KVS", "SLURM_JOB_ID", "SLURM_STEP_ID"];
 

@@ -7,7 +7,8 @@ use crate::array;
 use crate::code::{Code, Result};
 use crate::copy::{Copy, Plane, Side};
 
-/// CUmemcpy3DOperand: memory (address, elements of a row, rows of a layer, a hint), or an array and where in it.
+/// CUmemcpy3DOperand: memory (address, elements of a row, rows of a layer, a hint), or an array and where in
+/// it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Operand {

@@ -30,8 +30,8 @@ pub(super) fn now(copy: Copy, null: NullStream) -> Result {
     context.check()
 }
 
-/// Copies in the stream's order. Pageable memory is the application's again on return, as with the driver: a source has
-/// been read by then, a target been written.
+/// Copies in the stream's order. Pageable memory is the application's again on return, as with the driver: a
+/// source has been read by then, a target been written.
 pub(super) fn later(mut copy: Copy, hstream: Handle, null: NullStream) -> Result {
     let stream = stream::find(hstream, null)?;
     let context = stream.context()?;

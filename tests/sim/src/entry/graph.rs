@@ -12,8 +12,8 @@ use std::ffi::c_char;
 const VERBOSE: u32 = 1 << 0;
 const HOST_NODES: u32 = 1 << 5;
 
-/// The two-call pattern: without storage the count is told; with it, as much as there is room for is filled in by `put`
-/// and the rest of the room cleared.
+/// The two-call pattern: without storage the count is told; with it, as much as there is room for is filled
+/// in by `put` and the rest of the room cleared.
 fn fill<T: Copy>(found: &[T], given: bool, count: Out<usize>, put: impl Fn(usize, Option<T>)) -> Result {
     let room = count.get()?;
     if !given {

@@ -1,4 +1,5 @@
-//! What graphs and their nodes tell of themselves: attributes of kernels, words to write and wait for, ids, a drawing.
+//! What graphs and their nodes tell of themselves: attributes of kernels, words to write and wait for, ids, a
+//! drawing.
 
 use super::entries;
 use super::graph_node::add;

@@ -1,4 +1,5 @@
-//! Green contexts: contexts with a share of the multiprocessors. The simulated device has no use for the share, but keeps count.
+//! Green contexts: contexts with a share of the multiprocessors. The simulated device has no use for the
+//! share, but keeps count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +10,8 @@ use crate::code::{Code, Result};
 use crate::registry::Registry;
 use crate::{context, device, event, stream};
 
-/// CUdevResource: its type, bytes of the driver's own, then the number of multiprocessors, the least there can be, and how many
-/// go together.
+/// CUdevResource: its type, bytes of the driver's own, then the number of multiprocessors, the least there
+/// can be, and how many go together.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Resource {

@@ -1,5 +1,5 @@
-//! The exported functions, in files by family. Each is declared once, in an `entries!` block, which also lists it for
-//! `cuGetProcAddress`.
+//! The exported functions, in files by family. Each is declared once, in an `entries!` block, which also
+//! lists it for `cuGetProcAddress`.
 
 mod array;
 mod batch;
@@ -52,7 +52,8 @@ pub use copy::three;
 /// An exported function's name and address.
 pub type Entry = (&'static str, usize);
 
-/// The result of a call as C sees it. A mistake of ours is an unknown error, never a panic in the application.
+/// The result of a call as C sees it. A mistake of ours is an unknown error, never a panic in the
+/// application.
 #[inline]
 fn outcome(call: impl FnOnce() -> Result) -> Code {
     match catch_unwind(AssertUnwindSafe(call)) {
@@ -68,7 +69,8 @@ fn outcome(call: impl FnOnce() -> Result) -> Code {
 /// * `always`: allowed at any time;
 /// * `calling`: as `fn`, for functions that call back into the application, which may unwind through them.
 ///
-/// `name / twin [null]` declares a function and its per-thread-stream twin; `null` is what the null stream means.
+/// `name / twin [null]` declares a function and its per-thread-stream twin; `null` is what the null stream
+/// means.
 macro_rules! entries {
     ($(
         $(#[$meta:meta])*

@@ -1,5 +1,6 @@
-//! Functions in the forms that came before the ones of today. Those with 32-bit sizes work in contexts that were made in the
-//! old form, too. (NVIDIA's driver 580 has them, but no such context: cuCtxCreate is out of memory.)
+//! Functions in the forms that came before the ones of today. Those with 32-bit sizes work in contexts that
+//! were made in the old form, too. (NVIDIA's driver 580 has them, but no such context: cuCtxCreate is out of
+//! memory.)
 
 use std::ffi::c_void;
 

@@ -1,4 +1,5 @@
-//! Launches before CUDA 4: a function keeps its block and its arguments. And of grids on several devices at once.
+//! Launches before CUDA 4: a function keeps its block and its arguments. And of grids on several devices at
+//! once.
 
 use std::ffi::c_void;
 

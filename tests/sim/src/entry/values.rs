@@ -33,8 +33,8 @@ fn wait(hstream: Handle, at: u64, value: u64, wide: bool, flags: u32, null: Null
     submit(Work::WaitValue(Wait { at, value, wide, flags }), at, if wide { 8 } else { 4 }, hstream, null)
 }
 
-/// One element of a batch: waits, writes; nothing for a barrier, as memory is in order here. `words` is the union, eight bytes
-/// each.
+/// One element of a batch: waits, writes; nothing for a barrier, as memory is in order here. `words` is the
+/// union, eight bytes each.
 pub(super) fn work(words: [u64; 6]) -> Result<Option<Work>> {
     let [operation, at, value, flags, ..] = words;
     let (wide, flags) = (operation as u32 >= 4, flags as u32);

@@ -52,8 +52,8 @@ pub fn exchange_mode(mode: u32) -> Result<u32> {
     if mode > RELAXED { Err(Code::INVALID_VALUE) } else { Ok(MODE.with(|m| m.replace(mode))) }
 }
 
-/// Refuses a call that could disturb a capture, such as an allocation, as the thread's mode has it; the captures that
-/// it would have disturbed are invalid from then on.
+/// Refuses a call that could disturb a capture, such as an allocation, as the thread's mode has it; the
+/// captures that it would have disturbed are invalid from then on.
 pub fn check_unsafe_call() -> Result {
     if COUNT.load(Ordering::Acquire) == 0 {
         return Ok(());

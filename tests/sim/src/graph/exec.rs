@@ -161,8 +161,8 @@ impl Exec {
         then(step)
     }
 
-    /// Takes over the parameters of a graph of the same shape. An error says how the shapes differ, by the values of
-    /// CUgraphExecUpdateResult, and at which node.
+    /// Takes over the parameters of a graph of the same shape. An error says how the shapes differ, by the
+    /// values of CUgraphExecUpdateResult, and at which node.
     pub fn update(&self, graph: Handle) -> Result<std::result::Result<(), (u32, Handle)>> {
         const TOPOLOGY: u32 = 2;
         const NODE_TYPE: u32 = 3;

@@ -1,5 +1,5 @@
-//! Memory that graphs allocate: an address for as long as the graph lives, contents from the allocating node to the
-//! freeing one.
+//! Memory that graphs allocate: an address for as long as the graph lives, contents from the allocating node
+//! to the freeing one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,8 @@ pub struct Memory {
     pub device: i32,
 }
 
-/// What has been allocated by launches so far and not been freed by a launch or a call, in the order of the calls.
+/// What has been allocated by launches so far and not been freed by a launch or a call, in the order of the
+/// calls.
 static LIVE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
 /// By device: the most that was live at a time, since that was asked for anew.
@@ -75,7 +76,8 @@ fn used(device: i32) -> u64 {
     live.iter().filter_map(|at| ranges.find(*at)).filter(|range| range.device == device).map(|range| range.size).sum()
 }
 
-/// By the values of CUgraphMem_attribute: used, the most used, and the same of what is reserved, which is as much here.
+/// By the values of CUgraphMem_attribute: used, the most used, and the same of what is reserved, which is as
+/// much here.
 pub fn attribute(device: i32, which: u32) -> Result<u64> {
     let used = used(device);
     match which {

@@ -75,7 +75,8 @@ pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u
     if size > knobs().memory as u64 {
         return Err(Code::OUT_OF_MEMORY);
     }
-    // A graph's is opened and closed by itself; variables lie where no other memory is, as the real driver has it.
+    // A graph's is opened and closed by itself; variables lie where no other memory is, as the real driver
+    // has it.
     let leaves = kind == Kind::Managed && knobs().migrates;
     let is_apart = leaves || matches!(kind, Kind::Graph | Kind::Module { .. });
     let room = if is_apart { size.max(arena::WHOLE) } else { size };

@@ -9,8 +9,8 @@ const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESER
 const SHARED: i32 = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
 fn map(at: u64, size: u64, access: i32, flags: i32) -> Option<u64> {
-    // SAFETY: callers pass MAP_FIXED only for addresses inside a reservation that this driver made; otherwise the
-    // kernel replaces nothing.
+    // SAFETY: callers pass MAP_FIXED only for addresses inside a reservation that this driver made; otherwise
+    // the kernel replaces nothing.
     let got = unsafe { libc::mmap(at as *mut c_void, size as usize, access, flags, -1, 0) };
     (got != libc::MAP_FAILED).then_some(got as u64)
 }
@@ -20,7 +20,8 @@ pub fn place(at: u64, size: u64) -> bool {
     exact(at, size, READ_WRITE)
 }
 
-/// Has pages that can leave the page table and keep what they hold, in the place of those of a mapping of this driver.
+/// Has pages that can leave the page table and keep what they hold, in the place of those of a mapping of
+/// this driver.
 pub fn keep(at: u64, size: u64) -> bool {
     map(at, size, READ_WRITE, SHARED | libc::MAP_FIXED).is_some()
 }
@@ -58,11 +59,12 @@ pub fn aliasable(size: u64) -> Option<u64> {
     map(0, size, READ_WRITE, SHARED)
 }
 
-/// Makes `size` bytes of an aliasable mapping appear at `at` too, inside a reservation of ours, without access.
+/// Makes `size` bytes of an aliasable mapping appear at `at` too, inside a reservation of ours, without
+/// access.
 pub fn alias(from: u64, at: u64, size: u64) -> bool {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-    // SAFETY: an old size of zero duplicates a shared mapping; the target lies in a reservation that this driver made
-    // and whose pieces here are unmapped.
+    // SAFETY: an old size of zero duplicates a shared mapping; the target lies in a reservation that this
+    // driver made and whose pieces here are unmapped.
     let got = unsafe { libc::mremap(from as *mut c_void, 0, size as usize, flags, at as *mut c_void) };
     got as u64 == at && protect(at, size, false, false)
 }
@@ -87,7 +89,8 @@ pub fn protect(at: u64, size: u64, readable: bool, writable: bool) -> bool {
     } else {
         libc::PROT_NONE
     };
-    // SAFETY: the range is a mapping of this driver; its contents are only reached through raw pointers after a lookup.
+    // SAFETY: the range is a mapping of this driver; its contents are only reached through raw pointers after
+    // a lookup.
     unsafe { libc::mprotect(at as *mut c_void, size as usize, access) == 0 }
 }
 
@@ -96,13 +99,14 @@ pub fn unmap(at: u64, size: u64) {
     unsafe { libc::munmap(at as *mut c_void, size as usize) };
 }
 
-/// Whole pages of a live allocation, zeros again without being touched; false if they are not whole. `shared`: they can be
-/// mapped twice.
+/// Whole pages of a live allocation, zeros again without being touched; false if they are not whole.
+/// `shared`: they can be mapped twice.
 pub fn empty(at: u64, size: u64, shared: bool) -> bool {
     const PAGE: u64 = 4096;
     let advice = if shared { libc::MADV_REMOVE } else { libc::MADV_DONTNEED };
     let is_whole = at.is_multiple_of(PAGE) && size.is_multiple_of(PAGE);
-    // SAFETY: the range is a mapping of this driver, of the kind that the advice is for; its contents are to be zeros.
+    // SAFETY: the range is a mapping of this driver, of the kind that the advice is for; its contents are to
+    // be zeros.
     is_whole && unsafe { libc::madvise(at as *mut c_void, size as usize, advice) == 0 }
 }
 

@@ -45,8 +45,8 @@ fn viewed(size: u64) -> Option<u64> {
     Some(at)
 }
 
-/// Where the device reaches pinned memory, by its start: its end and the second view. As with DMA, what the device writes does
-/// not show in the page table of the host's own view.
+/// Where the device reaches pinned memory, by its start: its end and the second view. As with DMA, what the
+/// device writes does not show in the page table of the host's own view.
 static VIEWS: RwLock<BTreeMap<u64, (u64, u64)>> = RwLock::new(BTreeMap::new());
 
 /// Where the device reads and writes an address.

@@ -1,5 +1,5 @@
-//! Address reservations: a hint is honoured where it is aligned to 32 MiB, long enough, free, and was free when the
-//! driver started. These are the rules measured on driver 580.
+//! Address reservations: a hint is honoured where it is aligned to 32 MiB, long enough, free, and was free
+//! when the driver started. These are the rules measured on driver 580.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -32,8 +32,8 @@ pub fn remember_mappings() {
     BLOCKED.lock().extend(mapped);
 }
 
-/// Mappings of the driver's own, which it makes as it starts: `CUTRACE_SIM_TAKES` names a file with a line for each
-/// process that is to come, two hexadecimal addresses. Takes the first line away.
+/// Mappings of the driver's own, which it makes as it starts: `CUTRACE_SIM_TAKES` names a file with a line
+/// for each process that is to come, two hexadecimal addresses. Takes the first line away.
 pub fn take_own() {
     let Some(path) = std::env::var_os("CUTRACE_SIM_TAKES") else { return };
     let all = std::fs::read_to_string(&path).unwrap_or_default();

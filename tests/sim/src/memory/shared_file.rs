@@ -23,8 +23,9 @@ pub fn create(size: u64) -> Option<File> {
     Some(file)
 }
 
-/// A part of the one file of this process that all of its physical memory lies in which it may export: as with the real
-/// driver, file system and inode do not tell exported descriptors apart. A page before it says what it is.
+/// A part of the one file of this process that all of its physical memory lies in which it may export: as
+/// with the real driver, file system and inode do not tell exported descriptors apart. A page before it says
+/// what it is.
 pub struct Part {
     pub file: &'static File,
     pub start: u64,
@@ -51,8 +52,8 @@ impl Part {
     }
 }
 
-/// The position in an open file that stands for a part: where that begins, how long it is and what it says of itself;
-/// none if it is no such file.
+/// The position in an open file that stands for a part: where that begins, how long it is and what it says of
+/// itself; none if it is no such file.
 pub fn part(file: &File) -> Option<(u64, u64, [u32; 2])> {
     let mut file = file;
     let start = file.stream_position().ok()?;

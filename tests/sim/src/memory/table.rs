@@ -118,15 +118,16 @@ pub fn read_on(device: i32) -> Ranges<'static> {
     Ranges { all: RANGES.read(), device: Some(device) }
 }
 
-/// What the driver says it knows around this address: memory of a graph only once a launch has allocated it (driver 580,
-/// tests/gpu/facts/graph_memory.c).
+/// What the driver says it knows around this address: memory of a graph only once a launch has allocated it
+/// (driver 580, tests/gpu/facts/graph_memory.c).
 pub fn known(address: u64) -> Option<Range> {
     let range = *read().find(address)?;
     (range.kind != Kind::Graph || graph::memory::live(range.start)).then_some(range)
 }
 
 impl Range {
-    /// Gives the pages of a part of it back to the host, so that they are zeros again. False if it cannot be done so.
+    /// Gives the pages of a part of it back to the host, so that they are zeros again. False if it cannot be
+    /// done so.
     pub fn empty(&self, at: u64, size: u64) -> bool {
         let shared = match self.kind {
             Kind::Device => ipc::is_exported(self.start),
@@ -174,8 +175,8 @@ impl Ranges<'_> {
         true
     }
 
-    /// Whether a submission may name these bytes: what a graph has allocated by then counts, though the device may not
-    /// have got so far.
+    /// Whether a submission may name these bytes: what a graph has allocated by then counts, though the
+    /// device may not have got so far.
     pub fn accepts(&self, address: u64, size: u64, write: bool, submission: Submission) -> bool {
         match self.find(address).filter(|r| r.kind == Kind::Graph) {
             Some(range) => {
@@ -209,7 +210,8 @@ impl Ranges<'_> {
     }
 }
 
-/// Takes out the range that starts there, if `test` accepts it. No kernel or copy is inside it when this returns.
+/// Takes out the range that starts there, if `test` accepts it. No kernel or copy is inside it when this
+/// returns.
 pub fn remove(start: u64, test: impl Fn(&Range) -> bool) -> Option<Range> {
     let mut all = RANGES.write();
     all.get(&start).filter(|r| test(r))?;

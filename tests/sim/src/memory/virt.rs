@@ -37,7 +37,8 @@ pub struct Physical {
 pub const FILE_DESCRIPTOR: u32 = 1;
 
 static PHYSICAL: Registry<Physical> = Registry::new();
-/// By the numbers of their files and where they lie in those: what has been exported or imported, while it lives.
+/// By the numbers of their files and where they lie in those: what has been exported or imported, while it
+/// lives.
 static SHARED: Mutex<BTreeMap<(u64, u64), Weak<Backing>>> = Mutex::new(BTreeMap::new());
 
 impl Drop for Backing {
@@ -83,8 +84,8 @@ pub fn export(handle: Handle) -> Result<i32> {
     Ok(file.into_raw_fd())
 }
 
-/// Another handle of what was exported as this file, here (driver 580, tests/gpu/facts/exported_in_process.c) or by
-/// another process.
+/// Another handle of what was exported as this file, here (driver 580, tests/gpu/facts/exported_in_process.c)
+/// or by another process.
 pub fn import(descriptor: i32) -> Result<Handle> {
     let file = shared_file::borrowed(descriptor).ok_or(Code::INVALID_VALUE)?;
     let (start, size, [handle_types, device]) = shared_file::part(&file).ok_or(Code::INVALID_VALUE)?;

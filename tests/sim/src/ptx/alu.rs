@@ -132,8 +132,9 @@ fn lookup(table: u8, a: u32, b: u32, c: u32) -> u64 {
     u64::from(out)
 }
 
-/// The sum or difference with the carry flag: the result and the flag after it. A difference is the sum with the
-/// complement, so its flag is set where nothing was borrowed; the compiler's 128-bit division relies on that.
+/// The sum or difference with the carry flag: the result and the flag after it. A difference is the sum with
+/// the complement, so its flag is set where nothing was borrowed; the compiler's 128-bit division relies on
+/// that.
 pub fn carry(f: Carry, ty: Type, flag: bool, [a, b, c]: [u64; 3]) -> (u64, bool) {
     let (x, y, z) = (u128::from(ty.truncate(a)), u128::from(ty.truncate(b)), u128::from(ty.truncate(c)));
     let bits = u32::from(ty.bits);

@@ -1,5 +1,5 @@
-//! Where functions are, for those who call them by pointer: in a block of addresses that nobody may touch, which lies elsewhere in every
-//! process, as the real driver's code does.
+//! Where functions are, for those who call them by pointer: in a block of addresses that nobody may touch,
+//! which lies elsewhere in every process, as the real driver's code does.
 
 use crate::memory::pages;
 use std::sync::OnceLock;

@@ -76,7 +76,8 @@ fn between_floats(to: Type, from: Type, rounding: Rounding, saturate: bool, a: u
     }
 }
 
-/// Moves the nearest value one step where the rounding is directed. `order` is how the nearest compares with the exact.
+/// Moves the nearest value one step where the rounding is directed. `order` is how the nearest compares with
+/// the exact.
 fn directed(to: Type, nearest: u64, order: std::cmp::Ordering, rounding: Rounding, negative: bool) -> u64 {
     let down = match rounding {
         Rounding::Down => true,

@@ -269,7 +269,8 @@ impl<'s> Piece<'s> {
         lanes.any(|(at, range)| self.opened.model.lanes[*at].of_call(call).is_some_and(|index| range.contains(&index)))
     }
 
-    /// How long a lane has something to do within the piece; none of a range, of whose own work that is asked.
+    /// How long a lane has something to do within the piece; none of a range, of whose own work that is
+    /// asked.
     pub fn busy(&self, lane: &Lane) -> Option<u64> {
         match self.scope {
             Scope::Range(..) => None,

@@ -13,8 +13,8 @@ use crate::ptx::types::Type;
 pub fn update(thread: &mut Thread, env: &mut Env<'_>, place: Place, f: Atomic, ty: Type, a: u64, b: u64) -> u64 {
     let next = |old| changed(f, ty, old, a, b);
     match place {
-        // SAFETY: the address lies in a live, writable range whose guard is held, aligned for its size; kernels of
-        // other streams may be updating it too.
+        // SAFETY: the address lies in a live, writable range whose guard is held, aligned for its size;
+        // kernels of other streams may be updating it too.
         Place::Device(address) => unsafe {
             match ty.size() {
                 2 => u64::from(

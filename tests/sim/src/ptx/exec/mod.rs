@@ -20,8 +20,8 @@ use block::Block;
 
 /// Instructions that a block runs before the table of device ranges is given free for changes.
 const SLICE: u64 = 20_000;
-/// Instructions that blocks may run without one of them ending before another block joins them: it may be the one that
-/// they wait for.
+/// Instructions that blocks may run without one of them ending before another block joins them: it may be the
+/// one that they wait for.
 const PATIENCE: u64 = 1_000_000;
 /// Blocks in flight at once, at most.
 const RESIDENT: usize = 4096;
@@ -62,8 +62,8 @@ pub struct Grid {
     pub function: crate::abi::Handle,
 }
 
-/// Two words of device memory that belong to a cooperative grid: the size of the workspace, and the barrier of all blocks.
-/// The kernel finds their address in %envreg1 and %envreg2.
+/// Two words of device memory that belong to a cooperative grid: the size of the workspace, and the barrier
+/// of all blocks. The kernel finds their address in %envreg1 and %envreg2.
 #[derive(Debug, Default)]
 pub struct Workspace(Option<u64>);
 

@@ -1,5 +1,5 @@
-//! Memory as a thread sees it. No access goes anywhere but into a live device range, the block's shared memory or the
-//! thread's own stack.
+//! Memory as a thread sees it. No access goes anywhere but into a live device range, the block's shared
+//! memory or the thread's own stack.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -75,8 +75,8 @@ impl Thread {
 
     pub fn load(&self, env: &Env<'_>, place: Place, size: usize) -> u64 {
         match place {
-            // SAFETY: `place` found the address inside a live range, aligned, and the range cannot go while the table's
-            // read guard is held; other threads may write it, hence atomics.
+            // SAFETY: `place` found the address inside a live range, aligned, and the range cannot go while
+            // the table's read guard is held; other threads may write it, hence atomics.
             Place::Device(address) => unsafe {
                 match size {
                     1 => u64::from(AtomicU8::from_ptr(address as *mut u8).load(Relaxed)),

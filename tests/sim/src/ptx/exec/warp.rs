@@ -3,8 +3,8 @@
 use super::thread::{Offer, State, Thread};
 use crate::ptx::inst::Warp;
 
-/// Completes the exchanges whose lanes have all arrived. With `force`, whoever has arrived counts as all: lanes that
-/// took another branch do not come. True if a thread can go on.
+/// Completes the exchanges whose lanes have all arrived. With `force`, whoever has arrived counts as all:
+/// lanes that took another branch do not come. True if a thread can go on.
 pub fn resolve(warp: &mut [Thread], force: bool) -> bool {
     let alive = mask_of(warp, |t| t.state != State::Done);
     let mut progress = false;
@@ -69,8 +69,8 @@ fn complete(warp: &mut [Thread], lanes: u32, kind: Offer) {
     }
 }
 
-/// The lane that a shuffle reads, and whether it lies in the segment. `clamp`: bits 0-4 the bound, 8-12 the segment
-/// mask.
+/// The lane that a shuffle reads, and whether it lies in the segment. `clamp`: bits 0-4 the bound, 8-12 the
+/// segment mask.
 fn shuffle_source(f: Warp, lane: u32, by: u32, clamp: u32) -> (u32, bool) {
     let (bound, segment) = (clamp & 31, clamp >> 8 & 31);
     let first = lane & segment;

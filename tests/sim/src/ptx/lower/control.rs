@@ -61,7 +61,8 @@ impl Lower<'_> {
         Ok(Op::BranchTable { to, index: self.value(0, Type::U32)? })
     }
 
-    /// `call (results), function, (arguments)`, each list possibly absent; an indirect call names a prototype last.
+    /// `call (results), function, (arguments)`, each list possibly absent; an indirect call names a prototype
+    /// last.
     fn call(&self) -> Result<Op> {
         let mut operands = self.statement.operands.iter().peekable();
         let list = |all: &mut std::iter::Peekable<std::slice::Iter<'_, Operand>>| match all.peek() {
