@@ -131,8 +131,7 @@ impl Capture<'_> {
         let bytes = bytes_at(buffer, len.min(1 << 16) as usize, true).filter(|_| recorder.reaches_host());
         let Some(bytes) = bytes else { return };
         let mut writes = self.lane.writes_before(self.call);
-        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-        recorder.watch.refer(words, &mut writes);
+        recorder.watch.refer(recorder.may_share(&bytes), &mut writes);
         self.deferred.extend(writes.into_records());
     }
 

@@ -98,7 +98,7 @@ impl Staging {
     /// Some more, before it is needed: a communicator begins. What could not be pinned is not tried again.
     pub fn prepare(&self) {
         self.drop_gone();
-        if !self.is_refused.load(Relaxed) && self.pinned() + PIECE <= MOST && self.grow(PIECE).is_err() {
+        if !self.is_refused.load(Relaxed) && self.pinned() + PIECE <= MOST && !self.grow() {
             self.is_refused.store(true, Relaxed);
         }
     }
@@ -149,39 +149,36 @@ impl Staging {
         piece.free.insert(at, len);
     }
 
-    /// One more piece; the driver is called with no lock held.
-    fn grow(&self, len: u64) -> Result<(), Option<u32>> {
-        let len = len.checked_next_multiple_of(4096).ok_or(None)?;
+    /// One more piece, if it is to be had; the driver is called with no lock held.
+    fn grow(&self) -> bool {
         // SAFETY: new memory, of which nobody else knows.
         let start = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let start = libc::mmap(std::ptr::null_mut(), len as usize, access, flags, -1, 0);
+            let start = libc::mmap(std::ptr::null_mut(), PIECE as usize, access, flags, -1, 0);
             // A child that copies what the device still writes would take the pages from the device.
             if start != libc::MAP_FAILED {
-                libc::madvise(start, len as usize, libc::MADV_DONTFORK);
+                libc::madvise(start, PIECE as usize, libc::MADV_DONTFORK);
             }
             start
         };
         if start == libc::MAP_FAILED {
-            return Err(None);
+            return false;
         }
         let (start, mut device) = (start as u64, 0);
         // SAFETY: the memory was just made; the output is valid.
-        let pinned = unsafe { calls::pin(start, len as usize, FLAGS) };
-        if pinned != Some(0) {
+        if unsafe { calls::pin(start, PIECE as usize, FLAGS) } != Some(0) {
             // SAFETY: nobody knows of it.
-            unsafe { libc::munmap(start as *mut libc::c_void, len as usize) };
-            return Err(pinned);
+            unsafe { libc::munmap(start as *mut libc::c_void, PIECE as usize) };
+            return false;
         }
         // SAFETY: as above. Memory that is pinned stays: mapped anew, it would be refused to the program.
-        let found = unsafe { calls::device_address(&mut device, start, 0) };
-        if found != Some(0) {
-            return Err(found);
+        let is_found = unsafe { calls::device_address(&mut device, start, 0) } == Some(0);
+        if is_found {
+            let free = BTreeMap::from([(0, PIECE)]);
+            self.pieces.lock().push(Piece { start, len: PIECE, device, is_gone: false, free });
         }
-        let free = BTreeMap::from([(0, len)]);
-        self.pieces.lock().push(Piece { start, len, device, is_gone: false, free });
-        Ok(())
+        is_found
     }
 }
 
