@@ -46,14 +46,14 @@ impl FromStr for Range {
 
     fn from_str(text: &str) -> Result<Range, String> {
         const FORMS: &str = "expected 7, 10..20 (20 is not included), 10.. or ..20";
-        let number = |text: &str, otherwise: u64| match text.trim() {
-            "" => Ok(otherwise),
-            digits => digits.replace('_', "").parse().map_err(|_| format!("{digits:?} is not a call number; {FORMS}")),
+        let number = |text: &str| {
+            let digits = text.trim();
+            digits.replace('_', "").parse().map_err(|_| format!("{digits:?} is not a call number; {FORMS}"))
         };
-        let (start, end) = match text.split_once("..") {
-            Some((start, end)) => (number(start, 0)?, number(end, u64::MAX)?),
+        let (start, end) = match ends(text, number)? {
+            Some(ends) => ends,
             None if text.trim().is_empty() => return Err(FORMS.into()),
-            None => number(text, 0).map(|only: u64| (only, only.saturating_add(1)))?,
+            None => number(text).map(|only: u64| (only, only.saturating_add(1)))?,
         };
         if start >= end {
             return Err(format!("no call is in it; {FORMS}"));
@@ -73,11 +73,16 @@ impl FromStr for Window {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Window, String> {
-        let (from, to) = text.split_once("..").ok_or("expected 1.5ms..2ms, 2s.. or ..20ms")?;
-        let end = |text: &str, otherwise| if text.trim().is_empty() { Ok(otherwise) } else { time(text) };
-        let (from, to) = (end(from, 0)?, end(to, u64::MAX)?);
+        let (from, to) = ends(text, time)?.ok_or("expected 1.5ms..2ms, 2s.. or ..20ms")?;
         if from < to { Ok(Window { from, to }) } else { Err("it ends before it begins".into()) }
     }
+}
+
+/// Both ends of `from..to`, each of which may be left out; none if it is not two.
+fn ends(text: &str, end: impl Fn(&str) -> Result<u64, String>) -> Result<Option<(u64, u64)>, String> {
+    let Some((from, to)) = text.split_once("..") else { return Ok(None) };
+    let end = |text: &str, otherwise| if text.trim().is_empty() { Ok(otherwise) } else { end(text) };
+    Ok(Some((end(from, 0)?, end(to, u64::MAX)?)))
 }
 
 /// How many.
