@@ -72,6 +72,7 @@ impl Placement<'_> {
             _ => self.shared_host.share_elsewhere(&range, shared).ok_or(NOT_SHARED)?,
         };
         if let Err(failure) = self.driver.register_host(live, len) {
+            self.shared_host.end(&(live..live + len));
             unmap(live, len);
             return Err(failure);
         }
@@ -107,7 +108,9 @@ impl Placement<'_> {
                 return Ok(());
             }
             self.driver.unregister_host(live)?;
-            unmap(live, range.end - range.start);
+            let len = range.end - range.start;
+            self.shared_host.end(&(live..live + len));
+            unmap(live, len);
             return Ok(());
         }
         self.driver.unregister_host(start)

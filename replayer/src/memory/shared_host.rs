@@ -54,7 +54,7 @@ impl SharedHost {
     }
 
     /// Whether part of it was shared until now.
-    fn end(&self, live: &Range<u64>) -> bool {
+    pub(super) fn end(&self, live: &Range<u64>) -> bool {
         let mut views = self.views.lock();
         let before = views.len();
         views.retain(|view| !meet(&view.live, live));
