@@ -71,23 +71,15 @@ pub fn in_words(all: &[Recording]) -> Option<String> {
 
 /// `2026-11-26 07:31:05 UTC`.
 fn date(ns: u64) -> String {
-    const DAY: u64 = 24 * 60 * 60;
-    let seconds = ns / 1_000_000_000;
-    let (mut days, of_day) = (seconds / DAY, seconds % DAY);
-    let is_leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while days >= lengths[month] {
-        days -= lengths[month];
-        month += 1;
-    }
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year}-{:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", month + 1, days + 1)
+    let seconds = (ns / 1_000_000_000) as libc::time_t;
+    // SAFETY: a struct of numbers, which the call fills.
+    let utc = unsafe {
+        let mut utc: libc::tm = std::mem::zeroed();
+        libc::gmtime_r(&raw const seconds, &raw mut utc);
+        utc
+    };
+    let (year, month, day) = (utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday);
+    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", utc.tm_hour, utc.tm_min, utc.tm_sec)
 }
 
 #[cfg(test)]
