@@ -100,10 +100,11 @@ impl<'a> Annotations<'a> {
         objects: &Objects,
         mut told: impl FnMut(&W),
     ) -> Result<()> {
-        // The workers of a dump share the list: it is not touched for each call.
-        let all = (self.unsaid > 0).then(|| self.said.clone());
-        while let Some(said) = all.iter().find_map(|all| all[..self.unsaid].last()).filter(|said| said.time < time) {
+        while self.unsaid > 0 && self.said[self.unsaid - 1].time < time {
             self.unsaid -= 1;
+            // Here alone: the workers of a dump share the list, and its count is not for each call.
+            let all = self.said.clone();
+            let said = &all[self.unsaid];
             self.print_annotations(out, said.time, objects, &mut told)?;
             let text = said.text(self.trace, &self.communicators, objects);
             let object = || said.object(self.trace, &self.communicators, objects);
