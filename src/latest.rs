@@ -250,7 +250,8 @@ fn latest() -> Result<PathBuf> {
         return Err(failure(UNREADABLE, format_args!("no file is named, and there is no {DEFAULT} here; {why}")));
     };
     let is_beside = |found: &&Found| found.session.is_some() && found.session == last.session;
-    let found = all.iter().find(is_beside).unwrap_or(last);
+    // By its number: two that begin at once may stamp and name their traces in another order.
+    let found = all.iter().filter(is_beside).min_by_key(|found| found.number).unwrap_or(last);
     if found.number != 0 && layout::is_first() {
         say(format_args!("no file is named: reading {}, the latest of {} traces here", found.name, all.len()));
     }
