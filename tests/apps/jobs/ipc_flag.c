@@ -68,12 +68,15 @@ int main(void)
     flag = allocate(4096);
     word = allocate(4096);
     CHECK(cuMemsetD8(flag, 0, 4096));
+    CHECK(cuCtxSynchronize());
     CHECK(cuIpcGetMemHandle(&handle, flag));
     REQUIRE(write(there[1], &handle, sizeof handle) == sizeof handle);
     REQUIRE(read(back[0], &is_waiting, 1) == 1);
-    launch(set, 1, 1, (void *[]){&flag, &word});
+    // Before the child can go on: that this differs is known by then.
     CHECK(cuMemcpyDtoH(&found, word, sizeof found));
+    launch(set, 1, 1, (void *[]){&flag, &word});
     REQUIRE(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    CHECK(cuMemcpyDtoH(&found, flag, sizeof found));
     printf("%u %d\n", found, WEXITSTATUS(status));
     return 0;
 }
