@@ -39,7 +39,9 @@ part_jobs() {
         [ ! -x "cuda-samples/$name" ] || (cd cuda-samples && job "$name" "./$name")
     done
     if [ "$(nvidia-smi --list-gpus 2>/dev/null | wc -l)" -ge 2 ]; then
-        job ddp python3 -m torch.distributed.run --standalone --nproc-per-node 2 jobs/ddp.py
+        for name in ddp tensor_parallel_decode; do
+            job $name python3 -m torch.distributed.run --standalone --nproc-per-node 2 "jobs/$name.py"
+        done
         time_two_devices
     fi
 }

@@ -153,7 +153,7 @@ part_frameworks() {
 part_two_gpus() {
     header "two GPUs"
     workload peers ./peers
-    for name in two_torch two_nccl two_jax; do
+    for name in two_torch two_nccl data_parallel two_jax; do
         workload $name python3 $name.py
     done
 }
