@@ -54,6 +54,10 @@ impl<'a> Ahead<'a> {
         Some((next, is_wanted))
     }
 
+    fn is_due(&mut self, time: u64) -> bool {
+        self.left.peek().is_some_and(|annotation| annotation.about.time < time)
+    }
+
     fn skip(&mut self, time: u64) {
         while self.left.next_if(|annotation| annotation.about.time < time).is_some() {}
     }
@@ -90,6 +94,11 @@ impl<'a> Annotations<'a> {
             said,
             communicators: nccl::by_number(trace),
         })
+    }
+
+    /// Whether there are any before `time`.
+    pub fn are_due(&mut self, time: u64) -> bool {
+        self.unsaid > 0 && self.said[self.unsaid - 1].time < time || self.ahead.is_due(time)
     }
 
     /// Those before `time`: `told` after each what has been written so far.

@@ -1,6 +1,7 @@
 //! `cutrace dump`: one line a call.
 
 mod blocks;
+mod hopeless;
 
 use crate::exit;
 use crate::latest::File;

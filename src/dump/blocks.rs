@@ -2,6 +2,7 @@
 //! they make or end objects, and reads no more of the others than which functions they are of.
 
 use super::Arguments;
+use super::hopeless::Hopeless;
 use crate::annotations::Annotations;
 use crate::line;
 use crate::nccl::{self, Said};
@@ -102,6 +103,9 @@ struct Lines<'a> {
     /// By the function's id: whether calls of it make or end objects.
     concerned: Vec<bool>,
     objects: Objects,
+    /// Calls that were passed over since they make and end nothing: the last of them.
+    passed: Option<u64>,
+    hopeless: Option<Hopeless>,
     annotations: Annotations<'a>,
     colored: bool,
     /// The call that it was not moved past yet.
@@ -125,6 +129,8 @@ impl<'a> Lines<'a> {
             wanted: Box::new(reading.selection(trace)?),
             concerned: functions.map(|id| trace.function(id).is_some_and(Objects::concerns)).collect(),
             objects: Objects::default(),
+            passed: None,
+            hopeless: reading.grep.as_ref().and_then(|pattern| Hopeless::of(pattern, trace)),
             annotations: Annotations::with(said, trace, reading, reading.json)?,
             colored: reading.colored(),
             next: 0,
@@ -133,14 +139,15 @@ impl<'a> Lines<'a> {
     }
 
     fn skip_to(&mut self, number: u64) {
-        let is_concerned = |id: u16| self.concerned.get(usize::from(id)).is_some_and(|concerned| *concerned);
         for number in self.next..number {
-            if self.trace.function_id(number).is_some_and(is_concerned)
+            if self.trace.function_id(number).is_some_and(|id| self.is_concerned(id))
                 && let Some(call) = self.trace.call(number)
             {
                 self.objects.follow(&call);
+                self.learn();
             }
         }
+        self.passed = number.checked_sub(1).filter(|_| number > self.next);
         if let Some(before) = number.checked_sub(1).and_then(|before| self.trace.call(before)) {
             self.annotations.skip(before.begin);
         }
@@ -163,7 +170,27 @@ impl<'a> Lines<'a> {
     }
 
     fn annotate(&mut self, Block { bytes, told }: &mut Block, time: u64) -> Result<()> {
+        if !self.annotations.are_due(time) {
+            return Ok(());
+        }
+        // They name objects as they are behind the call before.
+        if let Some(before) = self.passed.take().and_then(|passed| self.trace.call(passed)) {
+            self.objects.until(&before);
+        }
         self.annotations.print(bytes, time, &self.objects, |bytes| told.push(Told { end: bytes.len(), missing: 0 }))
+    }
+
+    fn is_concerned(&self, function: u16) -> bool {
+        self.concerned.get(usize::from(function)).is_some_and(|concerned| *concerned)
+    }
+
+    /// Whether a call is asked for, as far as can be told without its line.
+    fn may_be_told(&self, call: &Call) -> bool {
+        (self.wanted)(call) && !self.hopeless.as_ref().is_some_and(|hopeless| hopeless.is_call(call))
+    }
+
+    fn learn(&mut self) {
+        self.hopeless.iter_mut().for_each(|hopeless| hopeless.learn(&self.objects));
     }
 
     fn matches(&self, line: &str) -> bool {
@@ -172,14 +199,15 @@ impl<'a> Lines<'a> {
 
     fn call(&mut self, block: &mut Block, call: &Call<'a>) -> Result<()> {
         let Lines { trace, reading, arguments, .. } = *self;
-        let selected = (self.wanted)(call);
-        if !selected && !self.objects.concerned(call) {
-            self.objects.until(call);
+        if !self.is_concerned(call.function_id()) && !self.may_be_told(call) {
+            self.passed = Some(call.number);
             return Ok(());
         }
+        self.passed = None;
         let decoded = decode(call);
         self.objects.advance(call, decoded.as_ref());
-        if !selected {
+        self.learn();
+        if !self.may_be_told(call) {
             return Ok(());
         }
         let out = &mut block.bytes;

@@ -114,6 +114,11 @@ impl Trace {
 }
 
 impl<'a> Call<'a> {
+    /// Whether the trace holds anything that the CPU wrote beside it.
+    pub fn has_written(&self) -> bool {
+        self.trace.written.contains_key(&(self.thread, self.sequence))
+    }
+
     /// What the CPU had written by the time of this call.
     pub fn written(&self) -> impl Iterator<Item = Written<'a>> + use<'a> {
         self.trace.written_by(self.thread, self.sequence).filter(|written| written.about.run == 0)
