@@ -7,6 +7,7 @@ use crate::api::roles::{Field, Role};
 use crate::api::structs::{CUipcEventHandle, CUipcMemHandle, CUmemPoolPtrExportData};
 use crate::api::types::{Form, Kind, Type, Typed};
 use crate::call::{Call, When};
+use crate::reader::Trace;
 use crate::record::Passed;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +26,16 @@ pub enum Crossing {
     Imports(What),
     /// Memory of another process is given up.
     Closes,
+}
+
+/// The key under which the preamble says that what imported memory held when it was used was to be kept.
+pub const KEPT: &str = "shared memory";
+
+impl Trace {
+    /// Whether what memory of other processes held when this one used it was to be kept.
+    pub fn keeps_shared_memory(&self) -> bool {
+        self.preamble.more.iter().any(|(key, _)| key == KEPT)
+    }
 }
 
 /// Of a function; none of one that stays within the process.

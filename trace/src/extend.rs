@@ -59,6 +59,9 @@ impl Extension {
         for delivered in &trace.delivered {
             extension.push(&with_body(record::nccl::DELIVERED, delivered))?;
         }
+        for held in &trace.held {
+            extension.push(&with_body(record::held::HELD, held))?;
+        }
         for referenced in trace.references.records() {
             extension.push(&with_body(record::REFERENCED, &referenced))?;
         }

@@ -8,7 +8,7 @@ use crate::located::MOST;
 use crate::lookup;
 use crate::preamble::{Footer, decode};
 use crate::reader::{Thread, Trace};
-use crate::record::{self, Clock, Head, Kernel, Observed, Repeated, nccl};
+use crate::record::{self, Clock, Head, Kernel, Observed, Repeated, held, nccl};
 use crate::repeats::{Repeats, Run};
 use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
 use crate::shared_memory::Place;
@@ -552,6 +552,7 @@ impl Trace {
                 returned.iter().for_each(|of| _ = self.began_returned.entry(of.operation).or_insert(of.time));
             }
             nccl::DELIVERED => self.delivered.extend(body_of::<nccl::Delivered>(body)),
+            held::HELD => self.held.extend(body_of::<held::Held>(body)),
             record::PRINTED => self.printed = body_of::<record::Printed>(body),
             record::ENDED => self.ended = body_of::<record::Ended>(body),
             record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),

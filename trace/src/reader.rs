@@ -117,6 +117,8 @@ pub struct Trace {
     pub(crate) began_returned: HashMap<u64, u64>,
     /// What operations of NCCL brought to this rank, if that was kept.
     pub delivered: Vec<record::nccl::Delivered>,
+    /// What memory of other processes held, if that was kept.
+    pub held: Vec<record::held::Held>,
     /// What a device did, by its start: the time, the record's offset.
     pub(crate) timed: Vec<(i64, u64)>,
     pub(crate) timed_names: HashMap<u32, String>,
@@ -211,6 +213,7 @@ impl Trace {
             began: Vec::new(),
             began_returned: HashMap::default(),
             delivered: Vec::new(),
+            held: Vec::new(),
             timed: Vec::new(),
             timed_names: HashMap::default(),
             profile: None,

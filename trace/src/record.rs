@@ -15,6 +15,7 @@
 //! An attachment is a piece of the application's memory as the call saw it: `len` bytes at that address. At
 //! address 0 stands the content of the file that the call names by its path.
 
+pub mod held;
 pub mod nccl;
 
 use crate::hash::checksum;

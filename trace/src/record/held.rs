@@ -1,0 +1,23 @@
+//! What memory of other processes held when this one used it.
+
+use bincode::{Decode, Encode};
+
+pub const HELD: u8 = 27;
+
+/// Memory that another process had exported, with `record --shared-memory`: once when a call imported it by
+/// its address, without pieces; in parts for each call that was about to use it, and once more behind that, if
+/// it may have written there.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Held {
+    /// Thread index and call number on that thread.
+    pub call: (u32, u32),
+    /// Where this process has it, and how many bytes.
+    pub address: u64,
+    pub len: u64,
+    /// The bytes, by the hashes of blobs of [`PIECE`](super::PIECE) bytes, the last one shorter.
+    pub pieces: Vec<[u8; 16]>,
+    /// Why they are not in the trace; empty if they are.
+    pub lost: String,
+    /// When the call's work was done.
+    pub is_behind: bool,
+}
