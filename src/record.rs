@@ -45,6 +45,8 @@ Examples:
   cutrace record --weights reference ./app      what lies in mapped files stays there
   cutrace record --collectives -o run/ torchrun --nproc-per-node 8 train.py
                                                 a job of which each rank replays alone
+  cutrace record --shared-memory -o run/ ./workers
+                                                of which what imported memory replays alone
 
 Environment (read by the recorder in each process; `record` sets them, a bare
 LD_PRELOAD=libcutrace.so may):
@@ -63,6 +65,8 @@ LD_PRELOAD=libcutrace.so may):
                     separated by colons
   CUTRACE_COLLECTIVES
                     1: as --collectives
+  CUTRACE_SHARED_MEMORY
+                    1: as --shared-memory
   CUTRACE_DISABLE   1: make the driver calls, record nothing
   NVTX_INJECTION64_PATH
                     path of libcutrace.so: annotations by NVTX are recorded;
@@ -128,6 +132,12 @@ pub struct Arguments {
     /// to 1 GiB of pinned memory, and as many bytes in the trace
     #[arg(long)]
     collectives: bool,
+    /// Keep what memory of other processes (cuIpcOpenMemHandle, imported descriptors and pools) holds before
+    /// each launch, copy or graph launch that may use it, so that the process that imported it can be replayed
+    /// without the others: a copy to the host of all of that memory each time, and as many bytes in the trace as
+    /// are new there
+    #[arg(long)]
+    shared_memory: bool,
     /// Compress each trace when it is closed, as cutrace pack does
     #[arg(long)]
     pack: bool,
@@ -238,6 +248,7 @@ fn set_recorder(command: &mut Command, arguments: &Arguments, recorder: &Path) {
         ("CUTRACE_PAUSED", arguments.paused.then(|| "1".to_owned())),
         ("CUTRACE_MAX_SIZE", arguments.max_size.clone()),
         ("CUTRACE_GPU_TIMES", arguments.gpu_times.then(|| "1".to_owned())),
+        ("CUTRACE_SHARED_MEMORY", arguments.shared_memory.then(|| "1".to_owned())),
         ("CUTRACE_COLLECTIVES", arguments.collectives.then(|| "1".to_owned())),
     ] {
         command.envs(value.map(|value| (name, value)));

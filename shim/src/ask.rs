@@ -5,6 +5,7 @@ use crate::devices;
 use crate::driver::calls;
 use crate::probe::bytes_at;
 use crate::queue::{LEGACY, PER_THREAD};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
 /// The calling thread's context; 0 if there is none.
@@ -92,6 +93,14 @@ fn kind_at(address: u64) -> Option<(u32, bool)> {
         )
     };
     (result == Some(0)).then_some((kind, kind != 0 && managed & 0xff != 0))
+}
+
+/// The memory of a device that holds this address.
+pub fn memory_around(address: u64) -> Option<Range<u64>> {
+    let (mut start, mut len) = (0, 0);
+    // SAFETY: the outputs are valid; any address may be asked about.
+    let result = unsafe { calls::address_range(&mut start, &mut len, address) };
+    (result == Some(0)).then(|| start..start.saturating_add(len as u64))
 }
 
 /// Whether the driver says that there is no pinned memory of its at this address. Without a context it says

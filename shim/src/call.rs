@@ -10,7 +10,9 @@ use crate::join::join;
 use crate::lane::{self, Lane, Question, Repeat, put, put_padded};
 use crate::overlap::{self, Early};
 use crate::shape::{Launch, Shape, Site};
-use crate::{arrived, clock, concern, counters, delivered, devices, generation, host, host_functions, range, times};
+use crate::{
+    arrived, clock, concern, counters, delivered, devices, generation, held, host, host_functions, range, times,
+};
 use std::cell::Cell;
 use std::sync::atomic::{Ordering::*, compiler_fence};
 use trace::record::{self, ATTACHMENT, Attachment, Head, INLINE, INNER, RETURN_SIZE, Return};
@@ -71,6 +73,9 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         };
         if (shape.submits || shape.waits) && concern::is_concerned(lane, &shape, words) {
             host::before(lane, function, shape.launch, words);
+        }
+        if shape.submits && lane.recorder().imported.any() {
+            held::before(lane, function, shape.launch, words);
         }
         let flags = if inner { INNER } else { 0 };
         if is_asked(&shape) && lane.asks_again(question(&site, words)) {
@@ -197,7 +202,10 @@ fn behind_work(lane: &Lane, site: Site, words: &[u64], call: u32) {
     if site.shape.launches && lane.recorder().launches_wait {
         arrived::launch_ended(lane, site.function, words);
     }
-    if lane.recorder().deliveries.is_some() {
+    if lane.recorder().imported.any() {
+        guarded(|| held::behind(lane, site.function, site.shape.launch, words, call));
+    }
+    if lane.recorder().keeps_collectives {
         guarded(|| delivered::put(lane, site.function, site.shape.launch, words, call));
     }
 }

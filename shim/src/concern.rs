@@ -30,7 +30,7 @@ fn may_use(lane: &Lane, recorder: &Recorder, shape: &Shape, words: &[u64]) -> bo
         Reach::Anything => true,
         Reach::Named { words: named, source, lands } => {
             lands && recorder.destinations.any()
-                || named.iter().any(|word| may_be_shared(recorder, words[*word as usize]))
+                || named.iter().any(|word| recorder.may_be_shared(words[*word as usize]))
                 // Of other memory a source is recorded with the copy.
                 || source.is_some_and(|word| recorder.watch.managed.may_hold(words[word as usize]))
         }
@@ -38,10 +38,6 @@ fn may_use(lane: &Lane, recorder: &Recorder, shape: &Shape, words: &[u64]) -> bo
             recorder.watch.managed.any() || arguments(lane, launch, words).is_none_or(|any| any)
         }
     }
-}
-
-fn may_be_shared(recorder: &Recorder, address: u64) -> bool {
-    recorder.around.pinned.may_hold(address) || recorder.watch.managed.may_hold(address)
 }
 
 /// Whether a kernel's arguments may name pinned memory; none if they cannot be read without asking Linux. The

@@ -25,6 +25,8 @@ pub struct Config {
     pub gpu_times: bool,
     /// Whether what collectives deliver is to be kept.
     pub collectives: bool,
+    /// Whether what imported memory holds when it is used is to be kept.
+    pub shared_memory: bool,
 }
 
 /// A number of bytes, and as it was asked for.
@@ -82,6 +84,7 @@ pub fn read() -> Config {
         by_reference: by_reference(),
         gpu_times: switch("CUTRACE_GPU_TIMES", "taking no device times"),
         collectives: switch("CUTRACE_COLLECTIVES", "not keeping what collectives deliver"),
+        shared_memory: switch("CUTRACE_SHARED_MEMORY", "not keeping what imported memory holds"),
     }
 }
 

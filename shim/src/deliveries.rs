@@ -1,9 +1,9 @@
-//! What collectives delivered, on its way into the trace.
+//! What collectives delivered, and what imported memory held, on its way into the trace.
 //!
-//! A copy of it is put on the stream behind the collective, into memory of the recorder's own, and behind
+//! A copy of it is put on the stream behind the collective, or before the work that uses it, into memory of the recorder's own, and behind
 //! that a mark that says that it has come: nobody waits for it, and no event is made. The recorder thread
 //! looks for marks, stores the bytes as payloads are stored, and writes a record that belongs to no thread.
-//! Where more is under way than there is room for, whoever calls NCCL next waits until some of it is in the
+//! Where more is under way than there is room for, whoever has more to keep waits until some of it is in the
 //! file.
 
 use crate::driver::calls;
@@ -15,6 +15,7 @@ use crate::surroundings::Surroundings;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
+use trace::record::held::{HELD, Held};
 use trace::record::nccl::{DELIVERED, Delivered};
 use trace::record::with_body;
 
@@ -28,13 +29,58 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Deliveries {
     staging: Staging,
     under_way: Lock<Vec<UnderWay>>,
+    /// Held by whoever stores: when the process ends, what the recorder thread has taken is stored, too.
+    turn: Lock<()>,
     /// Waiting for room was in vain.
     is_stuck: AtomicBool,
 }
 
 struct UnderWay {
-    about: Delivered,
+    about: Kept,
     room: Room,
+}
+
+/// What is kept.
+pub enum Kept {
+    Delivered(Delivered),
+    Held(Held),
+}
+
+impl From<Delivered> for Kept {
+    fn from(delivered: Delivered) -> Kept {
+        Kept::Delivered(delivered)
+    }
+}
+
+impl From<Held> for Kept {
+    fn from(held: Held) -> Kept {
+        Kept::Held(held)
+    }
+}
+
+impl Kept {
+    fn place(&self) -> (u64, u64) {
+        match self {
+            Kept::Delivered(Delivered { address, len, .. }) | Kept::Held(Held { address, len, .. }) => (*address, *len),
+        }
+    }
+
+    /// With its bytes, or why they are not in the trace.
+    fn came(mut self, found: Result<Vec<[u8; 16]>, &str>) -> Kept {
+        let (Kept::Delivered(Delivered { pieces, lost, .. }) | Kept::Held(Held { pieces, lost, .. })) = &mut self;
+        match found {
+            Ok(found) => *pieces = found,
+            Err(why) => *lost = why.into(),
+        }
+        self
+    }
+
+    fn record(&self) -> Vec<u8> {
+        match self {
+            Kept::Delivered(delivered) => with_body(DELIVERED, delivered),
+            Kept::Held(held) => with_body(HELD, held),
+        }
+    }
 }
 
 impl Deliveries {
@@ -43,19 +89,26 @@ impl Deliveries {
         relaxed(|| self.staging.prepare());
     }
 
+    /// The same, where there is none.
+    pub fn prepare_once(&self) {
+        relaxed(|| self.staging.prepare_once());
+    }
+
     /// What was pinned in it is pinned no more.
     pub fn context_ends(&self) {
         self.staging.context_ends();
     }
 
-    /// Has what a collective delivers copied when it has: behind it on its stream.
-    pub fn take(&self, around: &'static Surroundings, about: Delivered, stream: u64) -> Result<(), String> {
-        let room = self.room(around, about.len)?;
+    /// Has it copied when the stream has come there.
+    pub fn take(&self, around: &'static Surroundings, about: impl Into<Kept>, stream: u64) -> Result<(), String> {
+        let about = about.into();
+        let (address, len) = about.place();
+        let room = self.room(around, len)?;
         let (mark, bytes) = room.on_device();
-        // SAFETY: the stream and the memory are those of the collective that was just launched, and the room
-        // is nobody else's until it is given back.
+        // SAFETY: the stream and the memory are those of the collective that was just launched, or of the work
+        // that is about to be; the room is nobody else's until it is given back.
         let put = relaxed(|| unsafe {
-            match calls::copy(bytes, about.address, about.len as usize, stream) {
+            match calls::copy(bytes, address, len as usize, stream) {
                 Some(0) => calls::write_value(stream, mark, 1, 0),
                 failed => failed,
             }
@@ -97,11 +150,17 @@ impl Deliveries {
         self.store(around);
         let left = std::mem::take(&mut *self.under_way.lock());
         let lost = "it was under way when the process ended";
-        self.write(around, left.into_iter().map(|one| Delivered { lost: lost.into(), ..one.about }));
+        self.write(around, left.into_iter().map(|one| one.about.came(Err(lost))));
+    }
+
+    /// Without bytes.
+    pub fn tell(&self, around: &Surroundings, about: impl Into<Kept>) {
+        self.write(around, std::iter::once(about.into()));
     }
 
     /// Stores what has come; how many.
     fn store(&self, around: &'static Surroundings) -> usize {
+        let _turn = self.turn.lock();
         let come: Vec<UnderWay> = {
             let mut under_way = self.under_way.lock();
             under_way.extract_if(.., |one| one.room.is_filled()).collect()
@@ -113,16 +172,16 @@ impl Deliveries {
             self.staging.give_back(&room);
             self.is_stuck.store(false, Relaxed);
             match found.into_iter().collect::<Result<Vec<_>, Lost>>() {
-                Ok(hashes) => Delivered { pieces: hashes.into_iter().map(|hash| hash.to_bytes()).collect(), ..about },
-                Err(_) => Delivered { lost: "there was no room for it in the file".into(), ..about },
+                Ok(hashes) => about.came(Ok(hashes.into_iter().map(|hash| hash.to_bytes()).collect())),
+                Err(_) => about.came(Err("there was no room for it in the file")),
             }
         });
         self.write(around, stored);
         count
     }
 
-    fn write(&self, around: &Surroundings, all: impl Iterator<Item = Delivered>) {
-        let records: Vec<u8> = all.flat_map(|about| with_body(DELIVERED, &about)).collect();
+    fn write(&self, around: &Surroundings, all: impl Iterator<Item = Kept>) {
+        let records: Vec<u8> = all.flat_map(|about| about.record()).collect();
         if records.is_empty() {
             return;
         }

@@ -12,7 +12,9 @@ use crate::pending::Uses;
 use crate::probe::{handed_out, word_at};
 use crate::queue::Queue;
 use crate::shape::Site;
-use crate::{ask, graph_dot, implicit_modules, observation, passed_files, range, recorder, shared_mappings, times};
+use crate::{
+    ask, graph_dot, held, implicit_modules, observation, passed_files, range, recorder, shared_mappings, times,
+};
 use std::sync::atomic::Ordering::*;
 use trace::api::roles::Class;
 use trace::api::table::BROKEN_CAPTURE;
@@ -33,8 +35,43 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
             }
             lane::with_lane(|lane| ending(hook, lane, words))
         }
-        Hook::MemoryFree { .. } if generation::recording() && recorder::recorder().watch.managed.any() => {
-            lane::with_lane(|lane| ending(hook, lane, words))
+        Hook::MemoryFree { .. } | Hook::Closed { .. } | Hook::Unmapped { .. } | Hook::Released { .. }
+            if !generation::recording() =>
+        {
+            0
+        }
+        Hook::MemoryFree { address } => {
+            let recorder = recorder::recorder();
+            if recorder.imported.any() {
+                recorder.imported.closed(words[usize::from(address)]);
+            }
+            match recorder.watch.managed.any() {
+                true => lane::with_lane(|lane| ending(hook, lane, words)),
+                false => 0,
+            }
+        }
+        Hook::Closed { .. } | Hook::Unmapped { .. } | Hook::Released { .. } => imported_ends(hook, words),
+        _ => 0,
+    }
+}
+
+/// The length of the memory of another process that ends, if it ends by its address.
+#[inline]
+fn imported_ends(hook: Hook, words: &[u64]) -> u64 {
+    let word = |at: u8| words[usize::from(at)];
+    let imported = &recorder::recorder().imported;
+    if !imported.is_kept() {
+        return 0;
+    }
+    match hook {
+        Hook::Closed { address } => imported.closed(word(address)).map_or(0, |range| range.end - range.start),
+        Hook::Unmapped { at, bytes } => {
+            imported.unmapped(&(word(at)..word(at).saturating_add(word(bytes))));
+            0
+        }
+        Hook::Released { handle } => {
+            imported.released(word(handle));
+            0
         }
         _ => 0,
     }
@@ -146,6 +183,13 @@ pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed
     {
         return;
     }
+    let is_of_imported = matches!(
+        hook,
+        Hook::Opened { .. } | Hook::Closed { .. } | Hook::Mapped { .. } | Hook::Unmapped { .. } | Hook::Released { .. }
+    );
+    if is_of_imported && (open.is_none() || !recorder::recorder().imported.is_kept()) {
+        return;
+    }
     let is_order = matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord { .. } | Hook::StreamWait { .. });
     if is_order && (result != 0 || open.is_none() || !orders(recorder::recorder())) {
         return;
@@ -189,6 +233,9 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         }
         (Hook::HostFree { address, gone: false }, false) if removed != 0 => {
             recorder.around.pinned.register(word(address), removed);
+        }
+        (Hook::Closed { address }, false) if removed != 0 => {
+            ask::memory_around(word(address)).into_iter().for_each(|range| recorder.imported.opened(range));
         }
         (_, false) => {}
         (_, true) => took_effect(hook, lane, words, position),
@@ -243,7 +290,12 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
             recorder.destinations.ends(word(executable));
             recorder.node_runs.ends(word(executable));
         }
-        Hook::FilePassed { file, kind, is_exported } if word(kind) == FILE_DESCRIPTOR => {
+        Hook::Opened { place } => held::opened(lane, handed_out(word(place))),
+        Hook::Mapped { at, bytes, handle } => {
+            recorder.imported.mapped(word(at)..word(at).saturating_add(word(bytes)), word(handle));
+        }
+        Hook::FilePassed { file, kind, is_exported, place } if word(kind) == FILE_DESCRIPTOR => {
+            place.into_iter().for_each(|place| recorder.imported.imported(handed_out(word(place))));
             // What is handed out has been put where the call points to; what is taken is the word itself.
             let file = if is_exported { word_at(word(file), 4, true) } else { Some(word(file)) };
             file.into_iter().for_each(|file| passed_files::passed(lane, file as i32, is_exported));

@@ -139,6 +139,29 @@ pub enum Hook {
         file: u8,
         kind: u8,
         is_exported: bool,
+        /// Where the handle of the physical memory that was taken stands.
+        place: Option<u8>,
+    },
+    /// Memory of another process has an address from now on.
+    Opened {
+        place: u8,
+    },
+    /// Such memory is given up, or other memory that is freed in the order of a stream.
+    Closed {
+        address: u8,
+    },
+    /// Physical memory has an address, or none any more.
+    Mapped {
+        at: u8,
+        bytes: u8,
+        handle: u8,
+    },
+    Unmapped {
+        at: u8,
+        bytes: u8,
+    },
+    Released {
+        handle: u8,
     },
     /// A texture or surface over memory: its address is this word, or stands there in what the word points
     /// to.
@@ -176,6 +199,19 @@ pub const fn of(function: &Function) -> Hook {
         Effect::Free(Memory::Device) => Hook::MemoryFree { address: word(function, Ending) },
         Effect::Free(Memory::Pinned) => Hook::HostFree { address: word(function, Ending), gone: true },
         Effect::Free(Memory::Registered) => Hook::HostFree { address: word(function, Ending), gone: false },
+        Effect::Free(Memory::Physical) => Hook::Released { handle: word(function, Ending) },
+        Effect::Free(Memory::Imported | Memory::Pooled) if find(function, Ending).is_some() => {
+            Hook::Closed { address: word(function, Ending) }
+        }
+        Effect::Allocate { kind: Memory::Imported, .. } if is_another_processes(function) => {
+            Hook::Opened { place: word(function, NewAddress) }
+        }
+        Effect::Map { at, bytes } => Hook::Mapped {
+            at: word_of(function, at),
+            bytes: word_of(function, bytes),
+            handle: word(function, Handle(Kind::Allocation)),
+        },
+        Effect::Unmap { at, bytes } => Hook::Unmapped { at: word_of(function, at), bytes: word_of(function, bytes) },
         Effect::FindVariable { at, bytes } if is_wide(function, at) => variable(function, at, bytes, false),
         Effect::FindManaged { at, bytes } => variable(function, at, bytes, true),
         Effect::Submit(Work::HostFunction) => Hook::HandsOver,
@@ -187,6 +223,19 @@ pub const fn of(function: &Function) -> Hook {
         },
         _ => by_parameters(function),
     }
+}
+
+/// Whether what it opens is memory of another process, and not of another interface: it is named by a struct
+/// among the arguments, or lies in a pool.
+const fn is_another_processes(function: &Function) -> bool {
+    let mut i = 0;
+    while i < function.params.len() {
+        if matches!(function.params[i].ty.form, Form::Struct(_)) {
+            return true;
+        }
+        i += 1;
+    }
+    function.handle(Kind::MemoryPool).is_some()
 }
 
 /// Whether addresses of today go there, and not those of CUDA 3, which no device of today has.
@@ -240,7 +289,8 @@ const fn by_parameters(function: &Function) -> Hook {
     }
     if let Some((at, kind, is_exported)) = function.descriptor() {
         let file = (function.params[at].offset / 8) as u8;
-        return Hook::FilePassed { file, kind: word_of(function, kind), is_exported };
+        let place = if is_exported { None } else { find(function, HandedOut(Kind::Allocation)) };
+        return Hook::FilePassed { file, kind: word_of(function, kind), is_exported, place };
     }
     if let Some(ending) = find(function, Ending) {
         return ends(function, ending);
@@ -310,6 +360,7 @@ mod tests {
             "cuDevicePrimaryCtxReset_v2 cuDevicePrimaryCtxReset cuCtxDestroy_v2 cuCtxDestroy cuCtxDetach \
             cuGreenCtxDestroy",
         ),
+        ("Closed { address: 0 }", "cuIpcCloseMemHandle cuMemFreeAsync"),
         ("ContextRecord { event: 1, context: 0 }", "cuCtxRecordEvent cuGreenCtxRecordEvent"),
         ("Draws { path: 1 }", "cuGraphDebugDotPrint"),
         ("EndCapture", "cuStreamEndCaptureToCig cuStreamEndCapture"),
@@ -332,13 +383,11 @@ mod tests {
             "cuFuncGetAttribute cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags",
         ),
         (
-            "FilePassed { file: 0, kind: 2, is_exported: true }",
+            "FilePassed { file: 0, kind: 2, is_exported: true, place: None }",
             "cuMemPoolExportToShareableHandle cuMemExportToShareableHandle",
         ),
-        (
-            "FilePassed { file: 1, kind: 2, is_exported: false }",
-            "cuMemPoolImportFromShareableHandle cuMemImportFromShareableHandle",
-        ),
+        ("FilePassed { file: 1, kind: 2, is_exported: false, place: None }", "cuMemPoolImportFromShareableHandle"),
+        ("FilePassed { file: 1, kind: 2, is_exported: false, place: Some(0) }", "cuMemImportFromShareableHandle"),
         ("GraphEnds { executable: 0 }", "cuGraphExecDestroy"),
         ("GraphMade", "cuGraphCreate cuGraphClone"),
         ("GraphUpdated { executable: 0, graph: 1 }", "cuGraphExecUpdate_v2 cuGraphExecUpdate"),
@@ -360,6 +409,7 @@ mod tests {
         ("KernelFound { place: 0, library: 1, name: 2 }", "cuLibraryGetKernel"),
         ("KernelFunction { place: 0, kernel: 1 }", "cuKernelGetFunction"),
         ("ManagedMade { place: 0, bytes: 1 }", "cuMemAllocManaged"),
+        ("Mapped { at: 0, bytes: 1, handle: 3 }", "cuMemMap"),
         ("MemoryFree { address: 0 }", "cuMemFree_v2 cuMemFree"),
         ("ModuleEnds { module: 0 }", "cuModuleUnload"),
         (
@@ -368,9 +418,11 @@ mod tests {
         ),
         ("ModuleMade { place: 0, library: Some(1) }", "cuLibraryGetModule"),
         ("ModuleUsed { place: 0, module: 1, name: 2 }", "cuModuleGetFunction"),
+        ("Opened { place: 0 }", "cuIpcOpenMemHandle_v2 cuIpcOpenMemHandle cuMemPoolImportPointer"),
         ("ProcAddress { place: 1 }", "cuGetProcAddress_v2 cuGetProcAddress"),
         ("Profiler { begins: false }", "cuProfilerStop"),
         ("Profiler { begins: true }", "cuProfilerStart"),
+        ("Released { handle: 0 }", "cuMemRelease"),
         ("StreamEnds { stream: 0 }", "cuStreamDestroy_v2 cuStreamDestroy"),
         ("StreamWait { stream: 0, event: 1, per_thread: false }", "cuStreamWaitEvent"),
         ("Textured { address: 1, within: Some(8) }", "cuTexObjectCreate"),
@@ -379,6 +431,7 @@ mod tests {
             "cuTexRefSetAddress_v2 cuTexRefSetAddress cuTexRefSetAddress2D_v3 cuTexRefSetAddress2D_v2 \
             cuTexRefSetAddress2D",
         ),
+        ("Unmapped { at: 0, bytes: 1 }", "cuMemUnmap"),
         (
             "VariableFound { place: 0, bytes: 1, owner: 2, name: 3, in_library: true, managed: false }",
             "cuLibraryGetGlobal",

@@ -8,19 +8,16 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::node_runs::Turn;
 use crate::pending::{Uses, Work};
-use crate::probe::{bytes_at, gathered};
-use crate::readable::Readable;
-use crate::shape::{self, Launch};
+use crate::probe::bytes_at;
+use crate::shape::Launch;
 use crate::submission::{makes_node, queue, reads, under_way};
-use crate::{host_functions, range};
-use std::borrow::Cow;
+use crate::{given_words, host_functions, range};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Function;
 use trace::api::roles::{Class, Extent, Field, Role, Side};
 use trace::api::structs::CUstreamBatchMemOpParams;
 use trace::api::types::{Form, Typed};
-use trace::extra::Extra;
 use trace::record;
 use trace::walk::{Target, resolve};
 
@@ -96,7 +93,7 @@ impl<'c> Given<'c> {
     fn of(lane: &'c Lane, function: &'static Function, launch: Option<Launch>, words: &'c [u64]) -> Given<'c> {
         let is_copy = matches!(function.class, Class::submit | Class::copy);
         let arguments = launch.map(|launch| {
-            let words = addresses(lane, launch, words);
+            let words = given_words::of_launch(lane, launch, words, |word| lane.recorder().may_be_shared(word));
             let pinned = words.iter().flatten().filter_map(|word| lane.recorder().around.pinned.find(*word)).collect();
             Arguments { words, pinned }
         });
@@ -237,43 +234,4 @@ fn fills(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
         let from_host = ends.is_by_cpu();
         under_way(lane, lane.sequence(), function, words, filled.into_iter().map(|to| (to, Work::Fill, from_host)));
     }
-}
-
-/// Words of a launch's arguments that may be addresses of pinned or managed memory; none if nobody can tell
-/// which these are. The driver has not seen the call yet: anything may be bad.
-fn addresses(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Option<Vec<u64>> {
-    let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
-    let recorder = lane.recorder();
-    let readable = Readable::here(lane);
-    if array == 0 {
-        let is_packed = launch.extra != 0 && extra != 0;
-        return Some(if is_packed { recorder.may_share(&packed(&readable, extra)).collect() } else { Vec::new() });
-    }
-    // A handle that nobody is known to have been given may be anything, and the driver may not survive being
-    // asked about it.
-    let layout = lane.layout_before_launch(words[launch.function as usize])?;
-    let sizes = layout.sizes.as_ref()?;
-    let pointers = readable.bytes(array, sizes.len() * 8)?;
-    let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
-    for (pointer, size) in pointers.chunks_exact(8).map(word).zip(sizes).filter(|(_, size)| **size >= 8) {
-        match readable.at_once(pointer, *size as usize) {
-            Some(bytes) => found.extend(recorder.may_share(bytes)),
-            None => elsewhere.push((pointer, *size as usize / 8 * 8)),
-        }
-    }
-    // What cannot be read is the driver's to find out.
-    let read = if elsewhere.is_empty() { None } else { gathered(&elsewhere) };
-    found.extend(read.iter().flat_map(|bytes| recorder.may_share(bytes)));
-    Some(found)
-}
-
-fn packed(readable: &Readable, extra: u64) -> Cow<'static, [u8]> {
-    let word_at = |at| readable.bytes(at, 8).map(|bytes| word(&bytes));
-    let extra = Extra::read(extra, word_at);
-    let size = extra.size_at().and_then(word_at).unwrap_or(0).min(1 << 16);
-    extra.buffer().and_then(|at| readable.bytes(at, size as usize)).unwrap_or_default()
-}
-
-fn word(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
 }

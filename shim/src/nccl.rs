@@ -117,7 +117,7 @@ unsafe fn begin<const VERSION: u32>(
             if communicator.known.is_some() {
                 communicator.tell(lane, clock::entry(), Identity::default);
             }
-            lane.recorder().deliveries.iter().for_each(|deliveries| guarded(|| deliveries.prepare()));
+            lane.recorder().collectives().iter().for_each(|deliveries| guarded(|| deliveries.prepare()));
         });
     }
     SUCCESS
@@ -150,7 +150,7 @@ fn write(communicator: &Communicator, told: &Told) -> usize {
         communicator.tell(lane, time, || told.identity());
         let about = Began { time, operation, parent, communicator: communicator.number, ..told.about };
         operations::began(lane, &about);
-        if let Some(deliveries) = &lane.recorder().deliveries
+        if let Some(deliveries) = lane.recorder().collectives()
             && matches!(about.what, began::COLLECTIVE | began::TRANSFER)
         {
             let identity = told.identity();

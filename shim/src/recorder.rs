@@ -2,6 +2,7 @@
 
 use crate::chunk::Supply;
 use crate::deliveries::Deliveries;
+use crate::imported::Imported;
 use crate::last_words::LastWords;
 use crate::surroundings::Surroundings;
 use crate::{destinations, images, invented, kernels, logs, long_results, modules, node_runs, range, variables, watch};
@@ -17,8 +18,10 @@ pub struct Recorder {
     pub session: Option<PathBuf>,
     /// CUDA_LAUNCH_BLOCKING
     pub launches_wait: bool,
-    /// If what collectives deliver is to be kept.
+    /// If what collectives deliver, or what imported memory holds, is to be kept.
     pub deliveries: Option<Deliveries>,
+    pub keeps_collectives: bool,
+    pub imported: Imported,
     /// Whether anything is to be done behind work that a device was given.
     pub looks_behind_work: bool,
     pub threads: AtomicU32,
@@ -61,11 +64,21 @@ impl Recorder {
     /// The words of these bytes that may be addresses of such memory: of most that is ruled out at once.
     pub fn may_share<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
         let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-        words.filter(|word| self.around.pinned.may_hold(*word) || self.watch.managed.may_hold(*word))
+        words.filter(|word| self.may_be_shared(*word))
+    }
+
+    #[inline]
+    pub fn may_be_shared(&self, address: u64) -> bool {
+        self.around.pinned.may_hold(address) || self.watch.managed.may_hold(address)
     }
 
     pub fn reaches_host(&self) -> bool {
         self.around.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any()
+    }
+
+    /// Where what collectives deliver is kept.
+    pub fn collectives(&self) -> Option<&Deliveries> {
+        self.deliveries.as_ref().filter(|_| self.keeps_collectives)
     }
 
     /// Puts something that the trace lacks into its last words.

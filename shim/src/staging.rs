@@ -1,4 +1,5 @@
-//! Pinned memory of the recorder's own, into which devices copy what collectives delivered.
+//! Pinned memory of the recorder's own, into which devices copy what collectives delivered and what imported
+//! memory held.
 //!
 //! It is taken in large pieces when communicators begin, before their kernels run, and not when it is needed:
 //! to pin memory may wait for the device, and a kernel there may wait for what the same thread is to launch
@@ -100,6 +101,14 @@ impl Staging {
         self.drop_gone();
         if !self.is_refused.load(Relaxed) && self.pinned() + PIECE <= MOST && !self.grow() {
             self.is_refused.store(true, Relaxed);
+        }
+    }
+
+    /// The same, if there is none yet.
+    pub fn prepare_once(&self) {
+        self.drop_gone();
+        if self.pinned() == 0 {
+            self.prepare();
         }
     }
 

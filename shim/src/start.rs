@@ -5,6 +5,7 @@ use crate::deliveries::Deliveries;
 use crate::driver::calls;
 use crate::file::TraceFile;
 use crate::generation::{self, LAST, LAST_WORDS, OFF, generation, off, page, wiped_page};
+use crate::imported::Imported;
 use crate::last_words::LastWords;
 use crate::log::tell;
 use crate::manners::{with_descriptors, without_signals};
@@ -97,8 +98,10 @@ fn start(scans_last: fn()) -> Result<(), String> {
         supply: Arc::default(),
         session: config.session,
         launches_wait,
-        looks_behind_work: launches_wait || config.collectives,
-        deliveries: config.collectives.then(Deliveries::default),
+        looks_behind_work: launches_wait || config.collectives || config.shared_memory,
+        deliveries: (config.collectives || config.shared_memory).then(Deliveries::default),
+        keeps_collectives: config.collectives,
+        imported: Imported::new(config.shared_memory),
         threads: AtomicU32::new(0),
         kernels: kernels::Layouts::default(),
         modules: modules::Modules::default(),
@@ -230,6 +233,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
             .chain(config.max_size.iter().map(|limit| (SIZE_LIMIT.into(), limit.words.clone())))
             .chain(config.by_reference.then(|| ("weights".into(), "by reference".into())))
             .chain(config.collectives.then(|| (trace::collective::KEPT.into(), "kept".into())))
+            .chain(config.shared_memory.then(|| (trace::crossing::KEPT.into(), "kept".into())))
             .chain(forked().map(|words| ("forked".into(), words)))
             .chain(Rank::of_process().named().map(|(name, number)| (name.into(), number.to_string())))
             .collect(),

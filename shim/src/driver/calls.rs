@@ -1,6 +1,6 @@
 //! The driver's functions that the recorder calls for itself, with the signatures of cuda.h. All only ask,
 //! and are allowed while a stream is being captured, but for those of the last block: with these it has what
-//! collectives delivered copied, where that was asked for.
+//! collectives delivered and what imported memory holds copied, where that was asked for.
 
 use crate::real;
 use std::ffi::c_char;
@@ -38,6 +38,7 @@ calls! {
     stream_is_capturing = "cuStreamIsCapturing"(stream: u64, status: *mut u32);
     pointer_attributes = "cuPointerGetAttributes"(
         count: u32, attributes: *const u32, values: *const *mut u32, address: u64);
+    address_range = "cuMemGetAddressRange_v2"(start: *mut u64, bytes: *mut usize, address: u64);
     host_flags = "cuMemHostGetFlags"(flags: *mut u32, address: u64);
     array_descriptor = "cuArray3DGetDescriptor_v2"(descriptor: *mut CUDA_ARRAY3D_DESCRIPTOR, array: u64);
     module_variable = "cuModuleGetGlobal_v2"(address: *mut u64, len: *mut u64, module: u64, name: u64);
