@@ -66,6 +66,9 @@ pub struct Tally {
     /// Launches of NCCL's in whose place was written what they had delivered, and how many bytes.
     pub delivered: u64,
     pub delivered_bytes: u64,
+    /// Calls before which was written what memory of other processes had held, and how many bytes.
+    pub held: u64,
+    pub held_bytes: u64,
     pub checked: Checked,
     /// Copies to the host whose bytes could not be compared.
     pub unchecked_copies: u64,
@@ -135,6 +138,8 @@ impl Tally {
         self.emulated += other.emulated;
         self.delivered += other.delivered;
         self.delivered_bytes += other.delivered_bytes;
+        self.held += other.held;
+        self.held_bytes += other.held_bytes;
         self.checked.results += other.checked.results;
         self.checked.outputs += other.checked.outputs;
         self.checked.copies += other.checked.copies;

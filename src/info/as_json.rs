@@ -65,6 +65,7 @@ pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
         })).collect::<Vec<_>>(),
         "annotations": told.annotated,
         "collectives": told.collectives,
+        "shared_memory": told.shared_memory,
         "no_device_times": trace.no_device_times,
         "device_times": trace.profile.as_ref().map(|profile| works::profile_object(profile, told.works)),
         "adopted": trace.adopted.iter().map(|a| json!({

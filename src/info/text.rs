@@ -84,7 +84,7 @@ fn threads(out: &mut impl Write, trace: &Trace) -> Result<()> {
 
 /// Memory that was recorded, annotations, and times of devices.
 fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
-    let Told { counts, sources, annotated, collectives, works, .. } = told;
+    let Told { counts, sources, annotated, collectives, shared_memory, works, .. } = told;
     for (what, amount) in [
         ("module images", counts.module_images),
         ("to the device", counts.to_device),
@@ -124,6 +124,14 @@ fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
         let lost = if lost == 0 { String::new() } else { format!(", not of {}", grouped(lost)) };
         let bytes = size(collectives.delivered_bytes);
         line(out, format!("{:<17} {bytes:>9} that {kept} delivered{lost} (replay --alone)", "kept"))?;
+    }
+    if shared_memory.is_kept {
+        let (calls, bytes) = (counted(shared_memory.calls, "call"), size(shared_memory.bytes));
+        let lost = match shared_memory.lost {
+            0 => String::new(),
+            lost => format!(", not before {}", grouped(lost)),
+        };
+        line(out, format!("{:<17} {bytes:>9} that imported memory held before {calls}{lost}", "kept"))?;
     }
     for told in trace.profile.iter().flat_map(|profile| works::lines(profile, *works)) {
         line(out, told)?;

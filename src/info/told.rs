@@ -5,7 +5,9 @@ use crate::reading::Reading;
 use crate::verdict::{self, Said};
 use anyhow::Result;
 use bincode::{Decode, Encode};
+use std::collections::HashSet;
 use trace::Trace;
+use trace::record::held::Held;
 use trace::reference::Source;
 
 #[derive(Clone, Encode, Decode)]
@@ -14,6 +16,7 @@ pub struct Told {
     pub said: Said,
     pub annotated: Annotated,
     pub collectives: Collectives,
+    pub shared_memory: SharedMemory,
     /// Files that have what the trace only names: of each how many pieces, and their bytes.
     pub sources: Vec<(Source, u64, u64)>,
     /// Kernels, copies and fills whose device times are known.
@@ -46,6 +49,35 @@ impl Collectives {
     }
 }
 
+/// What is kept of memory that other processes had exported.
+#[derive(Clone, Encode, Decode, serde::Serialize)]
+pub struct SharedMemory {
+    pub is_kept: bool,
+    /// Before how many calls, the bytes, and before how many it was not.
+    pub calls: u64,
+    pub bytes: u64,
+    pub lost: u64,
+}
+
+impl SharedMemory {
+    fn of(trace: &Trace) -> SharedMemory {
+        let calls = |is_lost: bool| {
+            let of_kind = |held: &&Held| if is_lost { !held.lost.is_empty() } else { !held.pieces.is_empty() };
+            trace
+                .held
+                .iter()
+                .filter(|held| !held.is_behind)
+                .filter(of_kind)
+                .map(|held| held.call)
+                .collect::<HashSet<_>>()
+                .len() as u64
+        };
+        let kept = trace.held.iter().filter(|held| !held.pieces.is_empty());
+        let bytes = kept.fold(0u64, |sum, held| sum.saturating_add(held.len));
+        SharedMemory { is_kept: trace.keeps_shared_memory(), calls: calls(false), bytes, lost: calls(true) }
+    }
+}
+
 impl Told {
     pub fn of(trace: &Trace) -> Told {
         Told::of_selected(trace, &Reading::everything()).expect("everything can be selected")
@@ -58,11 +90,11 @@ impl Told {
             let said = scope.spawn(|| verdict::of(trace));
             let counts = count(trace, reading);
             let annotated = Annotated::of(trace);
-            let collectives = Collectives::of(trace);
+            let (collectives, shared_memory) = (Collectives::of(trace), SharedMemory::of(trace));
             let sources = trace.sources().into_iter().map(|(source, pieces, bytes)| (source.clone(), pieces, bytes));
             let (sources, works) = (sources.collect(), trace.timed_works());
             let said = said.join().expect("judging does not panic");
-            Ok(Told { counts: counts?, said, annotated, collectives, sources, works })
+            Ok(Told { counts: counts?, said, annotated, collectives, shared_memory, sources, works })
         })
     }
 

@@ -73,6 +73,9 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "alone": plan.alone.as_ref().map(|_| json!({
             "launches": report.tally.delivered, "bytes": report.tally.delivered_bytes,
         })),
+        "shared_memory": plan.alone.as_ref().filter(|alone| alone.keeps_memory).map(|_| json!({
+            "calls": report.tally.held, "bytes": report.tally.held_bytes,
+        })),
         "left_out": report.tally.left_out().iter().map(|left| json!({
             "function": left.function,
             "reason": left.reason,

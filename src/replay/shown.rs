@@ -86,7 +86,12 @@ pub fn text(
         let calls = counted(report.tally.emulated, "call");
         writeln!(out, "               {calls} among them got or gave back memory, by other calls than the program's")?;
     }
-    if plan.alone.is_some() {
+    if plan.alone.as_ref().is_some_and(|alone| alone.keeps_memory) {
+        let calls = counted(report.tally.held, "call");
+        let bytes = size(report.tally.held_bytes);
+        writeln!(out, "  imported     before {calls}: {bytes} that memory of other processes had held")?;
+    }
+    if plan.alone.as_ref().is_some_and(|alone| alone.keeps_collectives) {
         let launches = counted(report.tally.delivered, "launch");
         writeln!(
             out,

@@ -156,6 +156,28 @@ fn what_uses_memory_of_others_is_named_and_not_compared() {
     assert_eq!(report["not_compared"]["copies_in_all"], 2, "{report}");
 }
 
+/// Where it is kept as well, all is compared.
+#[test]
+fn what_uses_memory_of_others_finds_what_it_held() {
+    let place = Place::new();
+    run(&mut record(&place, 2, "touched", &["--collectives", "--shared-memory"])).expect(0);
+    for rank in 0..2 {
+        let report = json(&mut replay(&place, rank, &["--json"]), 0);
+        assert_eq!((&report["outcome"], &report["verdict"]), (&"verified".into(), &"replayable".into()), "{report}");
+        assert_eq!(
+            (&report["checked"]["copies"], &report["shared_memory"]["calls"]),
+            (&4.into(), &1.into()),
+            "{report}"
+        );
+    }
+    // Without what collectives delivered nothing is known behind the first.
+    let other = Place::new();
+    run(&mut record(&other, 2, "touched", &["--shared-memory"])).expect(0);
+    let report: Value = serde_json::from_str(&run(&mut replay(&other, 0, &["--json"])).stdout).expect("JSON");
+    let why = "cuLaunchKernel: what this collective delivered is not in the trace (";
+    assert!(report["verdict"] == "partly" && report["reasons"].to_string().contains(why), "{report}");
+}
+
 #[test]
 fn one_device_does_for_the_rank_of_another() {
     let place = Place::new();
@@ -242,7 +264,7 @@ fn what_is_not_there_is_named_and_what_depends_on_it_is_not_compared() {
     forged(|delivered| delivered.len += 4, missing);
     forged(|delivered| delivered.len = 1 << 40, "what the trace says of it does not fit together");
     forged(|delivered| delivered.address = u64::MAX, "what the trace says of it does not fit together");
-    let elsewhere = "what it delivered goes to memory that is not here";
+    let elsewhere = "its bytes go to memory that is not here";
     forged(|delivered| delivered.address = 0x1000, elsewhere);
     forged(|delivered| delivered.address += 1 << 30, elsewhere);
 }

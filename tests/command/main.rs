@@ -13,6 +13,7 @@ mod fuzz;
 mod golden;
 mod gpu_times;
 mod hot_path;
+mod imported;
 mod installing;
 mod jobs;
 mod keeping;

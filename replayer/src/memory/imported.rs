@@ -6,6 +6,7 @@
 use crate::addresses::GRANULE;
 use crate::driver::{Failure, result};
 use crate::memory::place::Placement;
+use crate::plan::Allocation;
 use crate::ranges::widen;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -50,6 +51,30 @@ impl Placement<'_> {
         self.translation.bind(range.start, len, live + (theirs - first.0.start));
         self.counts.translated.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    /// Has memory of this replay's own where the recorded process had that of another, once however often it
+    /// was opened.
+    pub fn stand_in(&self, allocation: &Allocation) -> Result<(), Failure> {
+        let start = allocation.range.start;
+        if let Some(times) = self.imported.lock().get_mut(&start) {
+            *times += 1;
+            return Ok(());
+        }
+        self.allocate(allocation, None)?;
+        self.imported.lock().insert(start, 1);
+        Ok(())
+    }
+
+    pub fn close_stand_in(&self, start: u64) -> Result<(), Failure> {
+        let mut imported = self.imported.lock();
+        if let Some(times @ 2..) = imported.get_mut(&start) {
+            *times -= 1;
+            return Ok(());
+        }
+        imported.remove(&start);
+        drop(imported);
+        self.free(start)
     }
 
     /// False if it cannot be had there.

@@ -2,7 +2,8 @@
 //!
 //! What NCCL's operations brought to this rank is in the trace (`record --collectives`), each with the launch
 //! that it was part of. These launches are not made: what they delivered is written instead, on the same
-//! stream. Memory that other processes had exported is there as memory of the replay's own, which holds
+//! stream. Memory that other processes had exported is there as memory of the replay's own. What it held when
+//! a call was about to use it is written there before that call (`record --shared-memory`); else it holds
 //! zeros: NCCL's kernels are all that is known to use it, and what else names it is told.
 
 use crate::ranges::Ranges;
@@ -13,6 +14,7 @@ use trace::call::Content;
 use trace::collective::is_kernel;
 use trace::hash::Hash;
 use trace::record;
+use trace::record::held::Held;
 use trace::record::nccl::{Delivered, began};
 use trace::{Call, Trace};
 
@@ -23,6 +25,8 @@ pub struct Delivery {
     pub at: Range<u64>,
     /// The bytes, by blobs of [`record::PIECE`] bytes.
     pub pieces: Vec<Hash>,
+    /// What this process itself had left there, if that is known: only what differs is written.
+    pub left: Vec<Hash>,
     /// Why they are not there; empty if they are.
     pub lost: String,
 }
@@ -46,8 +50,18 @@ pub struct Alone {
     pub(crate) stand_ins: HashMap<u64, StandIn>,
     /// Calls, NCCL's launches aside, that were given memory of other processes.
     pub(crate) touching: HashSet<u64>,
-    /// Where it is mapped.
+    /// Where memory of others is.
     pub(crate) foreign: Ranges,
+    /// What it held when a call was about to use it.
+    pub(crate) held: HashMap<u64, Vec<Delivery>>,
+    /// Calls that closed such memory, and where it begins.
+    pub(crate) closing: HashMap<u64, u64>,
+    pub keeps_collectives: bool,
+    pub keeps_memory: bool,
+    /// By thread and number there, until the call is met.
+    by_call: HashMap<(u32, u32), Vec<(Delivery, bool)>>,
+    /// What it held when this process had used it last, by its address.
+    contents: HashMap<u64, Vec<Hash>>,
     /// Operations of which nothing is told.
     pub(crate) untold: u64,
 }
@@ -56,19 +70,23 @@ pub struct Alone {
 pub const NOT_KEPT: &str =
     "the trace does not hold what NCCL's collectives delivered to this process: record --collectives keeps that";
 
+pub const UNHELD: &str = "what memory of another process held is not in the trace";
+
 pub const REFUSED: &str = "what this collective delivered is not in the trace";
 
 pub const TOUCHES: &str = "uses memory of another process, which holds zeros here";
 
 impl Alone {
     pub fn of(trace: &Trace) -> Result<Alone, &'static str> {
-        if !trace.keeps_collectives() {
+        let (keeps_collectives, keeps_memory) = (trace.keeps_collectives(), trace.keeps_shared_memory());
+        if !keeps_collectives && !keeps_memory {
             return Err(NOT_KEPT);
         }
         let mut by_launch: HashMap<(u32, u32), Vec<Delivery>> = HashMap::new();
         for delivered in &trace.delivered {
             if let Some(launch) = delivered.launch {
-                by_launch.entry(launch).or_default().push(delivery(delivered));
+                let Delivered { address, len, pieces, lost, .. } = delivered;
+                by_launch.entry(launch).or_default().push(delivery(*address, *len, pieces, lost));
             }
         }
         let launches = trace.calls().filter(|call| call.function().is_some_and(|f| f.class == Class::launch));
@@ -79,21 +97,53 @@ impl Alone {
         let launches = found.collect();
         let told: HashSet<u64> = trace.delivered.iter().map(|delivered| delivered.operation).collect();
         let given = trace.nccl_events().filter(|event| matches!(event.about.what, began::COLLECTIVE | began::TRANSFER));
-        let untold = given.filter(|event| !told.contains(&event.about.operation)).count() as u64;
-        Ok(Alone { launches, untold, ..Alone::default() })
+        let untold = given.filter(|event| keeps_collectives && !told.contains(&event.about.operation)).count() as u64;
+        let mut by_call: HashMap<(u32, u32), Vec<(Delivery, bool)>> = HashMap::new();
+        for Held { call, address, len, pieces, lost, is_behind } in &trace.held {
+            by_call.entry(*call).or_default().push((delivery(*address, *len, pieces, lost), *is_behind));
+        }
+        Ok(Alone { launches, untold, by_call, keeps_collectives, keeps_memory, ..Alone::default() })
+    }
+
+    /// Where the memory of others is that a call has opened, and that holds this address.
+    pub(crate) fn place(&mut self, call: &Call, address: u64) -> Option<Range<u64>> {
+        let told = self.by_call.remove(&(call.thread, call.sequence))?;
+        let place = told.into_iter().map(|(told, _)| told.at).find(|place| place.contains(&address))?;
+        self.begins_anew(&place);
+        Some(place)
+    }
+
+    /// What is told of memory of others that a call used: what is to be there before it.
+    pub(crate) fn used_by(&mut self, call: &Call) -> Vec<Delivery> {
+        let told = self.by_call.remove(&(call.thread, call.sequence)).unwrap_or_default();
+        let (behind, mut before): (Vec<_>, Vec<_>) = told.into_iter().partition(|(_, is_behind)| *is_behind);
+        for (one, _) in &mut before {
+            one.left = self.contents.remove(&one.at.start).unwrap_or_default();
+        }
+        for (one, _) in before.iter().chain(&behind) {
+            match one.lost.is_empty() {
+                true => self.contents.insert(one.at.start, one.pieces.clone()),
+                false => self.contents.remove(&one.at.start),
+            };
+        }
+        before.into_iter().map(|(one, _)| one).collect()
+    }
+
+    /// Other memory is there from now on.
+    pub(crate) fn begins_anew(&mut self, range: &Range<u64>) {
+        self.contents.retain(|start, _| !range.contains(start));
     }
 }
 
-fn delivery(delivered: &Delivered) -> Delivery {
-    let Delivered { address, len, pieces, lost, .. } = delivered;
-    let end = address.checked_add(*len);
+fn delivery(address: u64, len: u64, pieces: &[[u8; 16]], lost: &str) -> Delivery {
+    let end = address.checked_add(len);
     let is_whole = pieces.len() as u64 == len.div_ceil(record::PIECE as u64);
     let lost = match end {
-        Some(_) if is_whole || !lost.is_empty() => lost.clone(),
+        Some(_) if is_whole || !lost.is_empty() => lost.to_owned(),
         _ => "what the trace says of it does not fit together".into(),
     };
     let pieces = pieces.iter().map(|hash| Hash::from_bytes(*hash)).collect();
-    Delivery { at: *address..end.unwrap_or(*address), pieces, lost }
+    Delivery { at: address..end.unwrap_or(address), pieces, left: Vec::new(), lost }
 }
 
 /// Whether it launches one of NCCL's kernels.

@@ -156,8 +156,18 @@ pub struct Missing {
     pub len: u64,
 }
 
+/// Of a process that is replayed by itself.
 pub fn plan(trace: &Trace) -> Plan {
-    surveyed(trace, Survey::of(trace, None))
+    let survey = match by_what_is_kept(trace) {
+        Some(alone) => Survey::alone(trace, alone),
+        None => Survey::of(trace, None),
+    };
+    surveyed(trace, survey)
+}
+
+/// Where what imported memory held is in the trace, the others are not needed.
+fn by_what_is_kept(trace: &Trace) -> Option<Alone> {
+    Alone::of(trace).ok().filter(|alone| alone.keeps_memory)
 }
 
 /// Of a process that is replayed beside others of its job, with what it imports.
@@ -167,7 +177,11 @@ pub fn plan_in_company(trace: &Trace, imports: &Imports) -> Plan {
 
 /// Of a process that is replayed without the others of its job. An error says why that cannot be.
 pub fn plan_alone(trace: &Trace) -> Result<Plan, &'static str> {
-    Ok(surveyed(trace, Survey::alone(trace, Alone::of(trace)?)))
+    match Alone::of(trace) {
+        Ok(alone) => Ok(surveyed(trace, Survey::alone(trace, alone))),
+        Err(_) if trace.nccl_events().next().is_none() => Ok(plan(trace)),
+        Err(why) => Err(why),
+    }
 }
 
 /// What [`plan()`] says of a trace, by a walk that keeps nothing for each call.
@@ -178,7 +192,7 @@ pub struct Judged {
 }
 
 pub fn judge(trace: &Trace) -> Judged {
-    let Plan { verdict, reasons, notes, .. } = surveyed(trace, Survey::to_judge());
+    let Plan { verdict, reasons, notes, .. } = surveyed(trace, Survey::to_judge(by_what_is_kept(trace)));
     Judged { verdict, reasons, notes }
 }
 

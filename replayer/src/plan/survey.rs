@@ -4,6 +4,7 @@ use crate::addresses::{BLOCK, PAGE};
 use crate::company::Imports;
 use crate::driver::result;
 use crate::plan::action::{Action, action};
+use crate::plan::alone::Alone;
 use crate::plan::captures;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
@@ -110,8 +111,10 @@ impl Survey {
     }
 
     /// For the verdict alone.
-    pub fn to_judge() -> Survey {
-        Survey { only_judges: true, ..Survey::default() }
+    pub fn to_judge(alone: Option<Alone>) -> Survey {
+        let mut survey = Survey { only_judges: true, ..Survey::default() };
+        survey.plan.alone = alone;
+        survey
     }
 
     pub fn see(&mut self, trace: &Trace, call: &Call) {
@@ -155,6 +158,7 @@ impl Survey {
         self.act(trace, call, function, (change, &followed));
         followed.made.and_then(|made| made.device).into_iter().for_each(|device| self.peak(device));
         self.maps_stand_in(call, change);
+        self.uses(call, function);
         if self.is_delivered(call, function) {
             self.submission(call, function, target.stream, moment);
             return self.lifetimes.see(call, function, moment);
@@ -207,7 +211,7 @@ impl Survey {
             _ if crossing.is_some() => {
                 crossing.into_iter().for_each(|crossing| self.crosses(call, function, crossing, change))
             }
-            Action::Refuse(_) if self.is_of_others(call, function) => {}
+            Action::Refuse(_) if self.is_of_others(call, function, change) => {}
             Action::Refuse(why) => {
                 self.reasons.about_call(format!("{}: {why}", function.name), call.number);
                 self.foreign |= hands_out_an_address(function);

@@ -1,20 +1,24 @@
 //! Calls about other processes, in a replay of one without the others: what collectives delivered is written
-//! in the place of their launches, and memory of others is memory of this replay's own.
+//! in the place of their launches, memory of others is memory of this replay's own, and what it held is
+//! written before the calls that use it.
 
 use crate::addresses::GRANULE;
 use crate::driver::stream::{Queue, context_of};
 use crate::driver::{Failure, result};
-use crate::plan::alone::{Delivery, REFUSED};
+use crate::plan::alone::{Delivery, REFUSED, UNHELD};
 use crate::run::decision::Decision;
 use crate::run::hazards;
 use crate::run::state::Run;
 use crate::run::worker::Worker;
+use std::ops::Range;
 use trace::api::types::Kind;
 use trace::crossing::{Crossing, What};
 use trace::model::stream::StreamHandle;
 use trace::{Call, Function, crossing, record};
 
 const OF_OTHERS: &str = "other processes are not here";
+
+const OF_NO_MEMORY: &str = "its bytes go to memory that is not here";
 
 /// What is special about a call of such a replay.
 pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Option<Decision> {
@@ -28,7 +32,11 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Opt
     match crossing::of(function).filter(|_| call.succeeded())? {
         Crossing::Exports(What::Physical) => None,
         Crossing::Imports(What::Physical) if !alone.stand_ins.contains_key(&call.number) => None,
-        Crossing::Imports(what @ (What::Physical | What::Event | What::Pool)) => Some(Decision::StandIn(what)),
+        Crossing::Imports(What::Memory) if !run.plan.allocations.contains_key(&call.number) => {
+            Some(Decision::Skip(OF_OTHERS))
+        }
+        Crossing::Imports(what) => Some(Decision::StandIn(what)),
+        Crossing::Closes if alone.closing.contains_key(&call.number) => Some(Decision::Cross(Crossing::Closes)),
         _ => Some(Decision::Skip(OF_OTHERS)),
     }
 }
@@ -36,61 +44,107 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Opt
 impl<'t> Worker<'_, 't> {
     /// Writes what the collectives of a launch had delivered.
     pub(super) fn deliver(&mut self, call: &Call<'t>, function: &'static Function) {
+        let deliveries = self.run.plan.alone.as_ref().and_then(|alone| alone.launches.get(&call.number));
+        let brought = deliveries.map_or(Some(0), |deliveries| self.bring(call, function, deliveries, REFUSED));
+        if let Some(bytes) = brought {
+            self.tally.delivered += 1;
+            self.tally.delivered_bytes += bytes;
+        }
+    }
+
+    /// Writes what memory of other processes had held before this call. False if that could not be done: then
+    /// the call is not made.
+    pub(super) fn holds(&mut self, call: &Call<'t>, function: &'static Function) -> bool {
+        let held = self.run.plan.alone.as_ref().and_then(|alone| alone.held.get(&call.number));
+        let Some(held) = held.filter(|_| call.succeeded()) else { return true };
+        let brought = self.bring(call, function, held.iter().filter(|one| one.lost.is_empty()), UNHELD);
+        if let Some(bytes) = brought {
+            self.tally.held += 1;
+            self.tally.held_bytes += bytes;
+        }
+        brought.is_some()
+    }
+
+    /// Writes bytes of the trace on the call's stream: how many, none if they could not be.
+    fn bring<'d>(
+        &mut self,
+        call: &Call<'t>,
+        function: &'static Function,
+        all: impl IntoIterator<Item = &'d Delivery>,
+        missing: &str,
+    ) -> Option<u64> {
         let run = self.run;
-        let deliveries = run.plan.alone.as_ref().and_then(|alone| alone.launches.get(&call.number));
-        let stream = call.stream().and_then(|stream| run.objects.live(Kind::Stream, stream));
-        let Some((deliveries, stream)) = deliveries.zip(stream) else {
-            return self.refuse(call, function, "its stream is not here");
+        let stream = match call.stream() {
+            // The legacy one, or the thread's own.
+            None | Some(0) => Some(0),
+            Some(stream) => run.objects.live(Kind::Stream, stream),
+        };
+        let Some(stream) = stream else {
+            self.refuse(call, function, "its stream is not here");
+            return None;
         };
         let named = StreamHandle::new(function, stream);
         hazards::compare_due(run, self.thread, call.begin, &mut self.tally);
         run.side_stream.submits(|| Queue::of(context_of(run.driver, stream), named, self.thread));
         let mut written = 0;
-        for delivery in deliveries {
-            match self.write(delivery, named) {
+        for delivery in all {
+            match self.write(delivery, named, missing) {
                 Ok(bytes) => written += bytes,
-                Err(Undelivered::Refused(why)) => return self.refuse(call, function, &why),
+                Err(Undelivered::Refused(why)) => {
+                    self.refuse(call, function, &why);
+                    return None;
+                }
                 Err(Undelivered::Failed(failure)) => {
                     let code = failure.code.unwrap_or(result::INVALID_VALUE);
                     if !self.is_same_fault(call, result::SUCCESS, code) {
                         self.diverged(call, "what it delivered", "written".into(), failure.to_string());
                     }
-                    return;
+                    return None;
                 }
             }
         }
-        self.tally.delivered += 1;
-        self.tally.delivered_bytes += written;
+        Some(written)
     }
 
-    fn write(&self, delivery: &Delivery, stream: StreamHandle) -> Result<u64, Undelivered> {
+    fn write(&self, delivery: &Delivery, stream: StreamHandle, missing: &str) -> Result<u64, Undelivered> {
         let run = self.run;
         if !delivery.lost.is_empty() {
-            return Err(Undelivered::Refused(format!("{REFUSED}: {}", delivery.lost)));
+            return Err(Undelivered::Refused(format!("{missing}: {}", delivery.lost)));
         }
         let len = delivery.at.end - delivery.at.start;
         if len == 0 {
             return Ok(0);
         }
-        let held = run
-            .placement
-            .bound(&delivery.at)
-            .ok_or_else(|| Undelivered::Refused("what it delivered goes to memory that is not here".into()))?;
+        let held = run.placement.bound(&delivery.at).ok_or_else(|| Undelivered::Refused(OF_NO_MEMORY.into()))?;
+        let mut written = 0;
         for (from, hash) in (0..len).step_by(record::PIECE).zip(&delivery.pieces) {
             let expected = (len - from).min(record::PIECE as u64);
             let bytes = run.trace.blob(*hash).filter(|bytes| bytes.len() as u64 == expected);
             let bytes =
-                bytes.ok_or_else(|| Undelivered::Refused(format!("{REFUSED}: a part of the file is missing")))?;
-            // SAFETY: the trace is mapped until the replay has ended.
-            let put = || unsafe { run.driver.write_ordered(held.word() + from, bytes, stream) };
-            run.placement.relaxed(put).map_err(Undelivered::Failed)?;
+                bytes.ok_or_else(|| Undelivered::Refused(format!("{missing}: a part of the file is missing")))?;
+            let left = delivery.left.get((from / record::PIECE as u64) as usize);
+            let parts = match left.and_then(|left| run.trace.blob(*left)) {
+                _ if left == Some(hash) => Vec::new(),
+                Some(left) if left.len() == bytes.len() => changed(left, bytes),
+                _ => std::iter::once(0..bytes.len()).collect(),
+            };
+            for part in parts {
+                written += (part.end - part.start) as u64;
+                let to = held.word() + from + part.start as u64;
+                // SAFETY: the trace is mapped until the replay has ended.
+                let put = || unsafe { run.driver.write_ordered(to, &bytes[part], stream) };
+                run.placement.relaxed(put).map_err(Undelivered::Failed)?;
+            }
         }
-        Ok(len)
+        Ok(written)
     }
 
     /// Something of this replay's own for what another process had exported.
     pub(super) fn stand_in(&mut self, call: &Call<'t>, function: &'static Function, what: What) {
         let run = self.run;
+        if what == What::Memory {
+            return self.stand_in_at_its_place(call, function);
+        }
         let one = run.plan.alone.as_ref().and_then(|alone| alone.stand_ins.get(&call.number)).copied();
         let device = one.map(|one| one.device).or_else(|| run.plan.devices.first().copied()).unwrap_or(0);
         let (device, used) = (run.objects.device(device), one.map_or(0, |one| one.bytes));
@@ -114,8 +168,51 @@ impl<'t> Worker<'_, 't> {
     }
 }
 
+impl<'t> Worker<'_, 't> {
+    /// Memory where the recorded process had that of another.
+    fn stand_in_at_its_place(&mut self, call: &Call<'t>, function: &'static Function) {
+        let planned = self.run.plan.allocations.get(&call.number);
+        match planned.map(|planned| self.run.placement.stand_in(planned)) {
+            Some(Ok(())) => {
+                self.tally.emulated += 1;
+                self.compare(call, result::SUCCESS);
+            }
+            Some(Err(failure)) => self.refuse(call, function, &format!("nothing can stand in for it: {failure}")),
+            None => self.refuse(call, function, OF_OTHERS),
+        }
+    }
+}
+
+/// Where bytes are others than those that were left there. What lies between two such places that are close to
+/// each other is one with them: each is a copy of its own.
+fn changed(left: &[u8], bytes: &[u8]) -> Vec<Range<usize>> {
+    const CLOSE: usize = 256;
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (at, _) in left.iter().zip(bytes).enumerate().filter(|(_, (left, is))| left != is) {
+        match found.last_mut().filter(|last| at - last.end < CLOSE) {
+            Some(last) => last.end = at + 1,
+            None => found.push(at..at + 1),
+        }
+    }
+    found
+}
+
 /// Why it was not written.
 enum Undelivered {
     Refused(String),
     Failed(Failure),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_changed_is_told_from_what_was_left() {
+        let left = [0; 2000];
+        let mut bytes = left;
+        assert_eq!(changed(&left, &bytes), []);
+        [0, 100, 355, 612, 1999].into_iter().for_each(|at| bytes[at] = 1);
+        assert_eq!(changed(&left, &bytes), [0..356, 612..613, 1999..2000]);
+    }
 }

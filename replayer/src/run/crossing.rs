@@ -37,7 +37,12 @@ impl<'t> Worker<'_, 't> {
             Crossing::Imports(what) => self.imported(&call, function, what),
             Crossing::Closes => {
                 let address = call.argument_of(0).unwrap_or(0);
-                self.run.placement.close(address).map_err(|failure| Failed::Differs(failure.to_string()))
+                let own = self.run.plan.alone.as_ref().and_then(|alone| alone.closing.get(&call.number));
+                let closed = match own {
+                    Some(start) => self.run.placement.close_stand_in(*start),
+                    None => self.run.placement.close(address),
+                };
+                closed.map_err(|failure| Failed::Differs(failure.to_string()))
             }
         };
         match done {

@@ -93,6 +93,7 @@ impl<'t> Worker<'_, 't> {
         match decision {
             Decision::Nothing(why) | Decision::Skip(why) => self.leave_out(&call, function, why, false),
             Decision::Refuse(why) => self.leave_out(&call, function, why, true),
+            Decision::Execute { .. } if !self.holds(&call, function) => {}
             Decision::Execute { made, arguments } => self.execute(call, function, made, arguments),
             Decision::Cross(crossing) => self.crosses(call, function, crossing),
             Decision::Emulate(memory) => self.emulate(&call, function, memory),

@@ -1,7 +1,7 @@
 //! What takes the place of other processes where one is replayed without them.
 
 use super::Survey;
-use crate::plan::alone::{Alone, REFUSED, StandIn, TOUCHES, launches_nccl, names};
+use crate::plan::alone::{Alone, REFUSED, StandIn, TOUCHES, UNHELD, launches_nccl, names};
 use trace::api::effect::Memory;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
@@ -10,6 +10,9 @@ use trace::model::change::Change;
 use trace::{Call, Function, Trace, crossing as across};
 
 const OF_OTHERS: &str = "left out or stood in for, as it is about what other processes have";
+
+const WRITTEN_BY_OTHERS: &str =
+    "other processes may write memory that they are given here: what they wrote is not in the trace";
 
 impl Survey {
     /// Of a process that is replayed without the others of its job.
@@ -24,11 +27,62 @@ impl Survey {
     }
 
     /// A call about what is shared with other processes.
-    pub(super) fn is_of_others(&mut self, call: &Call, function: &Function) -> bool {
+    pub(super) fn is_of_others(&mut self, call: &Call, function: &Function, change: Option<Change>) -> bool {
         let Some(crossing) = across::of(function).filter(|_| self.is_alone()) else { return false };
         self.notes.about_call(format!("{}: {OF_OTHERS}", function.name), call.number);
-        self.foreign |= crossing == Crossing::Imports(What::Memory);
+        match (crossing, change) {
+            (Crossing::Imports(What::Memory), Some(Change::Allocated { at, .. })) => self.opens(call, function, at),
+            (Crossing::Closes, Some(Change::Freed { kind, at })) => {
+                let Some(alone) = &mut self.plan.alone else { return true };
+                if let Some(range) = self.live.around(at).filter(|range| alone.foreign.contains(range.start)) {
+                    alone.foreign.remove(&range);
+                    alone.closing.insert(call.number, range.start);
+                    self.freed(call, kind, range.start);
+                }
+            }
+            (Crossing::Exports(_), _) => self.exports(call, function, crossing),
+            _ => {}
+        }
         true
+    }
+
+    /// Where collectives are kept it is NCCL that has others write there.
+    pub(super) fn exports(&mut self, call: &Call, function: &Function, crossing: Crossing) {
+        let is_memory = !matches!(crossing, Crossing::Exports(What::Event));
+        if is_memory && self.plan.alone.as_ref().is_some_and(|alone| !alone.keeps_collectives) {
+            self.reasons.about_call(format!("{}: {WRITTEN_BY_OTHERS}", function.name), call.number);
+        }
+    }
+
+    /// Memory of another process: how far it goes is told where it is kept.
+    fn opens(&mut self, call: &Call, function: &Function, address: u64) {
+        let Some(alone) = &mut self.plan.alone else { return };
+        match alone.place(call, address) {
+            Some(range) => {
+                alone.foreign.insert(range.clone());
+                self.opened(call, range);
+            }
+            None => {
+                self.foreign = true;
+                if alone.keeps_memory {
+                    self.reasons.about_call(format!("{}: {UNHELD}", function.name), call.number);
+                }
+            }
+        }
+    }
+
+    /// What is kept of memory of others that this call was about to use.
+    pub(super) fn uses(&mut self, call: &Call, function: &Function) {
+        let Some(alone) = self.plan.alone.as_mut().filter(|alone| alone.keeps_memory) else { return };
+        let held = alone.used_by(call);
+        if held.is_empty() {
+            return;
+        }
+        for why in held.iter().map(|held| &held.lost).filter(|why| !why.is_empty()) {
+            self.reasons.about_call(format!("{}: {UNHELD}: {why}", function.name), call.number);
+            alone.touching.insert(call.number);
+        }
+        alone.held.insert(call.number, held);
     }
 
     /// Physical memory that another process has: how much of it is used its mappings tell.
@@ -45,6 +99,7 @@ impl Survey {
     pub(super) fn maps_stand_in(&mut self, call: &Call, change: Option<Change>) {
         let Some(alone) = &mut self.plan.alone else { return };
         match change {
+            Some(Change::Unmapped { at, bytes }) => alone.begins_anew(&(at..at.saturating_add(bytes))),
             Some(Change::Mapped { at, bytes, handle }) => match self.imported.get(&handle) {
                 Some(import) => {
                     let end = call.argument("offset").unwrap_or(0).saturating_add(bytes);
@@ -80,7 +135,9 @@ impl Survey {
             alone.refused.insert(call.number);
         } else if matches!(function.class, Class::launch | Class::copy | Class::submit)
             && !alone.foreign.is_empty()
-            && names(call, &alone.foreign)
+            // What is captured uses it when the graph runs.
+            && !(alone.keeps_memory && (is_captured || alone.held.contains_key(&call.number)))
+            && (names(call, &alone.foreign) || alone.keeps_memory && function.launches_graph())
         {
             self.reasons.about_call(format!("{}: {TOUCHES}", function.name), call.number);
             alone.touching.insert(call.number);

@@ -3,6 +3,7 @@
 use super::{FROM_ITSELF, Survey};
 use crate::company::NOT_EXPORTED;
 use crate::plan::Allocation;
+use std::ops::Range;
 use trace::crossing::{Crossing, What};
 use trace::model::change::{Change, Moment};
 use trace::{Call, Function, crossing as across};
@@ -11,7 +12,10 @@ impl Survey {
     /// Physical memory that is imported by a descriptor: by which of the process's own calls it was exported.
     pub(super) fn imports_by_file(&mut self, call: &Call, function: &Function) {
         match (across::of(function), across::bytes(call, function)) {
-            (Some(Crossing::Exports(What::Physical)), Some(bytes)) => _ = self.exported.insert(bytes, call.number),
+            (Some(crossing @ Crossing::Exports(What::Physical)), Some(bytes)) => {
+                self.exported.insert(bytes, call.number);
+                self.exports(call, function, crossing);
+            }
             (Some(Crossing::Imports(What::Physical)), Some(bytes)) => match self.exported.get(&bytes) {
                 Some(export) => _ = self.plan.own.insert(call.number, *export),
                 None if self.is_alone() => self.stands_in(call, function),
@@ -36,12 +40,7 @@ impl Survey {
             (Crossing::Imports(What::Memory), Some(source), Some(Change::Allocated { at, .. })) => {
                 let start = at.wrapping_sub(source.address.wrapping_sub(source.memory.start));
                 let range = start..start.saturating_add(source.memory.end.saturating_sub(source.memory.start));
-                let (len, moment) = (range.end - range.start, Moment::of(call));
-                self.live.add(range.start, len, moment.end);
-                self.lifetimes.takes(range.clone(), moment);
-                let device = self.work.streams.contexts.device_of_allocation(call);
-                self.plan.devices.insert(device);
-                self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
+                self.opened(call, range);
             }
             (Crossing::Closes, _, Some(Change::Freed { kind, at })) => self.freed(call, kind, at),
             _ => {
@@ -50,5 +49,18 @@ impl Survey {
             }
         }
         self.executable += 1;
+    }
+
+    /// Memory of another process has addresses here from now on.
+    pub(super) fn opened(&mut self, call: &Call, range: Range<u64>) {
+        let (len, moment) = (range.end - range.start, Moment::of(call));
+        self.live.add(range.start, len, moment.end);
+        if self.only_judges {
+            return;
+        }
+        self.lifetimes.takes(range.clone(), moment);
+        let device = self.work.streams.contexts.device_of_allocation(call);
+        self.plan.devices.insert(device);
+        self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
     }
 }
