@@ -7,7 +7,7 @@ use crate::capture;
 use crate::guard::guarded;
 use crate::hook::Hook;
 use crate::join::join;
-use crate::lane::{self, Lane, Question, Repeat, put, put_padded};
+use crate::lane::{self, Again, Lane, Question, Repeat, put, put_padded};
 use crate::overlap::{self, Early};
 use crate::shape::{Launch, Shape, Site};
 use crate::{
@@ -27,7 +27,7 @@ pub struct Open {
     /// for ever.
     early: *mut Early,
     /// It may be one more of a run of equal questions, which is known when it has returned.
-    repeats: bool,
+    again: Option<Again>,
     /// Of its entry.
     flags: u8,
 }
@@ -35,7 +35,7 @@ pub struct Open {
 impl Open {
     #[inline(always)]
     fn new(lane: &Lane, position: u64) -> Open {
-        Open { sequence: lane.sequence(), position, early: std::ptr::null_mut(), repeats: false, flags: 0 }
+        Open { sequence: lane.sequence(), position, early: std::ptr::null_mut(), again: None, flags: 0 }
     }
 }
 
@@ -78,9 +78,11 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
             held::before(lane, function, shape.launch, words);
         }
         let flags = if inner { INNER } else { 0 };
-        if is_asked(&shape) && lane.asks_again(question(&site, words)) {
+        if is_asked(&shape)
+            && let Some(again) = lane.asks_again(question(&site, words))
+        {
             lane.busy.set(false);
-            return Some(Open { repeats: true, flags, ..Open::new(lane, position) });
+            return Some(Open { again: Some(again), flags, ..Open::new(lane, position) });
         }
         let mut early = 0;
         if shape.may_overlap {
@@ -128,7 +130,8 @@ const fn is_asked(shape: &Shape) -> bool {
 #[inline(always)]
 pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mut open: Open, result: u32) {
     let Site { function, id, shape, hook } = site;
-    let mut end = clock::exit();
+    let again = if is_asked(&shape) { open.again } else { None };
+    let mut end = if again.is_some_and(|again| !again.is_timed) { 0 } else { clock::exit() };
     let lane = lane::current();
     {
         if shape.calls_back && lane.outer.get() == frame.as_ptr() as usize {
@@ -144,14 +147,16 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         compiler_fence(SeqCst);
         // SAFETY: `enter` has made it, and its call returns once.
         let early = (!open.early.is_null()).then(|| unsafe { Box::from_raw(open.early) });
-        let is_counted =
-            is_asked(&shape) && open.repeats && lane.counts(question(&site, words), open.sequence, result, end);
-        if is_asked(&shape) && open.repeats && !is_counted {
-            let Some(entered) = lane.enters_late(question(&site, words), open.sequence, open.flags, end) else {
-                lane.busy.set(false);
-                return;
-            };
-            (open.sequence, end) = entered;
+        let mut is_counted = false;
+        if let Some(again) = again.map(|again| (again, open.sequence)) {
+            is_counted = lane.counts(question(&site, words), again, result, end);
+            if !is_counted {
+                let Some(entered) = lane.enters_late(question(&site, words), again, open.flags, end) else {
+                    lane.busy.set(false);
+                    return;
+                };
+                (open.sequence, end) = entered;
+            }
         }
         let launched = match shape.launch {
             Some(launch) if shape.is_plain && result == 0 => launched(lane, launch, id, words, open.sequence, end),

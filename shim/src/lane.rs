@@ -9,7 +9,7 @@ mod room;
 mod stack;
 
 use repeats::Asked;
-pub use repeats::{MOST_ASKED, Question, Repeat};
+pub use repeats::{Again, MOST_ASKED, Question, Repeat};
 pub use room::{put, put_padded};
 
 use crate::chunk::Chunk;

@@ -55,7 +55,8 @@ impl Trace {
         let end = crate::segment::u64_at(found.bytes, 8).max(begin);
         let at = ret + found.bytes.len() as u64;
         let counted = self.record(at).filter(|next| next.head.kind == record::REPEATED)?;
-        let (repeats, _) = Repeats::of(&crate::index::body_of(&counted.bytes[record::HEAD..])?, end);
+        let repeated = crate::index::body_of(&counted.bytes[record::HEAD..])?;
+        let (repeats, _) = Repeats::of(counted.head, &repeated, end);
         let under_way = repeats.under_way.filter(|_| run == Run::Last);
         let next = self.record(at + counted.bytes.len() as u64).filter(|next| next.head.kind == record::ENTRY);
         let next = next.filter(|_| run != Run::Last).map(|entry| crate::segment::u64_at(entry.bytes, 8));

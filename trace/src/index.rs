@@ -425,10 +425,11 @@ impl Trace {
                     }
                 }
                 record::REPEATED => {
+                    let head = found.head;
                     let repeated = body_of::<Repeated>(&found.bytes[record::HEAD..]).zip(returned_before);
                     let is_sound = repeated.is_some_and(|(repeated, (place, end))| {
                         let begin = self.begin_of(&self.calls.at(place));
-                        let (repeats, is_sound) = Repeats::of(&repeated, end.max(begin));
+                        let (repeats, is_sound) = Repeats::of(head, &repeated, end.max(begin));
                         lane.run = Some(place);
                         self.repeats(place, repeats);
                         is_sound

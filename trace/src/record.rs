@@ -94,6 +94,10 @@ pub const SHARED: u8 = 26;
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
 pub const INNER: u8 = 0x01;
+/// Of repeated queries one in `TIMED_ONE_IN` was timed, the first of them first.
+pub const TIMED_IN_PART: u8 = 0x02;
+/// A power of two.
+pub const TIMED_ONE_IN: u64 = 16;
 
 #[derive(Debug, Clone, Copy, Encode, Decode)]
 pub struct Entry {
@@ -430,9 +434,9 @@ pub struct LeftOut {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Repeated {
     pub calls: u64,
-    /// Ticks inside them all.
+    /// Ticks inside them all, or those of them that were timed.
     pub time: u64,
-    /// Of the last. If it begins later than it ends, it has not returned, and the one before it ended then.
+    /// Of the last timed. If it begins later than it ends, one has not returned.
     pub begin: u64,
     pub end: u64,
 }

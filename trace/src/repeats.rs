@@ -1,7 +1,7 @@
 //! Runs of equal polls: a call that stands for others, which its thread made behind it with the same question
 //! and answer.
 
-use crate::record::Repeated;
+use crate::record::{Head, Repeated, TIMED_IN_PART, TIMED_ONE_IN};
 
 /// Whether a call stands for others, as the index keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeats {
     pub calls: u64,
-    /// Ticks inside them all.
+    /// Ticks inside them all; if some were timed, as if the others had taken as long.
     pub time: u64,
     /// Ticks at the return of the last.
     pub end: u64,
@@ -36,12 +36,15 @@ pub struct Repeats {
 impl Repeats {
     /// What a record can mean behind a return at `end`, and whether it says just that. The recorder writes
     /// its words one after the other.
-    pub(crate) fn of(record: &Repeated, end: u64) -> (Repeats, bool) {
+    pub(crate) fn of(head: Head, record: &Repeated, end: u64) -> (Repeats, bool) {
         let last = record.end.max(end);
-        let time = record.time.min(last - end);
+        let is_within = record.time <= last - end;
         let calls = if record.end == 0 { 0 } else { record.calls };
+        let timed = if head.flags & TIMED_IN_PART == 0 { calls } else { calls.div_ceil(TIMED_ONE_IN) };
+        let time = u128::from(record.time) * u128::from(calls) / u128::from(timed.max(1));
+        let time = time.min((last - end).into()) as u64;
         let under_way = (record.begin > record.end).then_some(record.begin.max(last));
-        let is_sound = (record.end, record.time, record.calls) == (0, 0, 0) || record.end >= end && time == record.time;
+        let is_sound = (record.end, record.time, record.calls) == (0, 0, 0) || record.end >= end && is_within;
         (Repeats { calls, time, end: last, in_turn: None, under_way }, is_sound)
     }
 }
@@ -49,10 +52,14 @@ impl Repeats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::REPEATED;
 
     #[test]
     fn what_cannot_be_is_cut_to_what_can() {
-        let of = |calls, time, begin, end| Repeats::of(&Repeated { calls, time, begin, end }, 100);
+        let head = |flags| Head { size: 0, kind: REPEATED, flags, function: 0 };
+        let of = |calls, time, begin, end| Repeats::of(head(0), &Repeated { calls, time, begin, end }, 100);
+        let in_part =
+            |calls, time, end| Repeats::of(head(TIMED_IN_PART), &Repeated { calls, time, begin: 0, end }, 100);
         let repeats = |calls, time, end, under_way| Repeats { calls, time, end, in_turn: None, under_way };
         assert_eq!(of(2, 30, 150, 160), (repeats(2, 30, 160, None), true));
         assert_eq!(of(2, 30, 170, 160), (repeats(2, 30, 160, Some(170)), true));
@@ -62,5 +69,10 @@ mod tests {
         assert_eq!(of(2, 30, 50, 60), (repeats(2, 0, 100, None), false));
         assert_eq!(of(u64::MAX, u64::MAX, 0, u64::MAX), (repeats(u64::MAX, u64::MAX - 100, u64::MAX, None), false));
         assert_eq!(of(7, 0, 0, 0), (repeats(0, 0, 100, None), false));
+        // The first and the 17th of 18 were timed.
+        assert_eq!(in_part(18, 20, 900), (repeats(18, 180, 900, None), true));
+        assert_eq!(in_part(18, 20, 150), (repeats(18, 50, 150, None), true));
+        assert_eq!(in_part(1, 20, 150), (repeats(1, 20, 150, None), true));
+        assert_eq!(in_part(u64::MAX, 60, 150), (repeats(u64::MAX, 50, 150, None), false));
     }
 }

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use trace::api::enums::CUresult;
 use trace::record::{ATTACHMENT, ENTRY_SIZE, HEAD, Head, OPTIONAL, REPEATED, RETURN_SIZE, Repeated};
+use trace::record::{TIMED_IN_PART, TIMED_ONE_IN};
 
 const SIZE: usize = HEAD + size_of::<Repeated>();
 /// Its words, by their offsets.
@@ -38,6 +39,14 @@ pub struct Question<'q, const N: usize> {
     pub function: u16,
     pub words: &'q [u64; N],
     pub outputs: [(u8, u8); 4],
+}
+
+/// A call that may be one more of a run.
+#[derive(Clone, Copy)]
+pub struct Again {
+    number: u8,
+    /// Whether time stamps are taken around it: they would be most of what it costs.
+    pub is_timed: bool,
 }
 
 /// The questions that this thread has asked last. Some of them are runs: each was asked after the other or in
@@ -220,19 +229,20 @@ impl Lane {
         };
         if is_likely {
             // Others may be asked before it is again: behind those there is no place for its count.
-            run.record = self.put_count(function);
+            run.record = self.put_count(function, kind);
         }
         asked.runs[number].set(run);
         asked.end.set(self.cursor.get());
     }
 
     /// The record that counts what repeats the call before it; none if there is no room left in the chunk.
-    fn put_count(&self, function: u16) -> Option<*mut u8> {
+    fn put_count(&self, function: u16, kind: Repeat) -> Option<*mut u8> {
         if self.room() < SIZE {
             return None;
         }
         let at = self.cursor.get();
-        let head = Head { size: SIZE as u32, kind: REPEATED, flags: OPTIONAL, function };
+        let flags = if kind == Repeat::Query { OPTIONAL | TIMED_IN_PART } else { OPTIONAL };
+        let head = Head { size: SIZE as u32, kind: REPEATED, flags, function };
         // SAFETY: `SIZE` bytes from the cursor are in the chunk, and only this thread writes there.
         unsafe {
             put(at, &head);
@@ -245,43 +255,48 @@ impl Lane {
     /// Whether the call that begins now repeats one of the last, and may be counted. It is under way in the
     /// record from here on.
     #[inline(always)]
-    pub fn asks_again<const N: usize>(&self, question: Question<N>) -> bool {
+    pub fn asks_again<const N: usize>(&self, question: Question<N>) -> Option<Again> {
         let asked = &self.asked;
-        let Some((number, mut run)) = self.repeats(question) else { return false };
+        if asked.end.get() != self.cursor.get() {
+            return None;
+        }
+        let (number, mut run) = asked.about(question)?;
         if !self.tells_nothing(question.kind, run.result) {
-            return false;
+            return None;
         }
         if run.record.is_none() {
             if run.behind != self.cursor.get() {
-                return false;
+                return None;
             }
-            run.record = self.put_count(question.function);
-            if run.record.is_none() {
-                return false;
-            }
+            run.record = Some(self.put_count(question.function, question.kind)?);
             asked.runs[number].set(run);
             asked.end.set(self.cursor.get());
         }
-        if let Some(begin) = run.word(BEGIN) {
-            // Nothing is ordered by it.
-            begin.store(clock::exit(), Relaxed);
-        }
-        true
+        let (calls, begin, end) = (run.word(CALLS)?, run.word(BEGIN)?, run.word(END)?);
+        let is_timed = question.kind == Repeat::Poll || calls.load(Relaxed).is_multiple_of(TIMED_ONE_IN);
+        // Nothing is ordered by it.
+        begin.store(if is_timed { clock::exit() } else { end.load(Relaxed) + 1 }, Relaxed);
+        Some(Again { number: number as u8, is_timed })
     }
 
-    /// The run that a question goes on with, if nothing came behind the runs, and its number.
+    /// The run that a call goes on with, if its thread has made no other since it began, when so many were
+    /// recorded. A signal handler may have.
     #[inline(always)]
-    fn repeats<const N: usize>(&self, question: Question<N>) -> Option<(usize, Run)> {
-        if self.asked.end.get() == self.cursor.get() { self.asked.about(question) } else { None }
+    fn goes_on(&self, again: Again, begun: u32) -> Option<Run> {
+        let is_it = self.sequence.get() == begun && self.asked.end.get() == self.cursor.get();
+        is_it.then(|| self.asked.runs[again.number as usize].get())
     }
 
-    /// Counts a call that began so, when so many calls had been recorded of its thread, if it goes on as the
-    /// run does.
+    /// Counts a call that began so, if it goes on as the run does; `end`: of one that is timed.
     #[inline(always)]
-    pub fn counts<const N: usize>(&self, question: Question<N>, begun: u32, result: u32, end: u64) -> bool {
-        // A signal handler may have made calls meanwhile.
-        let is_it = self.sequence.get() == begun;
-        let Some((number, run)) = self.repeats(question).filter(|_| is_it) else { return false };
+    pub fn counts<const N: usize>(
+        &self,
+        question: Question<N>,
+        (again, begun): (Again, u32),
+        result: u32,
+        end: u64,
+    ) -> bool {
+        let Some(run) = self.goes_on(again, begun) else { return false };
         if run.result != result || !self.tells_nothing(question.kind, result) || !run.is_answered(question) {
             return false;
         }
@@ -290,15 +305,19 @@ impl Lane {
         else {
             return false;
         };
-        // Such a handler may have asked, too.
-        let passed = end.saturating_sub(begin.load(Relaxed).max(last.load(Relaxed)));
         // In this order: whoever looks in between, or afterwards if the process is killed here, finds no more
         // than has been.
-        last.store(end, Relaxed);
-        time.store(time.load(Relaxed).wrapping_add(passed), Release);
+        if again.is_timed {
+            // Such a handler may have asked, too.
+            let passed = end.saturating_sub(begin.load(Relaxed).max(last.load(Relaxed)));
+            last.store(end, Relaxed);
+            time.store(time.load(Relaxed).wrapping_add(passed), Release);
+        } else {
+            begin.store(last.load(Relaxed), Release);
+        }
         calls.store(calls.load(Relaxed) + 1, Release);
         if !run.has_repeated {
-            self.asked.runs[number].set(Run { has_repeated: true, ..run });
+            self.asked.runs[again.number as usize].set(Run { has_repeated: true, ..run });
         }
         true
     }
@@ -309,20 +328,20 @@ impl Lane {
     pub fn enters_late<const N: usize>(
         &self,
         question: Question<N>,
-        begun: u32,
+        (again, begun): (Again, u32),
         flags: u8,
         end: u64,
     ) -> Option<(u32, u64)> {
-        let is_it = self.sequence.get() == begun;
-        let run = self.repeats(question).filter(|_| is_it).map_or(Run::NONE, |(_, run)| run);
-        let mut times = (end, end);
+        let run = self.goes_on(again, begun).unwrap_or(Run::NONE);
+        // With calls of a signal handler behind it, which may have been made since it returned, it cannot
+        // begin before them.
+        let now = clock::exit();
+        let mut times = (now, now);
         if let (Some(began), Some(last)) = (run.word(BEGIN), run.word(END)) {
-            times.0 = began.swap(last.load(Relaxed), Relaxed);
-        } else {
-            // With calls of a signal handler behind it, which may have been made since it returned, it cannot
-            // begin before them.
-            let now = clock::exit();
-            times = (now, now);
+            let began = began.swap(last.load(Relaxed), Relaxed);
+            if again.is_timed {
+                times = (began, end);
+            }
         }
         let sequence = self.sequence.get();
         self.put_entry(question.function, flags, question.words, || times.0).then_some((sequence, times.1))
