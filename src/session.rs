@@ -53,10 +53,6 @@ pub struct Asked<'a> {
     pub others: HashMap<u32, Ended>,
 }
 
-/// Calls of the longest trace that is judged when it is closed, which takes seconds: whoever has recorded
-/// waits for it. `info` judges the others.
-const JUDGED: usize = 5_000_000;
-
 /// What could not be made, and where.
 pub fn temporary(what: &str) -> String {
     format!("a temporary {what} in {} (TMPDIR may name another directory)", env::temp_dir().display())
@@ -120,8 +116,8 @@ pub fn close(asked: &Asked) -> u64 {
             let records = [printed, &ended.unwrap_or_default()].concat();
             let mut kept = None;
             let judge = |trace: &Trace| {
-                if trace.len() > JUDGED {
-                    // No verdict.
+                if trace.len() > verdict::JUDGED {
+                    // No verdict: whoever has recorded waits for this.
                     return Default::default();
                 }
                 if trace.len() < LONG {

@@ -5,6 +5,9 @@ use bincode::{Decode, Encode};
 use replayer::{Judged, Plan, Reason};
 use trace::Trace;
 
+/// Calls of the longest trace that is judged where nobody asks about it by itself, which takes seconds.
+pub const JUDGED: usize = 5_000_000;
+
 /// In words.
 #[derive(Clone, Encode, Decode)]
 pub struct Said {

@@ -1,6 +1,7 @@
 //! What a job was: a line for each of its processes, and the verdict on the whole.
 
 use super::as_json::SCHEMA;
+use super::kept;
 use crate::collectives::{self, Group, Member, groups};
 use crate::exit::{self, damage_of, say};
 use crate::figures::counted;
@@ -85,12 +86,7 @@ fn recorded_in(trace: &Trace) -> Recorded {
             found.devices.insert(device);
         }
     }
-    (found.verdict, found.reasons) = match &trace.footer {
-        Some(footer) if trace.damage.is_empty() && !footer.verdict.is_empty() => {
-            (footer.verdict.clone(), footer.reasons.clone())
-        }
-        _ => verdict::in_words(trace),
-    };
+    (found.verdict, found.reasons) = judged(trace, verdict::JUDGED);
     found.is_damaged = !trace.damage.is_empty();
     found.members = collectives::of(trace).members;
     if let Some(unfinished) = Unfinished::of(trace) {
@@ -100,12 +96,31 @@ fn recorded_in(trace: &Trace) -> Recorded {
     found
 }
 
+/// What a trace of more calls is that nobody has judged, and all the others of a job may be.
+const NOT_JUDGED: &str = "not judged";
+
+/// The verdict and its reasons: what `record` has found, or what was kept of it since. `most`: calls of a
+/// trace that is judged here.
+fn judged(trace: &Trace, most: usize) -> (String, Vec<String>) {
+    if let Some(footer) = trace.footer.as_ref().filter(|of| trace.damage.is_empty() && !of.verdict.is_empty()) {
+        return (footer.verdict.clone(), footer.reasons.clone());
+    }
+    if trace.len() <= most {
+        return verdict::in_words(trace);
+    }
+    if let Some((_, told)) = kept::find(&trace.path) {
+        return (told.said.verdict, told.said.reasons);
+    }
+    let command = shell(&["cutrace".into(), "info".into(), trace.path.display().to_string()]);
+    (NOT_JUDGED.into(), vec![format!("for its length; {command} does that, once")])
+}
+
 /// Where ranks disagree that is told here.
 const NOTES: usize = 8;
 
 /// The worst of all.
 fn verdict_of(all: &[Option<Recorded>]) -> &str {
-    const ORDER: [&str; 3] = ["no", "partly", "replayable"];
+    const ORDER: [&str; 4] = ["no", "partly", NOT_JUDGED, "replayable"];
     let is_there = |verdict: &&str| all.iter().flatten().any(|recorded| recorded.verdict == *verdict);
     ORDER.into_iter().find(is_there).unwrap_or("no")
 }
@@ -255,4 +270,24 @@ fn row(process: &Process, recorded: Option<&Recorded>, has_hosts: bool) -> Vec<C
 /// `rank 3`, or `process 123` of one that has none.
 fn whose(process: &Process) -> String {
     process.rank.map_or_else(|| format!("process {}", process.pid), |rank| format!("rank {rank}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_trace_that_nobody_has_judged_is_not_judged_here() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/failing_calls.bin");
+        let mut trace = Trace::open(&path).expect("a trace");
+        let said = judged(&trace, 0);
+        trace.footer = None;
+        assert_eq!(judged(&trace, trace.len()).0, said.0);
+        let (verdict, why) = judged(&trace, trace.len() - 1);
+        let command = format!("for its length; cutrace info {} does that, once", path.display());
+        assert_eq!((verdict.as_str(), why), (NOT_JUDGED, vec![command]));
+        let all =
+            ["replayable", NOT_JUDGED].map(|verdict| Some(Recorded { verdict: verdict.into(), ..Recorded::default() }));
+        assert_eq!(verdict_of(&all), NOT_JUDGED);
+    }
 }
