@@ -129,15 +129,25 @@ impl Reading {
             let why = format_args!("--calls: beyond the end of the trace, which holds {there}");
             return Err(failure(USAGE, why));
         }
-        if self.window.is_some_and(|window| window.from > 0 && trace.call_from_time(window.from) >= recorded) {
-            let last = recorded.checked_sub(1).and_then(|last| trace.call(last));
-            let there = last.map_or("it has none".into(), |last| {
-                format!("the last begins at {} s", seconds(trace, last.begin).trim())
-            });
-            let why = format_args!("--window: no call of the trace begins so late: {there}");
-            return Err(failure(USAGE, why));
+        match self.ends_before(trace) {
+            Some(there) => {
+                let why = format_args!("--window: no call of the trace begins so late: {there}");
+                Err(failure(USAGE, why))
+            }
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// When the last call began, in words, if that is before the window.
+    pub fn ends_before(&self, trace: &Trace) -> Option<String> {
+        let recorded = trace.len() as u64;
+        self.window.filter(|window| window.from > 0 && trace.call_from_time(window.from) >= recorded)?;
+        let last = recorded.checked_sub(1).and_then(|last| trace.call(last));
+        Some(
+            last.map_or("it has none".into(), |last| {
+                format!("the last begins at {} s", seconds(trace, last.begin).trim())
+            }),
+        )
     }
 
     /// The test for what stands before a call, by thread and that call's number; behind the last call that is

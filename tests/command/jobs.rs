@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::path::Path;
 use tests::*;
+use trace::Trace;
 
 fn info(place: &Place, status: i32) -> Value {
     let ran = run(&mut place.cutrace(["info", "run/", "--json"])).expect(status);
@@ -225,4 +226,34 @@ fn a_trace_that_was_not_judged_is_judged_when_it_is_asked_about() {
     assert_eq!(info(&place, 0)["verdict"], "replayable");
     let alone = run(place.cutrace(["info", "--json"]).arg(&path)).expect(0);
     assert_eq!(serde_json::from_str::<Value>(&alone.stdout).expect("JSON")["verdict"], "replayable");
+}
+
+/// One process had ended by then: it has nothing there, and the others are told.
+#[test]
+fn a_window_that_one_process_does_not_reach() {
+    let place = Place::new();
+    let script = "\"$0\" 2 & \"$0\" 100000 & wait";
+    run(&mut record(&place, script, client("many_calls.c"))).expect(0);
+    let all = info(&place, 0);
+    let mut traces: Vec<Trace> = processes(&all, "/many_calls")
+        .iter()
+        .map(|process| sound(place.join(process["trace"].as_str().expect("a trace"))))
+        .collect();
+    traces.sort_by_key(Trace::len);
+    let [short, long] = &traces[..] else { panic!("{all}") };
+    let last = |trace: &Trace| trace.nanoseconds(trace.call(trace.len() as u64 - 1).expect("a call").begin);
+    let window = format!("{}ns..", last(short) + 1);
+    let told = format!("cutrace: process {} has no call in --window: the last begins at ", short.preamble.pid);
+    for (report, of_others) in [("cuda_api_sum", "process"), ("ranks", "many_calls")] {
+        let ran = run(&mut place.cutrace(["report", "run/", "-r", report, "--window", &window])).expect(0);
+        assert!(ran.said().iter().any(|line| line.starts_with(&told)), "{}", ran.stderr);
+        assert!(
+            ran.stdout.contains(of_others) && !ran.stdout.contains(&short.preamble.pid.to_string()),
+            "{}",
+            ran.stdout
+        );
+    }
+    let beyond = format!("{}ns..", last(long) + 1);
+    let ran = run(&mut place.cutrace(["report", "run/", "--window", &beyond])).expect(2);
+    assert!(ran.stderr.contains("--window: no call of the trace begins so late: "), "{}", ran.stderr);
 }
