@@ -19,7 +19,7 @@ pub const PART: &str = "CUTRACE_REPLAY_PART";
 
 /// A replay waits where the program did not (for what still reads memory that the CPU then wrote). If the
 /// work that it waits for needs another process's next call, and that would be in order behind this one,
-/// nobody comes further. After so long the order is given up.
+/// nobody comes further. After so long the order is given up, for all calls that follow.
 const MOST: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl Company for Link {
     }
 
     fn wait(&self, until: u64) -> bool {
-        if until < self.part.since {
+        if until < self.part.since || self.has_let_go.load(Ordering::Relaxed) {
             return true;
         }
         const LOOKS: u32 = 64;
@@ -174,5 +174,23 @@ impl Company for Link {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_that_was_given_up_is_waited_for_no_more() {
+        let (page, _file) = Page::new(2).expect("a page");
+        let (socket, _other) = protocol::pair().expect("a pair of sockets");
+        let part = Part { process: 0, peers: vec![1], since: 0, imports: Vec::new(), host: Vec::new() };
+        let (imports, host, asking) = Default::default();
+        let (has_let_go, has_differed) = (AtomicBool::new(true), AtomicBool::default());
+        let link = Link { socket, part, imports, host, page, asking, has_let_go, has_differed };
+        let since = Instant::now();
+        assert!((1..1000).all(|until| link.wait(until)));
+        assert!(since.elapsed() < MOST);
     }
 }
