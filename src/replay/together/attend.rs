@@ -2,10 +2,11 @@
 
 use super::page::Page;
 use super::process::{self, Process, Running};
-use super::protocol::{FromReplay, Part, Told};
+use super::protocol::{self, FromReplay, Part, Told};
 use super::{MOST, PATIENCE};
 use crate::exit::say;
 use anyhow::Result;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -25,10 +26,38 @@ pub struct Together<'a> {
     wanted: Vec<(usize, (u32, u64))>,
     /// The first calls whose outcome was another than recorded, by process.
     differs: BTreeMap<usize, u64>,
-    /// That several map as host memory.
-    files: Vec<OwnedFd>,
+    files: Shared<'a>,
     /// So long may none come further, if that was asked for.
     limit: Option<Duration>,
+}
+
+/// Files that several map as host memory, each made when somebody asks for it.
+pub struct Shared<'a> {
+    lens: &'a [u64],
+    made: HashMap<u32, OwnedFd>,
+    /// Each is a descriptor of this process.
+    most: usize,
+}
+
+impl<'a> Shared<'a> {
+    pub fn of(lens: &'a [u64]) -> Shared<'a> {
+        Shared { lens, made: HashMap::new(), most: 1024 }
+    }
+
+    fn get(&mut self, file: u32) -> Result<&OwnedFd, String> {
+        let len = self.lens.get(file as usize).ok_or("no such file is shared")?;
+        let (most, is_full) = (self.most, self.made.len() >= self.most);
+        match self.made.entry(file) {
+            Entry::Occupied(made) => Ok(made.into_mut()),
+            Entry::Vacant(_) if is_full => {
+                Err(format!("the processes of the job share more than {most} files as host memory"))
+            }
+            Entry::Vacant(place) => match protocol::memory(*len) {
+                Ok(made) => Ok(place.insert(made)),
+                Err(error) => Err(format!("{len} bytes of host memory that processes share cannot be had: {error}")),
+            },
+        }
+    }
 }
 
 impl<'a> Together<'a> {
@@ -37,7 +66,7 @@ impl<'a> Together<'a> {
         processes: &'a [Process],
         running: Vec<Running>,
         page: Page,
-        files: Vec<OwnedFd>,
+        files: Shared<'a>,
         limit: Option<Duration>,
     ) -> Together<'a> {
         let (told, wanted, differs) = Default::default();
@@ -88,10 +117,13 @@ impl<'a> Together<'a> {
             }
             FromReplay::Wants { process: of, call } => self.wanted.push((process, (of, call))),
             FromReplay::WantsFile { file } => {
-                let file = self.files.get(file as usize).map(std::slice::from_ref);
-                let answer = file.map(|_| Told::File).ok_or_else(|| "no such file is shared".to_owned());
+                let file = self.files.get(file);
+                let (answer, files) = match &file {
+                    Ok(file) => (Ok(Told::File), std::slice::from_ref(*file)),
+                    Err(why) => (Err(why.clone()), &[][..]),
+                };
                 // One that has ended needs no answer.
-                let _ended = self.running[process].send(&answer, file.unwrap_or_default());
+                let _ended = self.running[process].send(&answer, files);
             }
             FromReplay::Differs { call } => _ = self.differs.entry(process).or_insert(call),
         }
@@ -212,5 +244,20 @@ impl<'a> Together<'a> {
         let trace = Trace::open(&self.processes[process].path).ok();
         let function = trace.as_ref().and_then(|trace| Some(trace.call(call)?.name().to_owned()));
         format!("call {call} {}", function.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_shared_is_refused_by_itself() {
+        let mut shared = Shared { most: 2, ..Shared::of(&[4096, u64::MAX, 4096, 4096]) };
+        assert!(shared.get(1).is_err_and(|why| why.starts_with("18446744073709551615 bytes of host memory")));
+        assert!(shared.get(0).is_ok() && shared.get(2).is_ok() && shared.get(0).is_ok());
+        let full = "the processes of the job share more than 2 files as host memory";
+        assert_eq!(shared.get(3).err().as_deref(), Some(full));
+        assert_eq!(shared.get(4).err().as_deref(), Some("no such file is shared"));
     }
 }
