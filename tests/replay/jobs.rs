@@ -224,6 +224,48 @@ fn ranks_that_a_launcher_starts_replay_together() {
     assert!(none.stderr.contains("no trace of this rank; there are 0-2"), "{}", none.stderr);
 }
 
+/// As `mpirun` and `srun` do it: a `record` and a `replay` for each rank, at once, which know their ranks by the launcher's
+/// variables.
+#[test]
+fn launchers_of_each_kind_record_and_replay() {
+    let library = client("libring.c");
+    let program = client_with("collectives.c", &[library.to_str().expect("a plain path")]);
+    for (rank_of, ranks) in
+        [("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")]
+    {
+        let place = Place::new();
+        std::fs::write(place.join("ring"), vec![0; 36864]).expect("ours");
+        let each = |arguments: &dyn Fn(&mut Command, &str)| {
+            let launched = ["0", "1"].map(|rank| {
+                let mut command = place.cutrace([""; 0]);
+                arguments(&mut command, rank);
+                on(&mut command, "1").env(rank_of, rank).env(ranks, "2");
+                command.stdout(std::fs::File::create(place.join(&format!("out{rank}"))).expect("ours"));
+                command.stderr(std::fs::File::create(place.join(&format!("said{rank}"))).expect("ours"));
+                command.spawn().expect("started")
+            });
+            let codes = launched.map(|mut child| child.wait().expect("ours").code());
+            let [out, said] = ["out", "said"].map(|name| {
+                let of = |rank| std::fs::read_to_string(place.join(&format!("{name}{rank}"))).expect("written");
+                of(0) + &of(1)
+            });
+            assert_eq!(codes, [Some(0), Some(0)], "{rank_of}: {out}{said}");
+            out
+        };
+        each(&|record, rank| {
+            record.args(["record", "--driver", "sim", "-o", "run/"]).arg(&program).args(["ring", rank, "2", "5"]);
+        });
+        let info = run(&mut place.cutrace(["info", "run/", "--json"])).expect(0);
+        let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+        let told: Vec<&Value> = info["processes"].as_array().expect("a list").iter().map(|of| &of["rank"]).collect();
+        assert_eq!(told, [0, 1], "{rank_of}: {info}");
+        let out = each(&|replay, _| {
+            replay.args(["replay", "run/", "--driver", "sim", "--rank", &format!("%q{{{rank_of}}}")]);
+        });
+        assert_eq!(out.matches("\nverified: 2 processes in ").count(), 1, "{rank_of}: {out}");
+    }
+}
+
 #[test]
 fn a_rank_that_does_not_come_is_named() {
     let place = Place::new();
@@ -232,6 +274,25 @@ fn a_rank_that_does_not_come_is_named() {
     assert_eq!(ran.stdout, "1\n1\n", "{}", ran.stderr);
     let why = "rank 2 did not come in time, ranks 0-1 did; --timeout SECONDS waits longer";
     assert!(ran.said().iter().all(|line| line.ends_with(why)), "{}", ran.stderr);
+}
+
+/// One that has come and is stopped then, as by a debugger.
+#[test]
+fn a_launched_rank_that_does_nothing_is_named() {
+    let place = Place::new();
+    recorded(&place, "ipc_ring.c").expect(0);
+    let script = "RANK=0 $0 $1 > out0 2> said0 & first=$!; sleep 1; RANK=1 $0 $1 > out1 2> said1 & idle=$!; sleep 1; \
+                  kill -STOP $idle; RANK=2 $0 $1 > out2 2> said2; echo $?; wait $first; echo $?; kill -KILL $idle; \
+                  cat said0 >&2";
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .current_dir(place.path())
+        .args(["-c", &script.replace("$1", "replay run/ --driver sim --timeout 4 --rank '%q{RANK}'")]);
+    let ran = run(on(shell.arg(artifact("cutrace")), "3")).expect(0);
+    assert_eq!(ran.stdout, "1\n1\n", "{}", ran.stderr);
+    let line = ran.said().last().copied().unwrap_or_default();
+    assert!(line.starts_with("cutrace: rank 1 (process "), "{}", ran.stderr);
+    assert!(line.ends_with("): its process did not begin its replay within 4 s"), "{}", ran.stderr);
 }
 
 /// Each rank has the options of its own: one of them has no such driver.

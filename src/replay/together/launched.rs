@@ -55,15 +55,23 @@ enum FromLead {
     Refused(String),
 }
 
-/// The process of a launcher's that has a trace replayed.
-pub struct Launched(OwnedFd);
+/// The process of a launcher's that has a trace replayed, and how long it may take to say that its replay has
+/// begun, or ended.
+pub struct Launched {
+    socket: OwnedFd,
+    patience: Duration,
+}
 
 impl Launched {
     /// Has the replay begin, and gets the files that it writes to.
     pub fn begin(&self, files: [OwnedFd; 3]) -> Result<(File, File)> {
         const GONE: &str = "its process has ended before its replay began";
-        protocol::send(&self.0, &FromLead::Begin, &files).context(GONE)?;
-        let told = protocol::receive::<ToLead>(&self.0).context(GONE)?;
+        protocol::send(&self.socket, &FromLead::Begin, &files).context(GONE)?;
+        if !self.says_something() {
+            let seconds = self.patience.as_secs_f64();
+            return Err(failure(FAILED, format_args!("its process did not begin its replay within {seconds} s")));
+        }
+        let told = protocol::receive::<ToLead>(&self.socket).context(GONE)?;
         let Some((ToLead::Began, files)) = told else {
             let why = if let Some((ToLead::NotBegun(why), _)) = told { why } else { GONE.into() };
             return Err(failure(FAILED, why));
@@ -74,14 +82,29 @@ impl Launched {
     }
 
     pub fn end(&self) -> io::Result<()> {
-        protocol::send(&self.0, &FromLead::End, &[])
+        protocol::send(&self.socket, &FromLead::End, &[])
     }
 
-    /// How the replay has ended: with the process that started it, if that is gone.
-    pub fn wait(&self) -> ExitStatus {
-        match protocol::receive(&self.0) {
+    /// How the replay, which has ended, did: with the process that started it, if that is gone. None if that
+    /// does not say it.
+    pub fn wait(&self) -> Option<ExitStatus> {
+        self.says_something().then(|| match protocol::receive(&self.socket) {
             Ok(Some((ToLead::Ended(status), _))) => ExitStatus::from_raw(status),
             _ => ExitStatus::from_raw(libc::SIGKILL),
+        })
+    }
+
+    /// Within its time, be it that it has ended.
+    fn says_something(&self) -> bool {
+        let until = Instant::now() + self.patience;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match protocol::ready(&[self.socket.as_raw_fd()], left) {
+                Ok(ready) if ready.is_empty() && !left.is_zero() => {}
+                Ok(ready) => return !ready.is_empty(),
+                // What is wrong with it shows when it is read.
+                Err(_) => return true,
+            }
         }
     }
 }
@@ -143,7 +166,9 @@ fn lead(arguments: &Arguments, directory: &Path, job: Job, listener: Listener, u
     let start = |process: &Process, part: &protocol::Part, times: &File| {
         let name = process.path.file_name().unwrap_or_default();
         let socket = joined.get(Path::new(name)).context("a rank that has not come")?;
-        Running::launch(Launched(socket.try_clone()?), part, times).with_context(|| process.name())
+        let patience = arguments.timeout().unwrap_or(PATIENCE);
+        let launched = Launched { socket: socket.try_clone()?, patience };
+        Running::launch(launched, part, times).with_context(|| process.name())
     };
     let replayed = super::replay(arguments, job, &start);
     let (whole, each) = match &replayed {

@@ -35,6 +35,8 @@ impl Process {
 /// How the verdict `no` is told.
 pub const NOT_REPLAYABLE: &str = "it cannot be replayed";
 
+const SILENT: &str = "its replay has ended, and the process that started it does not say how";
+
 /// Who started it, and waits for it.
 enum Parent {
     This(Child),
@@ -146,10 +148,13 @@ impl Running {
 
     pub fn wait(&mut self) -> Result<()> {
         self.socket = None;
-        self.status = Some(match &mut self.parent {
-            Parent::This(child) => child.wait().context("a replay of the job")?,
+        self.status = match &mut self.parent {
+            Parent::This(child) => Some(child.wait().context("a replay of the job")?),
             Parent::Launched(launched) => launched.wait(),
-        });
+        };
+        if self.status.is_none() {
+            self.killed.get_or_insert_with(|| SILENT.into());
+        }
         Ok(())
     }
 
