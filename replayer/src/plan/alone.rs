@@ -7,7 +7,7 @@
 //! zeros: NCCL's kernels are all that is known to use it, and what else names it is told.
 
 use crate::ranges::Ranges;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::Class;
 use trace::call::Content;
@@ -61,7 +61,7 @@ pub struct Alone {
     /// By thread and number there, until the call is met.
     by_call: HashMap<(u32, u32), Vec<(Delivery, bool)>>,
     /// What it held when this process had used it last, by its address.
-    contents: HashMap<u64, Vec<Hash>>,
+    contents: BTreeMap<u64, Vec<Hash>>,
     /// Operations of which nothing is told.
     pub(crate) untold: u64,
 }
@@ -131,7 +131,8 @@ impl Alone {
 
     /// Other memory is there from now on.
     pub(crate) fn begins_anew(&mut self, range: &Range<u64>) {
-        self.contents.retain(|start, _| !range.contains(start));
+        let gone: Vec<u64> = self.contents.range(range.clone()).map(|(start, _)| *start).collect();
+        gone.iter().for_each(|start| _ = self.contents.remove(start));
     }
 }
 
