@@ -1,6 +1,6 @@
 //! The flags that all reading commands share.
 
-use crate::exit::{USAGE, failure};
+use crate::exit::{USAGE, failure, say};
 use crate::figures::seconds;
 use anyhow::Result;
 use clap::{Args, ColorChoice};
@@ -148,6 +148,21 @@ impl Reading {
                 format!("the last begins at {} s", seconds(trace, last.begin).trim())
             }),
         )
+    }
+
+    /// Of several processes those that had not ended before the window; all if none is left, which is refused.
+    pub fn of_window(&self, traces: Vec<Trace>) -> Vec<Trace> {
+        if traces.len() < 2 || traces.iter().all(|trace| self.ends_before(trace).is_some()) {
+            return traces;
+        }
+        let is_left = |trace: &Trace| match self.ends_before(trace) {
+            None => true,
+            Some(there) => {
+                say(format_args!("process {} has no call in --window: {there}", trace.preamble.pid));
+                false
+            }
+        };
+        traces.into_iter().filter(is_left).collect()
     }
 
     /// The test for what stands before a call, by thread and that call's number; behind the last call that is

@@ -194,8 +194,8 @@ impl Written {
     }
 }
 
-fn open(paths: &[PathBuf]) -> Result<Vec<Trace>> {
-    Ok(paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?)
+fn open(paths: &[PathBuf], reading: &Reading) -> Result<Vec<Trace>> {
+    Ok(reading.of_window(paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?))
 }
 
 /// That of the traces which the output would replace, if it is one.
@@ -207,7 +207,7 @@ fn source<'x>(arguments: &Arguments, paths: &'x [PathBuf]) -> &'x Path {
 fn as_stream(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let Arguments { to, output, reading, .. } = arguments;
     let mut out = Sink::create(output, arguments.force, *to == Format::Perfetto, source(arguments, paths))?;
-    let traces = open(paths)?;
+    let traces = open(paths, &arguments.reading)?;
     let processes = Process::all(&traces);
     let mut written = Written::default();
     let mut chrome = Chrome::new(!arguments.no_args);
@@ -261,7 +261,7 @@ const ROWS: Needs = Needs { arguments: false, model: true, all: false };
 fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let output = Output::create("-o", &arguments.output, arguments.force, source(arguments, paths))?;
     sink::remove_when_interrupted(output.partial(), None);
-    let traces = open(paths)?;
+    let traces = open(paths, &arguments.reading)?;
     let processes = Process::all(&traces);
     let shown = || arguments.output.display().to_string();
     let store = Sqlite::create(output.partial()).with_context(shown)?;
@@ -289,7 +289,7 @@ fn as_tables<S: Store>(reading: &Reading, processes: &[Process], store: S) -> Re
 }
 
 fn as_csv(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
-    let traces = open(paths)?;
+    let traces = open(paths, &arguments.reading)?;
     let store = Csv::create(&arguments.output, arguments.force)?;
     let (store, written) = as_tables(&arguments.reading, &Process::all(&traces), store)?;
     let bytes = store.finish().with_context(|| arguments.output.display().to_string())?;
@@ -299,7 +299,7 @@ fn as_csv(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
 /// Each trace in a directory of its own; none has its name before all are whole.
 fn as_parquet(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let shown = || arguments.output.display().to_string();
-    let traces = open(paths)?;
+    let traces = open(paths, &arguments.reading)?;
     let processes = Process::all(&traces);
     let mut set = Set::create(&arguments.output, arguments.force)?;
     let mut written = Written::default();

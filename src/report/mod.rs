@@ -161,7 +161,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut status = exit::DONE;
     // Before anything is written: one that cannot be read leaves no half a document.
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
-    let traces = with_calls_in_window(traces, &arguments.reading);
+    let traces = arguments.reading.of_window(traces);
     if traces.len() > 1 && arguments.reports().all(|report| list::TOGETHER.contains(&report.chosen.name())) {
         together(&mut out, &traces, &arguments, format)?;
         out.flush()?;
@@ -191,22 +191,6 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     out.flush()?;
     Ok(status)
-}
-
-/// Of several processes those that had not ended before the window; all if none is left, which is refused.
-fn with_calls_in_window(traces: Vec<Trace>, reading: &Reading) -> Vec<Trace> {
-    if traces.len() < 2 || traces.iter().all(|trace| reading.ends_before(trace).is_some()) {
-        return traces;
-    }
-    let is_left = |trace: &Trace| match reading.ends_before(trace) {
-        None => true,
-        Some(there) => {
-            let pid = trace.preamble.pid;
-            exit::say(format_args!("process {pid} has no call in --window: {there}"));
-            false
-        }
-    };
-    traces.into_iter().filter(is_left).collect()
 }
 
 /// The processes of several traces in one table.

@@ -253,6 +253,10 @@ fn a_window_that_one_process_does_not_reach() {
             ran.stdout
         );
     }
+    let exported =
+        run(&mut place.cutrace(["export", "run/", "--to", "jsonl", "-o", "-", "--window", &window])).expect(0);
+    assert!(exported.said().iter().any(|line| line.starts_with(&told)), "{}", exported.stderr);
+    assert!(exported.stdout.contains(&format!("\"pid\":{}", long.preamble.pid)), "{:.2000}", exported.stdout);
     let beyond = format!("{}ns..", last(long) + 1);
     let ran = run(&mut place.cutrace(["report", "run/", "--window", &beyond])).expect(2);
     assert!(ran.stderr.contains("--window: no call of the trace begins so late: "), "{}", ran.stderr);
