@@ -5,7 +5,6 @@ use super::table::{Cell, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step};
 use foldhash::{HashMap, HashSet};
 use trace::api::roles::Class;
-use trace::call::Content;
 use trace::launch::{Shape, shape};
 use trace::record::Kernel;
 use trace::{Call, Function, Trace};
@@ -223,8 +222,5 @@ impl<'t> Launches<'t> {
 
 /// What the call launches with, packed by the recorder.
 fn arguments<'t>(call: &Call<'t>) -> Option<(&'t Kernel, &'t [u8])> {
-    call.images().find_map(|image| match image.content {
-        Content::Arguments { kernel, packed, .. } => Some((call.kernel(kernel)?, packed)),
-        _ => None,
-    })
+    call.given().find_map(|(kernel, packed)| Some((call.kernel(kernel)?, packed)))
 }

@@ -56,7 +56,10 @@ impl Step<'_, '_> {
 
     /// When the last of them returned.
     pub fn last_end(&self) -> Option<i64> {
-        self.call.last_end().map(|end| self.call.trace().nanoseconds(end))
+        match self.call.repeats {
+            None => self.end,
+            Some(_) => self.call.last_end().map(|end| self.call.trace().nanoseconds(end)),
+        }
     }
 
     pub fn class(&self) -> Option<Class> {

@@ -109,12 +109,19 @@ impl<'a> Call<'a> {
         self.trace.kernels.get(&id)
     }
 
+    /// What kernels are given, packed by the recorder, and the id of each: one of a launch, none of a call
+    /// that launches nothing.
+    pub fn given(&self) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
+        let all = self.attachments(When::Entry).chain(self.attachments(When::Return));
+        all.filter_map(|image| match image.content {
+            Content::Arguments { kernel, packed, .. } => Some((kernel, packed)),
+            _ => None,
+        })
+    }
+
     /// The kernel that a launch, or a node of a graph, names.
     pub fn named_kernel(&self) -> Option<&'a record::Kernel> {
-        let recorded = self.images().find_map(|image| match image.content {
-            Content::Arguments { kernel, .. } => self.kernel(kernel),
-            _ => None,
-        });
+        let recorded = self.given().find_map(|(kernel, _)| self.kernel(kernel));
         // Launched without arguments, or with them packed.
         recorded.or_else(|| {
             self.function().filter(|function| function.class == Class::launch)?;

@@ -14,8 +14,14 @@ use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
 use crate::shared_memory::Place;
 use crate::writer;
 use bincode::Decode;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::num::NonZero;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// As many chunks are worth a thread.
+const MANY: usize = 16;
 
 /// More threads than any file has; a larger index in a chunk is damage that must not cost memory.
 const THREADS: usize = 1 << 20;
@@ -256,6 +262,7 @@ impl Trace {
         let explained = self.footer.as_ref().is_some_and(|footer| !footer.losses.is_empty());
         // Of two copies of a chunk the sealed one comes first.
         chunks.sort_by_key(|(_, h)| (h.thread, h.ordinal(), h.seal == 0));
+        let unsound = self.unsound(&chunks);
         let mut lane = Lane::default();
         let mut previous: Option<Header> = None;
         for (offset, header) in chunks {
@@ -275,7 +282,7 @@ impl Trace {
                 lane.has_gaps = true;
             }
             previous = Some(header);
-            self.index_chunk(offset, header, &mut lane);
+            self.index_chunk(offset, header, unsound.contains(&offset), &mut lane);
             lane.has_gaps |= self.damage.len() > known;
         }
     }
@@ -288,6 +295,7 @@ impl Trace {
         self.communicators.sort_by_key(|communicator| communicator.time);
         self.timed.sort_unstable();
         self.clocks.sort_by_key(|c| c.tsc);
+        self.settle_clocks();
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
         self.observed_beside.sort_by_key(|(_, observed)| observed.time);
     }
@@ -331,7 +339,30 @@ impl Trace {
         }
     }
 
-    fn index_chunk(&mut self, offset: u64, header: Header, lane: &mut Lane) {
+    /// Chunks whose content does not match its checksum, by where they begin. To look at all of a long file
+    /// takes as long as finding its records: several threads do.
+    fn unsound(&self, chunks: &[(u64, Header)]) -> HashSet<u64> {
+        let workers = thread::available_parallelism().map_or(1, NonZero::get).min(chunks.len() / MANY);
+        let next = AtomicUsize::new(0);
+        let check = || {
+            let taken = std::iter::from_fn(|| chunks.get(next.fetch_add(1, Ordering::Relaxed)));
+            let is_unsound = |offset, header: &Header| {
+                header.seal != 0 && self.content(offset, header).map(checksum) != Some(header.seal)
+            };
+            taken
+                .filter(|(offset, header)| is_unsound(*offset, header))
+                .map(|(offset, _)| *offset)
+                .collect::<Vec<u64>>()
+        };
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..workers).map(|_| scope.spawn(check)).collect();
+            let own = check();
+            let others = others.into_iter().flat_map(|other| other.join().expect("nothing there panics"));
+            others.chain(own).collect()
+        })
+    }
+
+    fn index_chunk(&mut self, offset: u64, header: Header, is_unsound: bool, lane: &mut Lane) {
         let damaged = |what: String| Damage::new(offset, what);
         let start = offset as usize + HEADER;
         if let Some(why) = self.map.fault(start as u64) {
@@ -350,7 +381,7 @@ impl Trace {
         if cut_off {
             let what = format!("the file ends inside this chunk: {available} of {} bytes are there", header.length);
             self.damage.push(damaged(what));
-        } else if header.seal != 0 && self.content(offset, &header).map(checksum) != Some(header.seal) {
+        } else if is_unsound {
             self.damage.push(damaged(
                 "a chunk whose content does not match its checksum: all its records are left out".into(),
             ));

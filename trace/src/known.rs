@@ -92,6 +92,7 @@ impl Trace {
         if trace.clocks.is_empty() {
             trace.clocks = trace.preamble.clocks.to_vec();
         }
+        trace.settle_clocks();
         for kernel in known.kernels {
             let last = trace.launched.entry(kernel.handle).or_insert(kernel.id);
             *last = kernel.id.max(*last);

@@ -23,8 +23,9 @@ pub fn shape(call: &Call) -> Option<Shape> {
     match call.function()?.param(NAMES[0]) {
         // They follow each other.
         Some(first) => {
+            let offset = call.function()?.params.get(first)?.offset as usize;
             for (at, value) in values.iter_mut().enumerate() {
-                *value = call.argument_of(first + at)? as u32;
+                *value = call.word(offset / 8 + at) as u32;
             }
         }
         // The configuration begins with the same seven numbers.

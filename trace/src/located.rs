@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
+use std::thread;
 
 /// One call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,9 @@ struct Chunk {
 
 /// Places that the search for their chunks begins at, one in as many.
 const STEP: usize = 1 << 12;
+
+/// Fewer calls are not worth a thread.
+const MANY: usize = 1 << 16;
 
 #[derive(Default)]
 pub(crate) struct Calls {
@@ -123,30 +127,39 @@ impl Calls {
 
     /// Puts them into the order of their entries; of those of one moment, of their threads. `stamp`: the time
     /// that the entry at an offset tells.
-    pub(crate) fn order(&mut self, stamp: impl Fn(u64) -> u64) {
+    pub(crate) fn order(&mut self, stamp: impl Fn(u64) -> u64 + Sync) {
         self.steps = (0..self.packed.len()).step_by(STEP).map(|place| self.chunk_of(place) as u32).collect();
         let begin = |place: u32| {
             let at = self.at(place as usize);
             at.begin.unwrap_or_else(|| stamp(at.entry))
         };
         // A thread's calls are in order as they are.
-        let mut heads: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
-        for thread in self.chunks.chunk_by(|a, b| a.thread == b.thread) {
-            let Range { start, end } = self.places_of(thread);
-            heads.extend((start < end).then(|| Reverse((begin(start), start, end))));
-        }
-        if heads.len() < 2 {
+        let of_threads = self.chunks.chunk_by(|a, b| a.thread == b.thread).map(|thread| self.places_of(thread));
+        let of_threads: Vec<Range<u32>> = of_threads.filter(|places| !places.is_empty()).collect();
+        let longest = of_threads.iter().max_by_key(|places| places.len());
+        let Some(longest) = longest.filter(|_| of_threads.len() > 1) else { return };
+        // Each half by a thread.
+        let middle = begin(longest.start + longest.len() as u32 / 2);
+        let cut = |places: &Range<u32>| {
+            let (mut from, mut to) = (places.start, places.end);
+            while from < to {
+                let half = from + (to - from) / 2;
+                if begin(half) < middle { from = half + 1 } else { to = half }
+            }
+            (places.start..from, from..places.end)
+        };
+        let (before, behind): (Vec<_>, Vec<_>) = of_threads.iter().map(cut).unzip();
+        let mut order = vec![0; self.packed.len()];
+        if order.len() < MANY {
+            merge(&of_threads, begin, &mut order);
+            self.order = order;
             return;
         }
-        let mut order = Vec::with_capacity(self.packed.len());
-        while let Some(mut head) = heads.peek_mut() {
-            let Reverse((_, place, end)) = *head;
-            order.push(place);
-            match place + 1 {
-                next if next < end => *head = Reverse((begin(next), next, end)),
-                _ => drop(PeekMut::pop(head)),
-            }
-        }
+        let (first, second) = order.split_at_mut(before.iter().map(ExactSizeIterator::len).sum());
+        thread::scope(|scope| {
+            scope.spawn(|| merge(&before, begin, first));
+            merge(&behind, begin, second);
+        });
         self.order = order;
     }
 
@@ -245,6 +258,21 @@ impl Calls {
         };
         let of = key(place as usize);
         Some(self.first(|other| key(other) >= of))
+    }
+}
+
+/// Places of several threads, each in order, by when their calls begin.
+fn merge(of_threads: &[Range<u32>], begin: impl Fn(u32) -> u64, into: &mut [u32]) {
+    let there = of_threads.iter().filter(|places| !places.is_empty());
+    let mut heads: BinaryHeap<_> = there.map(|of| Reverse((begin(of.start), of.start, of.end))).collect();
+    for next in into {
+        let Some(mut head) = heads.peek_mut() else { return };
+        let Reverse((_, place, end)) = *head;
+        *next = place;
+        match place + 1 {
+            behind if behind < end => *head = Reverse((begin(behind), behind, end)),
+            _ => drop(PeekMut::pop(head)),
+        }
     }
 }
 

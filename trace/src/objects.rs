@@ -83,6 +83,8 @@ enum Thing {
 pub struct Objects {
     live: HashMap<(Kind, u64), Object>,
     ranges: BTreeMap<u64, Range>,
+    /// How often one has come or gone.
+    changes_of_ranges: u64,
     made: HashMap<&'static str, u64>,
     /// Made by calls that have not returned yet, by the time they will.
     pending: BinaryHeap<Reverse<(u64, u64)>>,
@@ -168,6 +170,7 @@ impl Objects {
         }
         for base in std::mem::take(&mut self.freed) {
             if let Some(range) = self.ranges.remove(&base) {
+                self.changes_of_ranges += 1;
                 self.gone.add_range(range, self.ender);
             }
         }
@@ -195,6 +198,7 @@ impl Objects {
             self.ranges.remove(&base);
         }
         self.gone.overlaid(range);
+        self.changes_of_ranges += 1;
         self.ranges.insert(range.base, range);
     }
 
@@ -222,6 +226,12 @@ impl Objects {
             _ => None,
         });
         made.next().or_else(|| self.ranges.range(..=address).next_back().map(|(_, r)| *r).filter(holds))
+    }
+
+    /// A number that changes whenever [`Objects::range`] may answer otherwise, of another call than one that
+    /// has brought a range itself.
+    pub fn changes_of_ranges(&self) -> u64 {
+        self.changes_of_ranges
     }
 
     /// The number of the object that had this handle last, if none has it now.

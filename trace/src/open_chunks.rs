@@ -55,6 +55,9 @@ impl Copies {
     /// What was copied from this offset of the file on, up to `end` or as far as it goes; none in other
     /// places.
     pub(crate) fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
+        if self.chunks.is_empty() {
+            return None;
+        }
         let before = self.chunks.partition_point(|(start, _)| *start <= at);
         let (start, bytes) = self.chunks.get(before.checked_sub(1)?)?;
         let (from, to) = ((at - start) as usize, (end.saturating_sub(*start) as usize).min(bytes.len()));

@@ -13,7 +13,7 @@ use crate::mapping::Mapping;
 use crate::open_chunks::Copies;
 use crate::origin::Origin;
 use crate::preamble::{Footer, Preamble, decode};
-use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
+use crate::record::{self, Clock, Head, Kernel, Observed};
 use crate::reference::References;
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PACKED_VERSION, PAGE};
 use foldhash::HashMap;
@@ -85,6 +85,8 @@ pub struct Trace {
     /// is not known.
     pub unknown_since: Option<u64>,
     pub clocks: Vec<Clock>,
+    /// Nanoseconds of a tick, by the first and the last of them; 0 until they are all there.
+    rate: f64,
     /// Every segment found, in file order.
     pub segments: Vec<(u64, Header)>,
     pub(crate) functions: Vec<Option<&'static Function>>,
@@ -196,6 +198,7 @@ impl Trace {
             switched: Vec::new(),
             unknown_since: None,
             clocks: Vec::new(),
+            rate: 0.0,
             segments: Vec::new(),
             functions,
             blobs: HashMap::default(),
@@ -339,11 +342,17 @@ impl Trace {
         self.kernels.get(self.launched.get(&handle)?)
     }
 
+    /// All clocks are there, in order.
+    pub(crate) fn settle_clocks(&mut self) {
+        let (first, last) = (self.clocks[0], self.clocks[self.clocks.len() - 1]);
+        self.rate = last.ns.wrapping_sub(first.ns) as f64 / last.tsc.wrapping_sub(first.tsc).max(1) as f64;
+    }
+
     /// Nanoseconds since the first clock pair of the trace.
     pub fn nanoseconds(&self, ticks: u64) -> i64 {
         let (first, last) = (self.clocks[0], self.clocks[self.clocks.len() - 1]);
         let (dt, dn) = (last.tsc.wrapping_sub(first.tsc), last.ns.wrapping_sub(first.ns));
-        if let Some(passed) = ticks.checked_sub(first.tsc).and_then(|since| scaled_usual(since, dn, dt)) {
+        if let Some(passed) = ticks.checked_sub(first.tsc).and_then(|since| scaled_usual(since, (dn, dt), self.rate)) {
             return passed as i64;
         }
         let since = ticks as i128 - first.tsc as i128;
@@ -393,7 +402,7 @@ impl Trace {
 
     pub(crate) fn record_within(&self, at: u64, end: u64) -> Option<Record<'_>> {
         let bytes = self.held(at, end)?;
-        let head: Head = bincode::decode_from_slice(bytes.get(..record::HEAD)?, CONFIG).ok()?.0;
+        let head = Head::of(bytes)?;
         let size = head.size as usize;
         let least = match head.kind {
             record::ENTRY => record::ENTRY_SIZE,
@@ -407,14 +416,15 @@ impl Trace {
     }
 }
 
-/// `number * by / of`, rounded towards zero, of usual numbers. Dividing 128 bits takes longer than reading a
-/// call, and every call asks twice: the quotient is guessed, which is at most a few off.
-fn scaled_usual(number: u64, by: u64, of: u64) -> Option<u64> {
+/// `number * by / of`, rounded towards zero, of usual numbers; `rate` is `by / of`, or 0 if that is not known.
+/// Dividing 128 bits takes longer than reading a call, and every call asks twice: the quotient is guessed,
+/// which is at most a few off.
+fn scaled_usual(number: u64, (by, of): (u64, u64), rate: f64) -> Option<u64> {
     const USUAL: u64 = 1 << 50;
-    if number >= USUAL || by >= USUAL || !(1..USUAL).contains(&of) {
+    if number >= USUAL || by >= USUAL || !(1..USUAL).contains(&of) || rate == 0.0 {
         return None;
     }
-    let mut quotient = (number as f64 * (by as f64 / of as f64)) as u64;
+    let mut quotient = (number as f64 * rate) as u64;
     if quotient >= USUAL {
         return None;
     }
@@ -480,7 +490,7 @@ mod tests {
         #[test]
         fn times_are_exact(number in 0..1u64 << 52, by in 0..1u64 << 52, of in 0..1u64 << 52, shift in 0..50u32) {
             for (number, by, of) in [(number, by, of), (number, by >> shift, of >> shift), (number >> shift, by, of)] {
-                if let Some(scaled) = scaled_usual(number, by, of) {
+                if let Some(scaled) = scaled_usual(number, (by, of), by as f64 / of as f64) {
                     prop_assert_eq!(u128::from(scaled), u128::from(number) * u128::from(by) / u128::from(of));
                 }
             }
@@ -489,7 +499,9 @@ mod tests {
 
     #[test]
     fn what_is_not_usual_is_left_to_others() {
-        assert_eq!([scaled_usual(7, 3, 2), scaled_usual(0, 5, 9)], [Some(10), Some(0)]);
-        assert_eq!([scaled_usual(1 << 50, 1, 2), scaled_usual(7, 1, 0), scaled_usual(1 << 49, 4, 1)], [None; 3]);
+        let scaled = |number: u64, by: u64, of: u64| scaled_usual(number, (by, of), by as f64 / of as f64);
+        assert_eq!([scaled(7, 3, 2), scaled(0, 5, 9)], [Some(10), Some(0)]);
+        assert_eq!([scaled(1 << 50, 1, 2), scaled(7, 1, 0), scaled(1 << 49, 4, 1)], [None; 3]);
+        assert_eq!(scaled_usual(7, (3, 2), 0.0), None, "not known yet");
     }
 }

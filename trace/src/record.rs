@@ -36,6 +36,14 @@ pub struct Head {
     pub function: u16,
 }
 
+impl Head {
+    /// As [`CONFIG`] decodes it, which takes longer: every record is read by its head.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Head> {
+        let [a, b, c, d, kind, flags, e, f] = *bytes.first_chunk()?;
+        Some(Head { size: u32::from_le_bytes([a, b, c, d]), kind, flags, function: u16::from_le_bytes([e, f]) })
+    }
+}
+
 pub const ENTRY: u8 = 1;
 pub const RETURN: u8 = 2;
 /// The thread that writes this chunk: operating-system id and name.

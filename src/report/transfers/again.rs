@@ -8,8 +8,8 @@ use super::copy::Transfer;
 use crate::report::walk::Step;
 use foldhash::HashMap;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use trace::api::roles::{Class, Role};
-use trace::call::Content;
 use trace::hash::Hash;
 
 /// What the host gave last.
@@ -36,11 +36,45 @@ pub struct Again {
 pub struct Repeats<'t> {
     /// By destination.
     last: BTreeMap<u64, Last>,
+    /// From the first of them to the last, until they change.
+    reach: Option<Range<u64>>,
+    places: Places,
     /// The latest launch that was given an address in the allocation that begins there.
     launched_on: HashMap<u64, u64>,
     /// The latest call that may have written anywhere.
     anywhere: u64,
     pub found: HashMap<(u64, u64, &'t str), Again>,
+}
+
+/// Where the allocations begin that hold addresses which launches were given lately: they are given the same
+/// again and again, and to look for an allocation takes longer than all else here.
+struct Places {
+    /// Each address where its bits put it; right as long as no allocation has come or gone.
+    known: [(u64, Option<u64>); Places::COUNT],
+    ranges: u64,
+}
+
+impl Places {
+    const COUNT: usize = 256;
+    const NONE: [(u64, Option<u64>); Places::COUNT] = [(0, None); Places::COUNT];
+
+    fn of(&mut self, address: u64, step: &Step) -> Option<u64> {
+        let ranges = step.objects.changes_of_ranges();
+        if std::mem::replace(&mut self.ranges, ranges) != ranges {
+            self.known = Places::NONE;
+        }
+        let at = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
+        if self.known[at].0 != address {
+            self.known[at] = (address, step.objects.range(address).map(|range| range.base));
+        }
+        self.known[at].1
+    }
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places { known: Places::NONE, ranges: 0 }
+    }
 }
 
 /// Places that are told apart.
@@ -58,6 +92,7 @@ impl<'t> Repeats<'t> {
         let before = self.last.get(&to).filter(|last| (last.bytes, last.hash) == (copy.bytes, hash)).map(|l| l.call);
         self.written(to, copy.bytes);
         self.last.insert(to, Last { bytes: copy.bytes, hash, call: number });
+        self.reach = None;
         let before = before?;
         let range = step.objects.range(to);
         let launched = range.and_then(|range| self.launched_on.get(&range.base)).copied().unwrap_or(0);
@@ -123,27 +158,28 @@ impl<'t> Repeats<'t> {
     }
 
     fn launch(&mut self, step: &Step) {
-        let arguments = || {
-            step.call.images().filter_map(|image| match image.content {
-                Content::Arguments { packed, .. } => Some(packed),
-                _ => None,
-            })
-        };
-        if arguments().next().is_none() {
+        let mut given = step.call.given().peekable();
+        if given.peek().is_none() {
             self.anywhere = step.call.number;
             return;
         }
-        let (Some((first, _)), Some((end, last))) = (self.last.first_key_value(), self.last.last_key_value()) else {
-            return;
-        };
-        // An address before the first transfer's may lie in its allocation.
-        let (from, to) = (first.saturating_sub(1 << 40), end.saturating_add(last.bytes));
-        for word in arguments().flat_map(|packed| packed.chunks_exact(8)) {
+        let Some(reach) = self.reach() else { return };
+        for word in given.flat_map(|(_, packed)| packed.chunks_exact(8)) {
             let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
-            if let Some(range) = (from..to).contains(&word).then(|| step.objects.range(word)).flatten() {
-                self.launched_on.insert(range.base, step.call.number);
+            if let Some(base) = reach.contains(&word).then(|| self.places.of(word, step)).flatten() {
+                self.launched_on.insert(base, step.call.number);
             }
         }
+    }
+
+    /// Addresses that may lie in an allocation to which something was transferred.
+    fn reach(&mut self) -> Option<Range<u64>> {
+        if self.reach.is_none() {
+            let ((first, _), (end, last)) = (self.last.first_key_value()?, self.last.last_key_value()?);
+            // One before the first transfer's may do so, too.
+            self.reach = Some(first.saturating_sub(1 << 40)..end.saturating_add(last.bytes));
+        }
+        self.reach.clone()
     }
 
     /// Something else is there now.
@@ -154,6 +190,7 @@ impl<'t> Repeats<'t> {
         over.extend(before.filter(|(start, last)| start.saturating_add(last.bytes) > at).map(|(start, _)| *start));
         for start in over {
             self.last.remove(&start);
+            self.reach = None;
         }
     }
 }

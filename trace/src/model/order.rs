@@ -7,7 +7,7 @@
 
 use super::stream::StreamId;
 use foldhash::HashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The work of a stream up to a call: the index of the stream, and the number of that call, whose own work is
 /// behind.
@@ -16,7 +16,7 @@ pub type Until = (usize, u64);
 #[derive(Default)]
 pub struct Order {
     streams: Vec<Stream>,
-    by_id: BTreeMap<StreamId, usize>,
+    by_id: HashMap<StreamId, usize>,
     /// Of streams that were made, by handle.
     made: HashMap<u64, Made>,
     /// What stood before events when they were recorded.
@@ -34,6 +34,7 @@ pub struct Stream {
     /// Which it is of; if its making is not in the trace, the one that was current when it was met.
     pub context: u64,
     is_blocking: bool,
+    is_busy: bool,
     /// What its work waits for, and since which call: of each stream, later calls wait for more.
     waits: Vec<(u64, Until)>,
     /// Its latest work, and up to which call all has finished.
@@ -73,7 +74,7 @@ impl Order {
             context => Made { context, is_blocking: id.thread.is_some() },
         };
         let waits = self.of_contexts.get(&context).into_iter().flatten().map(|until| (0, *until)).collect();
-        self.streams.push(Stream { id, context, is_blocking, waits, last: None, done: 0 });
+        self.streams.push(Stream { id, context, is_blocking, is_busy: false, waits, last: None, done: 0 });
         self.by_id.insert(id, self.streams.len() - 1);
         self.streams.len() - 1
     }
@@ -97,8 +98,11 @@ impl Order {
     }
 
     pub fn submitted(&mut self, at: usize, call: u64) {
-        self.streams[at].last = Some(call);
-        self.busy.insert(at);
+        let stream = &mut self.streams[at];
+        stream.last = Some(call);
+        if !std::mem::replace(&mut stream.is_busy, true) {
+            self.busy.insert(at);
+        }
     }
 
     /// What finished since that was asked last, in place of what is there.
@@ -154,9 +158,10 @@ impl Order {
             return;
         }
         stream.done = until;
-        if self.busy.contains(&at) {
+        if stream.is_busy {
             self.finished.push((at, until));
             if stream.last < Some(until) {
+                stream.is_busy = false;
                 self.busy.remove(&at);
             }
         }
