@@ -2,7 +2,7 @@
 
 use super::durations::Durations;
 use super::table::{Column, Head, Layout, Table, same};
-use super::walk::{Ending, Report, Step};
+use super::walk::{Ending, Needs, Report, Step};
 use foldhash::HashMap;
 use trace::Trace;
 
@@ -37,8 +37,8 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for ApiSum<'t> {
-    fn needs_state(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::Nothing
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {

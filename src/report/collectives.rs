@@ -172,7 +172,7 @@ impl<'t> Report<'t> for Collectives<'t> {
             };
             self.last.insert(step.call.thread, launch);
         }
-        if step.wait.is_some_and(|wait| wait.covered > 0) {
+        if step.outcome.wait.is_some_and(|wait| wait.covered > 0) {
             let done = step.last_end().unwrap_or(step.begin);
             let (launches, finished) = (&self.launches, &mut self.finished);
             self.under_way.retain(|at| match launches[*at] {

@@ -170,6 +170,10 @@ fn arguments(call: &Call) -> Option<(String, String)> {
 }
 
 impl<'t> Report<'t> for Errors<'t> {
+    fn sees_launches(&self) -> bool {
+        false
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         self.limits.see(step);
         let Some(result) = step.call.result.filter(|result| !matches!(*result, 0 | NOT_READY) && step.selected) else {

@@ -3,7 +3,7 @@
 
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
-use super::walk::{Ending, Report, Step};
+use super::walk::{Ending, Needs, Report, Step};
 use crate::figures::{counted, duration};
 use trace::Trace;
 use trace::api::roles::Class;
@@ -128,6 +128,10 @@ const IDLED: Head = Head {
 };
 
 impl<'t> Report<'t> for Host {
+    fn needs(&self) -> Needs {
+        Needs::Outcome
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         if step.call.inner {
             return;
@@ -225,16 +229,16 @@ impl Host {
     }
 
     fn follow_work(&mut self, step: &Step) {
-        let copies = step.class() == Some(Class::copy) && step.wait.is_some();
-        if let Some((since, after)) = self.idle.filter(|_| copies || !step.outstanding.is_empty()) {
+        let copies = step.class() == Some(Class::copy) && step.outcome.wait.is_some();
+        if let Some((since, after)) = self.idle.filter(|_| copies || !step.outcome.is_idle) {
             self.idle = None;
             if step.selected && step.begin - since >= LEAST {
                 let before = step.call.number;
                 self.idled.add(Stretch { begin: since, end: step.begin, after, before });
             }
         }
-        let is_told = copies || step.wait.is_some_and(|wait| wait.covered > 0);
-        if step.outstanding.is_empty() && is_told && self.idle.is_none() && self.first.is_some() {
+        let is_told = copies || step.outcome.wait.is_some_and(|wait| wait.covered > 0);
+        if step.outcome.is_idle && is_told && self.idle.is_none() && self.first.is_some() {
             self.idle = step.end.map(|end| (end, step.call.number));
         }
     }

@@ -2,7 +2,7 @@
 //! launch.
 
 use super::table::{Cell, Head, Layout, Table, column};
-use super::walk::{Ending, Report, Step};
+use super::walk::{Ending, Needs, Report, Step};
 use foldhash::{HashMap, HashSet};
 use trace::api::roles::Class;
 use trace::launch::{Shape, shape};
@@ -81,8 +81,8 @@ const SHAPES: Head = Head {
 };
 
 impl<'t> Report<'t> for Launches<'t> {
-    fn needs_state(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::Nothing
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {
@@ -94,7 +94,8 @@ impl<'t> Report<'t> for Launches<'t> {
             return;
         }
         let number = step.call.number;
-        let given = arguments(&step.call);
+        let given = step.given.and_then(|(kernel, packed)| Some((step.call.kernel(kernel)?, packed)));
+        let given = given.or_else(|| arguments(&step.call));
         let named = given.map(|(about, _)| about).or_else(|| step.call.named_kernel());
         let at = match named.and_then(|kernel| self.known.get(&kernel.id)) {
             Some(at) => *at,
@@ -104,10 +105,11 @@ impl<'t> Report<'t> for Launches<'t> {
         kernel.launches += 1;
         kernel.time += step.duration().unwrap_or(0);
         let shape = shape(&step.call);
-        if kernel.shapes.len() < TOLD_APART || kernel.shapes.contains_key(&shape) {
-            *kernel.shapes.entry(shape).or_default() += 1;
-        } else {
-            kernel.other_shapes += 1;
+        let is_full = kernel.shapes.len() >= TOLD_APART;
+        match kernel.shapes.get_mut(&shape) {
+            Some(launches) => *launches += 1,
+            None if is_full => kernel.other_shapes += 1,
+            None => _ = kernel.shapes.insert(shape, 1),
         }
         if kernel.streams.len() < TOLD_APART {
             kernel.streams.insert(step.call.stream().unwrap_or(0));

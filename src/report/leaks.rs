@@ -138,6 +138,10 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for Leaks<'t> {
+    fn sees_launches(&self) -> bool {
+        false
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         self.memory.see(step);
         step.followed.ended.iter().for_each(|ended| self.end_with(ended.owner));

@@ -1,7 +1,7 @@
 //! Calls that cannot be read: a finding.
 
 use super::table::Table;
-use super::walk::{Ending, Report, Step};
+use super::walk::{Ending, Needs, Report, Step};
 use crate::figures::counted;
 use std::collections::BTreeMap;
 use viewer::data::findings::{Cost, Finding, LOST};
@@ -15,8 +15,8 @@ pub struct Lost {
 }
 
 impl<'t> Report<'t> for Lost {
-    fn needs_state(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::Nothing
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {

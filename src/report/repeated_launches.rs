@@ -3,12 +3,10 @@
 
 use super::table::Table;
 use super::tally::Tally;
-use super::walk::{Ending, Report, Step};
+use super::walk::{Ending, Needs, Report, Step};
 use crate::figures::{counted, duration};
 use foldhash::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use trace::api::effect::Work;
-use trace::model::change::Change;
 use viewer::data::findings::{Cost, Finding};
 
 /// Fewer launches are no row, and fewer repetitions no habit.
@@ -43,14 +41,17 @@ struct Repeated {
 }
 
 impl<'t> Report<'t> for RepeatedLaunches {
+    fn needs(&self) -> Needs {
+        Needs::Outcome
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
-        if step.wait.is_some_and(|wait| wait.covered > 0) {
+        if step.outcome.wait.is_some_and(|wait| wait.covered > 0) {
             self.open.drain().map(|(_, row)| row).for_each(|row| row.end(&mut self.rows));
         }
-        let Some(stream) = step.followed.put else { return };
-        let kernel = step.call.named_kernel().map(|kernel| kernel.id);
-        let launch = matches!(step.change, Some(Change::Submitted { work: Work::Kernel, .. }));
-        let took = step.duration().filter(|_| launch && step.selected && !step.followed.is_captured);
+        let Some(stream) = step.outcome.put else { return };
+        let kernel = step.kernel().map(|kernel| kernel.id);
+        let took = step.duration().filter(|_| step.outcome.is_launched && step.selected);
         match (kernel, took) {
             (Some(kernel), Some(took)) => {
                 let row = self.open.entry(stream).or_default();

@@ -4,7 +4,7 @@ use super::device::{gaps, kernels};
 use super::findings::Findings;
 use super::launches::Launches;
 use super::table::{Cell, Head, Layout, Table, column};
-use super::walk::{Ending, Part, Report, Step};
+use super::walk::{Ending, Needs, Part, Report, Step};
 use crate::figures::{counted, duration, grouped, size};
 use crate::shell::shell;
 use crate::works::source;
@@ -110,8 +110,8 @@ const FINDINGS: Head = Head {
 };
 
 impl<'t> Report<'t> for Times<'t> {
-    fn needs_state(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::Nothing
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {

@@ -80,6 +80,10 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for Sync<'t> {
+    fn sees_launches(&self) -> bool {
+        false
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         let Some(class @ (Class::synchronize | Class::poll | Class::copy)) = step.class() else { return };
         // Asks how long something took, and waits for nothing.
@@ -88,7 +92,7 @@ impl<'t> Report<'t> for Sync<'t> {
         }
         let Some(ns) = step.duration().filter(|_| step.selected && !step.call.inner) else { return };
         let is_unready = step.call.result == Some(NOT_READY);
-        if !is_unready && step.wait.is_none() {
+        if !is_unready && step.outcome.wait.is_none() {
             return;
         }
         let object = waited_object(step);
@@ -121,7 +125,7 @@ impl<'t> Report<'t> for Sync<'t> {
         let is_first = waits.calls == 0;
         waits.calls = waits.calls.saturating_add(count);
         waits.time = waits.time.saturating_add(all);
-        let wait = step.wait.unwrap_or_default();
+        let wait = step.outcome.wait.unwrap_or_default();
         waits.covered += wait.covered;
         if is_first || ns > waits.longest {
             (waits.longest, waits.longest_call, waits.waited_for) = (ns, step.call.number, wait.last);

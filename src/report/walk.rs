@@ -1,5 +1,6 @@
-//! One walk over a trace for all reports that ask for the driver's state, and beside it one for those that do
-//! not: following the state takes about as long as what most reports make of a call.
+//! One walk over a trace for all reports that ask for the driver's state, and beside it one for those that ask
+//! for no more than what came of each call: following the state takes about as long as what most reports make
+//! of a call.
 
 use super::device::Scope;
 use super::table::Table;
@@ -7,15 +8,17 @@ use crate::grep::{Grep, kernel_name};
 use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;
-use trace::api::effect::{Effect, Memory as MemoryKind};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use trace::api::effect::{Effect, Memory as MemoryKind, Work};
 use trace::api::roles::Class;
 use trace::decode::Decoded;
 use trace::model::change::{Change, resolve};
 use trace::model::contexts::Contexts;
 use trace::model::memory::Memory;
-use trace::model::outstanding::{Outstanding, Wait, Work};
+use trace::model::outstanding::{self, Outstanding, Wait};
 use trace::model::streams::Followed;
 use trace::objects::Objects;
+use trace::record::Kernel;
 use trace::{Call, Function, Trace};
 use viewer::data::findings::Finding;
 use viewer::kernel_name::{Names, Style};
@@ -37,13 +40,48 @@ pub struct Step<'s, 't> {
     /// What the call changed, if it took effect and was not made inside another one, and what came of that.
     pub change: Option<Change>,
     pub followed: &'s Followed,
-    /// What the call waited for, if it is one that waits and succeeded.
-    pub wait: Option<Wait>,
+    pub outcome: Outcome,
+    /// What the kernel is given that the call launches, and its id: of the first, if it launches several.
+    pub given: Option<(u32, &'t [u8])>,
     /// Moved to this call.
     pub outstanding: &'s Outstanding,
 }
 
-impl Step<'_, '_> {
+/// What came of a call that was not made inside another one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Outcome {
+    /// What the call waited for, if it is one that waits and succeeded.
+    pub wait: Option<Wait>,
+    /// The stream on which it put work.
+    pub put: Option<usize>,
+    /// The work is a kernel, and will not run when a graph does.
+    pub is_launched: bool,
+    /// Nothing is outstanding behind it.
+    pub is_idle: bool,
+}
+
+/// What a report asks of a call beside the call itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needs {
+    /// The objects of a [`Step`] are none then, nor is there a change or an outcome, and nothing is
+    /// outstanding.
+    Nothing,
+    /// Its outcome, and no more.
+    Outcome,
+    /// What the driver's state is.
+    State,
+}
+
+/// Outcomes that go to the other walk at once, and how many such pieces may wait.
+const PIECE: usize = 1024;
+const WAITING: usize = 16;
+
+impl<'t> Step<'_, 't> {
+    /// The kernel that it launches.
+    pub fn kernel(&self) -> Option<&'t Kernel> {
+        self.given.and_then(|(kernel, _)| self.call.kernel(kernel)).or_else(|| self.call.named_kernel())
+    }
+
     /// Nanoseconds; none if it did not return.
     pub fn duration(&self) -> Option<i64> {
         Some(self.end?.saturating_sub(self.begin).max(0))
@@ -88,7 +126,7 @@ impl Step<'_, '_> {
 /// What came of the walk besides.
 pub struct Ending<'t> {
     pub trace: &'t Trace,
-    pub pending: Vec<Work>,
+    pub pending: Vec<outstanding::Work>,
     pub memory: Memory,
     pub names: Names,
     /// What devices did, if a replay has measured it.
@@ -110,9 +148,12 @@ pub type Part<'r, 't> = &'r mut (dyn Report<'t> + 't);
 
 /// Something that is found out about the calls of a trace, one by one in the order of their entry.
 pub trait Report<'t>: Send {
-    /// Whether it asks what the driver's state is at a call. Where none does, it is not followed: the objects
-    /// of a [`Step`] are none then, nor is there a change or a wait, and nothing is outstanding.
-    fn needs_state(&self) -> bool {
+    fn needs(&self) -> Needs {
+        Needs::State
+    }
+
+    /// Whether a launch that succeeded may concern it.
+    fn sees_launches(&self) -> bool {
         true
     }
 
@@ -152,16 +193,21 @@ pub fn walk<'t>(
             false => parts.push(&mut **report),
         }
     }
-    let (mut with_state, mut others): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|part| part.needs_state());
+    let (mut with_state, mut others): (Vec<Part>, Vec<Part>) =
+        parts.into_iter().partition(|part| part.needs() == Needs::State);
+    let most = others.iter().map(|part| part.needs()).max();
     let outstanding = std::thread::scope(|scope| {
-        if with_state.is_empty() {
-            return see::<false>(trace, reading, progress, &mut others);
+        if with_state.is_empty() && most.is_none_or(|most| most == Needs::Nothing) {
+            return see(trace, reading, progress, &mut others, Outcomes::None);
         }
-        let are_others = !others.is_empty();
-        let beside = move || see::<false>(trace, reading, Progress::hidden(), &mut others).map(|_| ());
-        let beside = are_others.then(|| scope.spawn(beside));
-        let outstanding = see::<true>(trace, reading, progress, &mut with_state);
-        beside.map_or(Ok(()), |beside| beside.join().expect("reports do not panic"))?;
+        let (sender, receiver) = sync_channel(WAITING);
+        let (to, from) = match most {
+            Some(Needs::Outcome) => (Outcomes::Sent(sender, Vec::new()), Outcomes::Received(receiver, Vec::new())),
+            _ => (Outcomes::Found, Outcomes::None),
+        };
+        let beside = most.map(|_| scope.spawn(|| see(trace, reading, Progress::hidden(), &mut others, from)));
+        let outstanding = see(trace, reading, progress, &mut with_state, to);
+        beside.map_or(Ok(()), |beside| beside.join().expect("reports do not panic").map(|_| ()))?;
         outstanding
     })?;
     let scope = Scope::new(trace, reading, Names::new(style))?;
@@ -169,16 +215,77 @@ pub fn walk<'t>(
     Ok(Ending { trace, pending, memory, names: Names::new(style), scope })
 }
 
+/// Where a walk has the outcomes of calls from.
+enum Outcomes {
+    None,
+    /// It follows the driver's state.
+    Found,
+    /// The same, and tells the other walk.
+    Sent(SyncSender<Vec<Outcome>>, Vec<Outcome>),
+    /// Those that have not been seen yet, the latest first.
+    Received(Receiver<Vec<Outcome>>, Vec<Outcome>),
+}
+
+impl Outcomes {
+    fn follows(&self) -> bool {
+        matches!(self, Outcomes::Found | Outcomes::Sent(..))
+    }
+
+    /// Of the next call; `found` if it was followed.
+    fn next(&mut self, found: Outcome) -> Outcome {
+        match self {
+            Outcomes::None | Outcomes::Found => found,
+            Outcomes::Sent(sender, piece) => {
+                piece.push(found);
+                if piece.len() >= PIECE {
+                    // Whoever has failed wants no more.
+                    let _is_wanted = sender.send(std::mem::replace(piece, Vec::with_capacity(PIECE)));
+                }
+                found
+            }
+            Outcomes::Received(receiver, piece) => piece.pop().unwrap_or_else(|| {
+                *piece = receiver.recv().unwrap_or_default();
+                piece.reverse();
+                piece.pop().unwrap_or_default()
+            }),
+        }
+    }
+}
+
+impl Drop for Outcomes {
+    fn drop(&mut self) {
+        if let Outcomes::Sent(sender, piece) = self {
+            let _is_wanted = sender.send(std::mem::take(piece));
+        }
+    }
+}
+
 /// Shows the calls to these reports; with what the driver's state is, if it is followed. What was outstanding
 /// at the end.
-fn see<'t, const FOLLOWS: bool>(
+fn see<'t>(
+    trace: &'t Trace,
+    reading: &Reading,
+    progress: Progress,
+    reports: &mut [Part<'_, 't>],
+    outcomes: Outcomes,
+) -> Result<Outstanding> {
+    match outcomes.follows() {
+        true => see_all::<true>(trace, reading, progress, reports, outcomes),
+        false => see_all::<false>(trace, reading, progress, reports, outcomes),
+    }
+}
+
+fn see_all<'t, const FOLLOWS: bool>(
     trace: &'t Trace,
     reading: &Reading,
     mut progress: Progress,
     reports: &mut [Part<'_, 't>],
+    mut outcomes: Outcomes,
 ) -> Result<Outstanding> {
     let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
+    reports.sort_by_key(|report| !report.sees_launches());
+    let of_launches = reports.partition_point(|report| report.sees_launches());
     for call in trace.calls() {
         progress.advance();
         let decoded = if FOLLOWS { objects.follow(&call) } else { None };
@@ -187,7 +294,16 @@ fn see<'t, const FOLLOWS: bool>(
         let change = known.filter(|_| call.took_effect()).and_then(|function| resolve(&call, function));
         let step = known.map(|function| outstanding.step(&call, function, change, &objects));
         let (wait, followed) = step.unwrap_or_default();
+        let is_launch = function.is_some_and(|function| function.class == Class::launch);
+        let is_kernel = matches!(change, Some(Change::Submitted { work: Work::Kernel, .. }));
+        let found = Outcome {
+            wait,
+            put: followed.put,
+            is_launched: is_kernel && !followed.is_captured,
+            is_idle: outstanding.is_empty(),
+        };
         let step = Step {
+            given: if is_launch { call.given().next() } else { None },
             call,
             function,
             begin: trace.nanoseconds(call.begin),
@@ -197,10 +313,12 @@ fn see<'t, const FOLLOWS: bool>(
             objects: &objects,
             change,
             followed: &followed,
-            wait,
+            outcome: outcomes.next(found),
             outstanding: &outstanding,
         };
-        reports.iter_mut().for_each(|report| report.see(&step));
+        let is_done = is_launch && step.call.succeeded();
+        let concerned = if is_done { &mut reports[..of_launches] } else { &mut reports[..] };
+        concerned.iter_mut().for_each(|report| report.see(&step));
     }
     Ok(outstanding)
 }

@@ -36,7 +36,8 @@ impl Trace {
 
     /// What the entry at this offset says when it was.
     pub(crate) fn stamp(&self, entry: u64) -> u64 {
-        self.record(entry).map_or(0, |entry| u64_at(entry.bytes, 8))
+        let stamp = entry + record::HEAD as u64;
+        self.held(stamp, stamp + 8).map_or(0, |stamp| u64_at(stamp, 0))
     }
 
     pub(crate) fn begin_of(&self, at: &Located) -> u64 {

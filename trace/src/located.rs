@@ -129,10 +129,11 @@ impl Calls {
     /// that the entry at an offset tells.
     pub(crate) fn order(&mut self, stamp: impl Fn(u64) -> u64 + Sync) {
         self.steps = (0..self.packed.len()).step_by(STEP).map(|place| self.chunk_of(place) as u32).collect();
-        let begin = |place: u32| {
-            let at = self.at(place as usize);
-            at.begin.unwrap_or_else(|| stamp(at.entry))
+        let begin_in = |chunk: usize, place: u32| match self.begun.get(&place) {
+            Some(begin) => *begin,
+            None => stamp(self.entry_in(chunk, place as usize)),
         };
+        let begin = |place: u32| begin_in(self.chunk_of(place as usize), place);
         // A thread's calls are in order as they are.
         let of_threads = self.chunks.chunk_by(|a, b| a.thread == b.thread).map(|thread| self.places_of(thread));
         let of_threads: Vec<Range<u32>> = of_threads.filter(|places| !places.is_empty()).collect();
@@ -151,16 +152,40 @@ impl Calls {
         let (before, behind): (Vec<_>, Vec<_>) = of_threads.iter().map(cut).unzip();
         let mut order = vec![0; self.packed.len()];
         if order.len() < MANY {
-            merge(&of_threads, begin, &mut order);
+            self.merge(&of_threads, begin_in, &mut order);
             self.order = order;
             return;
         }
         let (first, second) = order.split_at_mut(before.iter().map(ExactSizeIterator::len).sum());
         thread::scope(|scope| {
-            scope.spawn(|| merge(&before, begin, first));
-            merge(&behind, begin, second);
+            scope.spawn(|| self.merge(&before, begin_in, first));
+            self.merge(&behind, begin_in, second);
         });
         self.order = order;
+    }
+
+    /// Places of several threads, each in order, by when their calls begin.
+    fn merge(&self, of_threads: &[Range<u32>], begin: impl Fn(usize, u32) -> u64, into: &mut [u32]) {
+        let there = of_threads.iter().filter(|places| !places.is_empty());
+        let first = |places: &Range<u32>| {
+            let chunk = self.chunk_of(places.start as usize);
+            Reverse((begin(chunk, places.start), places.start, places.end, chunk))
+        };
+        let mut heads: BinaryHeap<_> = there.map(first).collect();
+        for next in into {
+            let Some(mut head) = heads.peek_mut() else { return };
+            let Reverse((_, place, end, mut chunk)) = *head;
+            *next = place;
+            match place + 1 {
+                behind if behind < end => {
+                    while self.chunks.get(chunk + 1).is_some_and(|other| other.place <= behind) {
+                        chunk += 1;
+                    }
+                    *head = Reverse((begin(chunk, behind), behind, end, chunk));
+                }
+                _ => drop(PeekMut::pop(head)),
+            }
+        }
     }
 
     /// Of chunks that follow each other.
@@ -189,7 +214,11 @@ impl Calls {
 
     /// Offset of the entry of the call at this place.
     pub(crate) fn entry(&self, place: usize) -> u64 {
-        self.chunks[self.chunk_of(place)].start + (self.packed[place] & u64::from(u32::MAX)) * 8
+        self.entry_in(self.chunk_of(place), place)
+    }
+
+    fn entry_in(&self, chunk: usize, place: usize) -> u64 {
+        self.chunks[chunk].start + (self.packed[place] & u64::from(u32::MAX)) * 8
     }
 
     /// The call at this place.
@@ -258,21 +287,6 @@ impl Calls {
         };
         let of = key(place as usize);
         Some(self.first(|other| key(other) >= of))
-    }
-}
-
-/// Places of several threads, each in order, by when their calls begin.
-fn merge(of_threads: &[Range<u32>], begin: impl Fn(u32) -> u64, into: &mut [u32]) {
-    let there = of_threads.iter().filter(|places| !places.is_empty());
-    let mut heads: BinaryHeap<_> = there.map(|of| Reverse((begin(of.start), of.start, of.end))).collect();
-    for next in into {
-        let Some(mut head) = heads.peek_mut() else { return };
-        let Reverse((_, place, end)) = *head;
-        *next = place;
-        match place + 1 {
-            behind if behind < end => *head = Reverse((begin(behind), behind, end)),
-            _ => drop(PeekMut::pop(head)),
-        }
     }
 }
 

@@ -50,6 +50,7 @@ impl Mapping {
     }
 
     /// The bytes from an offset on, up to `end`; of what was packed, no further than one piece of it goes.
+    #[inline]
     pub fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
         match self {
             Mapping::Packed(unpacked) => unpacked.held(at, end.min(self.len() as u64)),

@@ -4,8 +4,9 @@
 //! begins when the call that made the object returns, and ends when the call that destroys it is entered.
 
 use crate::api::Function;
-use crate::api::roles::{Class, Role};
-use crate::api::types::{Form, Kind};
+use crate::api::effect::Effect;
+use crate::api::roles::{Class, Extent, Field, Role};
+use crate::api::types::{Form, Kind, Type};
 use crate::call::Call;
 use crate::decode::{Decoded, decode};
 use crate::gone::{Ended, Gone};
@@ -132,11 +133,33 @@ impl Objects {
             })
     }
 
-    /// Moves to this call, and decodes it if it can matter here.
+    /// Moves to this call, and decodes it if it can matter here. Of a question that was answered with objects
+    /// which are known, nothing can.
     pub fn follow<'t>(&mut self, call: &Call<'t>) -> Option<Decoded<'t>> {
-        let decoded = self.concerned(call).then(|| decode(call)).flatten();
+        if !self.concerned(call) {
+            self.until(call);
+            return None;
+        }
+        if call.function().is_some_and(|function| self.are_known(call, function)) {
+            self.until(call);
+            return None;
+        }
+        let decoded = decode(call);
         self.advance(call, decoded.as_ref());
         decoded
+    }
+
+    /// Whether all that a question about contexts was answered with are objects that live by then.
+    fn are_known(&self, call: &Call, function: &Function) -> bool {
+        let is_question = function.class == Class::query && function.family == "context";
+        let is_known = |(at, param): (usize, &Field)| match (param.role, param.ty.form) {
+            (Role::Out(Extent::One), Form::Pointer(Type { form: Form::Handle(kind), .. })) => {
+                call.output_of(at).is_some_and(|value| self.live.contains_key(&(*kind, value)))
+            }
+            (_, Form::Pointer(_)) => false,
+            _ => true,
+        };
+        is_question && function.effect == Effect::None && function.params.iter().enumerate().all(is_known)
     }
 
     /// Moves to this call: what its predecessors destroyed is gone, and what it makes itself has names.

@@ -54,6 +54,7 @@ impl Copies {
 
     /// What was copied from this offset of the file on, up to `end` or as far as it goes; none in other
     /// places.
+    #[inline]
     pub(crate) fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
         if self.chunks.is_empty() {
             return None;

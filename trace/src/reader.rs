@@ -245,7 +245,8 @@ impl Trace {
     }
 
     /// What the file holds from an offset on, up to `end`: of an open chunk, what it held.
-    fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
+    #[inline]
+    pub(crate) fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
         self.copies.held(at, end).or_else(|| self.map.held(at, end))
     }
 
@@ -400,6 +401,7 @@ impl Trace {
         self.record_within(at, self.map.len() as u64)
     }
 
+    #[inline]
     pub(crate) fn record_within(&self, at: u64, end: u64) -> Option<Record<'_>> {
         let bytes = self.held(at, end)?;
         let head = Head::of(bytes)?;

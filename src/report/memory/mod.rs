@@ -64,6 +64,10 @@ pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
 }
 
 impl<'t> Report<'t> for Memory<'t> {
+    fn sees_launches(&self) -> bool {
+        false
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         for (one, end) in &step.followed.gone {
             self.gone(step, one, *end);

@@ -13,6 +13,10 @@ pub struct Captures {
 }
 
 impl Captures {
+    pub fn are_none(&self) -> bool {
+        self.streams.is_empty()
+    }
+
     /// The stream that the capture of this stream began on.
     pub fn origin(&self, stream: StreamId) -> Option<StreamId> {
         self.streams.get(&stream).copied()

@@ -54,6 +54,14 @@ impl Streams {
     /// it returned, whatever the function.
     pub fn follow(&mut self, moment: Moment, change: &Change, waits: bool) -> Followed {
         let Moment { call, thread, .. } = moment;
+        // Most calls: nothing else comes of them.
+        if let Change::Submitted { on, .. } = *change
+            && self.captures.are_none()
+        {
+            let current = self.contexts.current(thread).unwrap_or(0);
+            let put = self.submit(call, on.of(current, thread), current, waits);
+            return Followed { put: Some(put), is_done: waits, ..Followed::default() };
+        }
         let ended = self.contexts.follow(thread, change);
         let current = self.contexts.current(thread).unwrap_or(0);
         let id = |stream: StreamHandle| stream.of(current, thread);
@@ -75,6 +83,17 @@ impl Streams {
         Followed { ended, put, is_done, is_captured, made, gone }
     }
 
+    /// Which stream that is, by its index in the order.
+    fn submit(&mut self, call: u64, id: StreamId, current: u64, is_done: bool) -> usize {
+        let at = self.order.met(id, current);
+        self.order.submitted(at, call);
+        if is_done {
+            // It covers itself.
+            self.order.stream_finished(id, call + 1);
+        }
+        at
+    }
+
     fn put(
         &mut self,
         call: u64,
@@ -83,21 +102,15 @@ impl Streams {
         id: impl Fn(StreamHandle) -> StreamId,
         is_done: bool,
     ) -> Option<usize> {
+        if let Change::Submitted { on, .. } | Change::Copied { on, .. } = *change {
+            return Some(self.submit(call, id(on), current, is_done));
+        }
         let order = &mut self.order;
         match *change {
             Change::StreamMade { stream, green, is_blocking } => {
                 order.stream_made(stream, green.unwrap_or(current), is_blocking);
             }
             Change::StreamEnded { stream } => order.stream_ended(stream),
-            Change::Submitted { on, .. } | Change::Copied { on, .. } => {
-                let at = order.met(id(on), current);
-                order.submitted(at, call);
-                if is_done {
-                    // It covers itself.
-                    order.stream_finished(id(on), call + 1);
-                }
-                return Some(at);
-            }
             Change::EventRecorded { event, behind: Scope::Stream(on), .. } => {
                 let at = order.met(id(on), current);
                 order.event_recorded(event, at, call);
