@@ -48,8 +48,8 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
     let writes = |role| matches!(role, Role::Sink(_) | Role::Writes(_));
     // Of two arrays the first is the destination.
     let mut has_destination = function.params.iter().any(|param| writes(param.role));
-    for param in function.params {
-        let address = call.argument(param.name).unwrap_or(0);
+    for (at, param) in function.params.iter().enumerate() {
+        let address = call.argument_of(at).unwrap_or(0);
         let either = if is_unified { End::Unified(address) } else { End::Device(address) };
         match (param.role, param.ty.form) {
             (Role::Source(_), _) => from = Some(End::Host(address)),

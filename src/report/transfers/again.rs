@@ -89,11 +89,18 @@ impl<'t> Repeats<'t> {
             return None;
         };
         let number = step.call.number;
-        let before = self.last.get(&to).filter(|last| (last.bytes, last.hash) == (copy.bytes, hash)).map(|l| l.call);
-        self.written(to, copy.bytes);
-        self.last.insert(to, Last { bytes: copy.bytes, hash, call: number });
-        self.reach = None;
-        let before = before?;
+        let now = Last { bytes: copy.bytes, hash, call: number };
+        let before = match self.last.get_mut(&to) {
+            // Nothing else lies there.
+            Some(last) if last.bytes == now.bytes => std::mem::replace(last, now),
+            _ => {
+                self.written(to, copy.bytes);
+                self.last.insert(to, now);
+                self.reach = None;
+                return None;
+            }
+        };
+        let before = Some(before).filter(|last| last.hash == hash)?.call;
         let range = step.objects.range(to);
         let launched = range.and_then(|range| self.launched_on.get(&range.base)).copied().unwrap_or(0);
         let is_redundant = launched.max(self.anywhere) < before;
