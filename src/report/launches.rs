@@ -34,6 +34,7 @@ struct Launched<'t> {
 }
 
 struct Argument<'t> {
+    /// Launches that gave another value than the one before.
     changes: u64,
     latest: &'t [u8],
 }
@@ -75,6 +76,20 @@ const SHAPES: Head = Head {
         column("block", "block"),
         column("threads", "threads"),
         column("dynamic shared", "dynamic_shared_bytes"),
+        column("kernel", "kernel"),
+    ],
+    layout: Layout::Grid,
+};
+
+const ARGUMENTS: Head = Head {
+    report: "launches",
+    part: "arguments",
+    title: "Arguments that are not the same in all launches (launches)",
+    columns: &[
+        column("changes", "changes"),
+        column("launches", "launches"),
+        column("argument", "argument"),
+        column("size", "bytes"),
         column("kernel", "kernel"),
     ],
     layout: Layout::Grid,
@@ -122,7 +137,7 @@ impl<'t> Report<'t> for Launches<'t> {
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
         let mut all: Vec<_> = self.all().collect();
         all.sort_by_key(|(name, kernel)| (std::cmp::Reverse(kernel.launches), *name));
-        let (mut kernels, mut shapes) = (Table::new(KERNELS), Table::new(SHAPES));
+        let (mut kernels, mut shapes, mut arguments) = (Table::new(KERNELS), Table::new(SHAPES), Table::new(ARGUMENTS));
         for (name, kernel) in all {
             let name = ending.names.of(name);
             kernels.row([
@@ -133,9 +148,18 @@ impl<'t> Report<'t> for Launches<'t> {
                 Cell::Count(kernel.streams.len() as u64),
                 kernel.recorded.then_some(Cell::Count(kernel.arguments.len() as u64)).into(),
                 Cell::Number(kernel.first),
-                kernel.varying().into(),
+                kernel.recorded.then(|| Cell::Count(kernel.varying().count() as u64)).into(),
                 name.clone().into(),
             ]);
+            for (position, argument) in kernel.varying() {
+                arguments.row([
+                    Cell::Count(argument.changes),
+                    Cell::Count(kernel.launches),
+                    Cell::Number(position as u64),
+                    Cell::Bytes(argument.latest.len() as u64),
+                    name.clone().into(),
+                ]);
+            }
             let mut of_kernel: Vec<_> = kernel.shapes.iter().collect();
             of_kernel.sort_by_key(|(shape, count)| (std::cmp::Reverse(**count), **shape));
             for (shape, count) in of_kernel.into_iter().take(LISTED) {
@@ -155,14 +179,15 @@ impl<'t> Report<'t> for Launches<'t> {
                 shapes.note(format!("of {name}, the {LISTED} most frequent of {}", kernel.shapes.len()));
             }
         }
-        kernels.note(
-            "varying: positions of the arguments that are not the same in all launches, and how often they change",
-        );
+        kernels.note("varying: arguments that are not the same in all launches");
+        if !arguments.rows.is_empty() {
+            arguments.note("argument: its position; changes: launches that gave another value than the one before");
+        }
         if self.graphs > 0 {
             let launches = crate::figures::counted(self.graphs, "graph launch");
             kernels.note(format!("beside these, {launches}, whose kernels are not counted here"));
         }
-        vec![kernels, shapes]
+        vec![kernels, shapes, arguments]
     }
 }
 
@@ -184,11 +209,9 @@ impl<'t> Launched<'t> {
         }
     }
 
-    /// `0 (12), 3 (1)`; none if no arguments were recorded.
-    fn varying(&self) -> Option<String> {
-        let varying = self.arguments.iter().enumerate().filter(|(_, argument)| argument.changes > 0);
-        let all: Vec<String> = varying.map(|(index, argument)| format!("{index} ({})", argument.changes)).collect();
-        self.recorded.then(|| if all.is_empty() { "none".into() } else { all.join(", ") })
+    /// Arguments that are not the same in all launches, by their positions.
+    fn varying(&self) -> impl Iterator<Item = (usize, &Argument<'t>)> {
+        self.arguments.iter().enumerate().filter(|(_, argument)| argument.changes > 0)
     }
 }
 

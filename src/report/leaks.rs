@@ -1,7 +1,7 @@
 //! `leaks`: what the program made and did not destroy. Memory, as `memory` has it, and by kind streams,
 //! events, modules, graphs, contexts, pools, textures, reserved addresses.
 
-use super::memory::left::{self, Left};
+use super::memory::left::{self, How, Left};
 use super::modules::{self, Key};
 use super::table::{Cell, Head, Layout, Table, column};
 use super::tally::{KEPT, LISTED, listed};
@@ -70,24 +70,6 @@ struct Made<'t> {
     image: Option<Key>,
     /// A call that was to destroy it failed.
     tried: bool,
-}
-
-/// How what the program did not destroy ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum How {
-    Live,
-    WithContext,
-    Tried,
-}
-
-impl How {
-    fn words(self) -> &'static str {
-        match self {
-            How::Live => "live when the trace ends",
-            How::WithContext => "with its context",
-            How::Tried => "the call that should destroy it failed",
-        }
-    }
 }
 
 #[derive(Default)]
@@ -178,7 +160,7 @@ impl<'t> Report<'t> for Leaks<'t> {
                 sort.name().into(),
                 group.calls.first().copied().map(Cell::Number).into(),
                 group.of_one_image().map(Cell::Count).into(),
-                how.words().into(),
+                how.cell("the call that should destroy it failed"),
                 function.into(),
                 listed(&group.calls).into(),
             ]);

@@ -72,6 +72,12 @@ impl<W: Write> Output<W> {
             _ => Vec::new(),
         };
         self.begin(table.head, widths)?;
+        if self.format == Format::Table && table.head.layout == Layout::Facts {
+            for (what, how) in &table.facts {
+                writeln!(self.out, "  {what:<14}{}", plain(how))?;
+            }
+            return self.end(&table.notes);
+        }
         if table.rows.is_empty() && self.format == Format::Table {
             writeln!(self.out, "  none")?;
         }
@@ -142,11 +148,7 @@ impl<W: Write> Output<W> {
                 writeln!(self.out, "{:>4}. {}", self.rows, cells.next().unwrap_or_default())?;
                 cells.try_for_each(|cell| writeln!(self.out, "      {cell}"))?;
             }
-            (Format::Table, Layout::Facts) => {
-                let [what, how] = cells else { return Ok(()) };
-                writeln!(self.out, "  {:<14}{}", shown(what), shown(how))?;
-            }
-            (Format::Table, Layout::Grid) => self.line(cells)?,
+            (Format::Table, Layout::Grid | Layout::Facts) => self.line(cells)?,
             (Format::Csv, _) => {
                 let cells: Vec<String> = cells.iter().map(raw).collect();
                 writeln!(self.out, "{}", cells.join(","))?;
@@ -201,8 +203,8 @@ impl<W: Write> Output<W> {
             let (text, width) = (shown(cell), self.widths.get(index).copied().unwrap_or(0));
             let space = " ".repeat(width.saturating_sub(text.width()));
             match cell {
-                Cell::Text(_) | Cell::None if index == last => write!(self.out, "  {text}")?,
-                Cell::Text(_) => write!(self.out, "  {text}{space}")?,
+                Cell::Text(_) | Cell::Word { .. } | Cell::None if index == last => write!(self.out, "  {text}")?,
+                Cell::Text(_) | Cell::Word { .. } => write!(self.out, "  {text}{space}")?,
                 _ => write!(self.out, "  {space}{text}")?,
             }
         }
@@ -219,6 +221,7 @@ fn shown(cell: &Cell) -> String {
     match cell {
         Cell::None => "-".into(),
         Cell::Text(text) => plain(text).into_owned(),
+        Cell::Word { shown, .. } => (*shown).to_owned(),
         Cell::Count(n) => grouped(*n),
         Cell::Number(n) => n.to_string(),
         Cell::Time(ns) => duration(*ns),
@@ -237,6 +240,7 @@ fn raw(cell: &Cell) -> String {
     match cell {
         Cell::None => String::new(),
         Cell::Text(text) => csv(&plain(text)).into_owned(),
+        Cell::Word { raw, .. } => (*raw).to_owned(),
         Cell::Count(n) | Cell::Number(n) | Cell::Bytes(n) => n.to_string(),
         Cell::Time(ns) | Cell::Nanoseconds(ns) => ns.to_string(),
         Cell::Rate(rate) => format!("{rate:.0}"),
@@ -260,6 +264,7 @@ impl Serialize for Row<'_> {
             match cell {
                 Cell::None => map.serialize_entry(key, &()),
                 Cell::Text(text) => map.serialize_entry(key, text),
+                Cell::Word { raw, .. } => map.serialize_entry(key, raw),
                 Cell::Count(n) | Cell::Number(n) | Cell::Bytes(n) => map.serialize_entry(key, n),
                 Cell::Time(ns) | Cell::Nanoseconds(ns) => map.serialize_entry(key, ns),
                 Cell::Rate(rate) => map.serialize_entry(key, &rate.round()),

@@ -1,13 +1,14 @@
 //! `summary`: one page. What ran, where the host's time went, what to look at.
 
-use super::device::{gaps, kernels};
+mod ran;
+
+use super::device::kernels;
 use super::findings::Findings;
 use super::launches::Launches;
 use super::table::{Cell, Head, Layout, Table, column};
 use super::walk::{Ending, Needs, Part, Report, Step};
-use crate::figures::{counted, duration, grouped, size};
+use crate::figures::counted;
 use crate::shell::shell;
-use crate::works::source;
 use foldhash::HashMap;
 use trace::Trace;
 use trace::api::effect::Work;
@@ -60,9 +61,6 @@ pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
 const fn head(part: &'static str, title: &'static str, layout: Layout) -> Head {
     Head { report: "summary", part, title, columns: &[], layout }
 }
-
-const RAN: Head =
-    Head { columns: &[column("what", "what"), column("how", "how")], ..head("ran", "What ran", Layout::Facts) };
 
 const TIME: Head = Head {
     columns: &[
@@ -156,7 +154,7 @@ impl<'t> Report<'t> for Summary<'t> {
     }
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
-        let mut tables = vec![self.ran(ending), self.times.table()];
+        let mut tables = vec![ran::table(self, ending), self.times.table()];
         if !self.launches.most(1).is_empty() {
             tables.push(self.kernels(ending));
         }
@@ -173,23 +171,15 @@ impl Times<'_> {
         self.kinds.values().fold(0, |all, kind| all.saturating_add(kind.time))
     }
 
-    /// In the driver, in calls of which only that is known, and outside.
-    fn host_time(&self, trace: &Trace) -> String {
+    /// In calls of which only that is known.
+    fn elsewhere(&self) -> i64 {
+        self.threads.values().map(|span| span.elsewhere).sum()
+    }
+
+    /// In no call.
+    fn outside(&self) -> i64 {
         let spans: i64 = self.threads.values().map(|span| span.end - span.begin).sum();
-        let elsewhere: i64 = self.threads.values().map(|span| span.elsewhere).sum();
-        let (of, it) = match self.calls < trace.calls_made() {
-            true => ("these calls", "the driver"),
-            false => ("the driver", "it"),
-        };
-        let mut parts = vec![format!("{} in {of}", duration(self.in_driver()))];
-        if elsewhere > 0 {
-            parts.push(format!("{} in others between them", duration(elsewhere)));
-        }
-        let left_out = if trace.calls_left_out() > 0 { " or in calls that were left out" } else { "" };
-        let outside = duration(spans.saturating_sub(self.in_driver()).saturating_sub(elsewhere).max(0));
-        parts.push(format!("{outside} outside of {it}{left_out}"));
-        let summed = if self.threads.len() > 1 { "; summed over the threads" } else { "" };
-        format!("{}{summed}", parts.join(", "))
+        spans.saturating_sub(self.in_driver()).saturating_sub(self.elsewhere()).max(0)
     }
 
     fn table(&self) -> Table {
@@ -213,55 +203,6 @@ impl Times<'_> {
 }
 
 impl<'t> Summary<'t> {
-    fn ran(&self, ending: &Ending<'t>) -> Table {
-        let mut table = Table::new(RAN);
-        let mut fact = |what: &str, how: String| table.row([what.into(), how.into()]);
-        let (trace, about) = (ending.trace, &ending.trace.preamble);
-        let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
-        fact("trace", format!("{} ({}{closed})", trace.path.display(), size(trace.bytes_on_disk())));
-        fact("command", shell(&about.command_line));
-        trace.ended.filter(|ended| !ended.is_success()).into_iter().for_each(|how| fact("ended", how.to_string()));
-        for device in &trace.devices {
-            fact("device", format!("{} {} ({})", device.ordinal, device.name, size(device.memory)));
-        }
-        let threads = self.times.threads.len() as u64;
-        let all = trace.calls_made();
-        let (of, whole) = match self.times.calls < all {
-            true => (format!("{} of ", grouped(self.times.calls)), " in the whole trace"),
-            false => Default::default(),
-        };
-        let who = format!("{of}{} by {}", counted(all, "call"), counted(threads, "thread"));
-        fact("calls", format!("{who}, {} from the first to the last", duration(self.findings.host.elapsed())));
-        if trace.calls_left_out() > 0 {
-            let range = about.more.iter().find(|(key, _)| key == "range").map_or("", |(_, words)| words);
-            fact("left out", format!("{} by the range ({range})", counted(trace.calls_left_out(), "call")));
-        }
-        fact("host time", self.times.host_time(trace));
-        let (kernels, launches, graphs) = self.launches.counts();
-        let of_graphs = if graphs > 0 { format!(", {} of graphs", counted(graphs, "launch")) } else { String::new() };
-        fact("launches", format!("{} of {}{of_graphs}", counted(launches, "launch"), counted(kernels, "kernel")));
-        let [to, from] = self.findings.transfers.across();
-        let across = |(copies, bytes)| format!("{} in {}", size(bytes), counted(copies, "copy"));
-        fact("copies", format!("{} to the device, {} from it", across(to), across(from)));
-        let peaks: Vec<String> = self
-            .findings
-            .memory
-            .most()
-            .map(|(side, peak)| format!("{} on {side}", size(peak)).replace("on host", "pinned"))
-            .collect();
-        if !peaks.is_empty() {
-            fact("memory", format!("{} at the most{whole}", peaks.join(", ")));
-        }
-        if let Some(profile) = &trace.profile {
-            let by = source(profile.source, profile.version);
-            gaps::described(&ending.scope).into_iter().for_each(|busy| fact("device time", format!("{busy}, by {by}")));
-        }
-        for (what, count) in &trace.losses {
-            table.note(format!("not recorded: {what} ({})", grouped(*count)));
-        }
-        table
-    }
-
     fn kernels(&self, ending: &Ending<'t>) -> Table {
         let mut table = Table::new(LAUNCHED);
         for (name, launches, time) in self.launches.most(KERNELS) {

@@ -21,6 +21,11 @@ pub const fn same(name: &'static str) -> Column {
 pub enum Cell {
     None,
     Text(String),
+    /// One of a few things: words for the eye, and what they are called elsewhere.
+    Word {
+        shown: &'static str,
+        raw: &'static str,
+    },
     Count(u64),
     /// The number of a call, or of a process.
     Number(u64),
@@ -63,7 +68,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 pub enum Layout {
     /// Columns under their headings.
     Grid,
-    /// Two columns, no headings: what, and how it is.
+    /// What, and how it is, in words ([`Table::facts`]); the rows are for scripts.
     Facts,
     /// Numbered: the first cell is the headline, the others stand below it.
     List,
@@ -83,12 +88,14 @@ pub struct Head {
 pub struct Table {
     pub head: Head,
     pub rows: Vec<Vec<Cell>>,
+    /// What is shown of a table that is laid out so.
+    pub facts: Vec<(&'static str, String)>,
     pub notes: Vec<String>,
 }
 
 impl Table {
     pub fn new(head: Head) -> Table {
-        Table { head, rows: Vec::new(), notes: Vec::new() }
+        Table { head, rows: Vec::new(), facts: Vec::new(), notes: Vec::new() }
     }
 
     pub fn row(&mut self, cells: impl Into<Vec<Cell>>) {

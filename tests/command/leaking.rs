@@ -6,7 +6,7 @@ use serde_json::Value;
 /// By kind and how they ended: objects, made in all, the first call's function.
 fn left(found: &[Value]) -> Vec<(String, u64, u64)> {
     let text = |row: &Value, key: &str| row[key].as_str().expect("text").to_owned();
-    let all = found.iter().filter(|row| row["end"] == "live when the trace ends");
+    let all = found.iter().filter(|row| row["end"] == "live");
     all.map(|row| (text(row, "kind"), numbers(row, &["objects"])[0], numbers(row, &["made"])[0])).collect()
 }
 
@@ -27,7 +27,7 @@ fn objects_that_are_never_destroyed_are_counted_by_kind() {
         ("memory pool", 2, 3),
     ];
     assert_eq!(left(&found), expected.map(|(kind, count, made)| (kind.to_owned(), count, made)));
-    let with_context: Vec<&Value> = found.iter().filter(|row| row["end"] == "with its context").collect();
+    let with_context: Vec<&Value> = found.iter().filter(|row| row["end"] == "with_context").collect();
     assert_eq!(with_context.len(), 1, "{found:?}");
     assert_eq!(pick(with_context[0], &["kind", "objects"]), ["event".into(), Value::from(1)]);
     let modules = one(&found, "kind", "module");
@@ -78,7 +78,7 @@ fn a_sticky_error_is_one_failure_and_what_it_kept_from_being_freed_is_no_leak() 
     assert!(text.contains("cutrace replay trace.bin --sync-launches names the launch"), "{text}");
 
     let left = rows(&place, "memory", "left");
-    assert!(left.iter().all(|row| row["end"] == "the call that should free it failed"), "{left:?}");
+    assert!(left.iter().all(|row| row["end"] == "failed_to_end"), "{left:?}");
     assert_eq!(left.iter().map(|row| numbers(row, &["allocations"])[0]).sum::<u64>(), 8);
     let findings = rows(&place, "summary", "findings");
     let kinds: Vec<&str> = findings.iter().filter_map(|row| row["kind"].as_str()).collect();
@@ -99,5 +99,5 @@ fn memory_outlives_the_green_context_that_was_current() {
     assert_eq!(rows(&place, "memory", "left"), [] as [Value; 0]);
     // Of the green context, though another was current.
     let leaks = rows(&place, "leaks", "");
-    assert_eq!(one(&leaks, "function", "cuGreenCtxStreamCreate")["end"], "with its context");
+    assert_eq!(one(&leaks, "function", "cuGreenCtxStreamCreate")["end"], "with_context");
 }

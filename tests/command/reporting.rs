@@ -255,7 +255,10 @@ fn launches_and_modules() {
     let place = recorded("wasteful.c");
     let kernels = rows(&place, "launches", "kernels");
     assert_eq!(numbers(&kernels[0], &["launches", "configurations", "arguments"]), [4, 3, 4]);
-    assert_eq!((&kernels[0]["kernel"], &kernels[0]["varying"]), (&"vector_add".into(), &"3 (3)".into()));
+    assert_eq!((&kernels[0]["kernel"], &kernels[0]["varying"]), (&"vector_add".into(), &1.into()));
+    let arguments = rows(&place, "launches", "arguments");
+    assert_eq!(arguments.len(), 1, "{arguments:?}");
+    assert_eq!(numbers(&arguments[0], &["argument", "changes", "launches", "bytes"]), [3, 3, 4, 4]);
     let shapes = rows(&place, "launches", "configurations");
     assert_eq!(
         shapes.iter().map(|row| row["block"].as_str().unwrap_or("")).collect::<Vec<_>>(),
@@ -268,6 +271,26 @@ fn launches_and_modules() {
     let ptx = std::fs::metadata(kernels_file()).expect("the PTX").len();
     // Read up to and including the NUL.
     assert_eq!((&modules[0]["kind"], &modules[0]["bytes"]), (&"PTX".into(), &(ptx + 1).into()));
+}
+
+#[test]
+fn the_summary_is_numbers_to_scripts() {
+    let place = recorded("wasteful.c");
+    let ran = rows(&place, "summary", "ran");
+    let value = |what: &str, of: &str| {
+        let is_it = |row: &&Value| row["what"] == what && row["of"].as_str().unwrap_or("") == of;
+        ran.iter().find(is_it).unwrap_or_else(|| panic!("{what} {of}: {ran:?}"))["value"].clone()
+    };
+    let trace = place.trace();
+    assert_eq!((value("calls", ""), value("trace_bytes", "")), (trace.len().into(), trace.bytes_on_disk().into()));
+    assert_eq!((value("launches", ""), value("kernels", "")), (4.into(), 1.into()));
+    assert_eq!((value("copies", "to_device"), value("copied_bytes", "from_device")), (9.into(), 4096.into()));
+    let peak = |row: &Value| (row["where"].clone(), row["peak_bytes"].clone());
+    for (side, bytes) in rows(&place, "memory", "sides").iter().map(peak) {
+        assert_eq!(value("peak_bytes", side.as_str().expect("a place")), bytes);
+    }
+    assert!(value("host_in_calls_ns", "").as_u64() > Some(0) && value("elapsed_ns", "").as_u64() > Some(0), "{ran:?}");
+    assert!(!ran.iter().any(|row| row["value"].as_str().is_some_and(|text| text.contains(" in "))), "{ran:?}");
 }
 
 fn kernels_file() -> std::path::PathBuf {

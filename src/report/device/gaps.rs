@@ -238,14 +238,9 @@ fn lines(scope: &Scope) -> BTreeMap<u32, Line> {
     devices
 }
 
-/// In words: `device 0 busy for 1.2 ms of 3.4 ms`.
-pub fn described(scope: &Scope) -> Vec<String> {
-    let busy = |(device, line): (u32, Line)| {
-        let (busy, span) = (line.idle.busy, line.idle.span());
-        let percent = busy as f64 * 100.0 / span.max(1) as f64;
-        format!("device {device} busy for {} of {} ({percent:.0} %)", duration(busy), duration(span))
-    };
-    lines(scope).into_iter().map(busy).collect()
+/// Of each device how long it was busy, and from its first work to the end of its last. Nanoseconds.
+pub fn busy(scope: &Scope) -> Vec<(u32, i64, i64)> {
+    lines(scope).into_iter().map(|(device, line)| (device, line.idle.busy, line.idle.span())).collect()
 }
 
 /// The devices that waited for the host for long.

@@ -198,7 +198,7 @@ fn write(
 ) -> Result<()> {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {
-        return out.table(&Table { head, rows: Vec::new(), notes });
+        return out.table(&Table { notes, ..Table::new(head) });
     }
     out.begin(head, widths.to_vec())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

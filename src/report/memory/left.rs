@@ -76,6 +76,27 @@ pub const WITH_CALLS: &[Column] = &[
     column("got by calls", "calls"),
 ];
 
+/// How what the program did not free or destroy ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum How {
+    Live,
+    /// A call that was to end it failed.
+    Tried,
+    WithContext,
+}
+
+impl How {
+    /// `tried`: of what a call failed to end.
+    pub fn cell(self, tried: &'static str) -> Cell {
+        let (shown, raw) = match self {
+            How::Live => ("live when the trace ends", "live"),
+            How::Tried => (tried, "failed_to_end"),
+            How::WithContext => ("with its context", "with_context"),
+        };
+        Cell::Word { shown, raw }
+    }
+}
+
 /// What the program did not free itself.
 #[derive(Default)]
 pub struct Left {
@@ -102,11 +123,11 @@ impl Left {
         }
     }
 
-    fn all<'x>(&'x self, memory: &'x Memory) -> impl Iterator<Item = (&'x Allocation, &'static str)> {
-        let live = memory.live().map(|one| (one, "live when the trace ends"));
-        let all = self.ended.iter().map(|one| (one, "with its context")).chain(live);
+    fn all<'x>(&'x self, memory: &'x Memory) -> impl Iterator<Item = (&'x Allocation, How)> {
+        let live = memory.live().map(|one| (one, How::Live));
+        let all = self.ended.iter().map(|one| (one, How::WithContext)).chain(live);
         let all = all.filter(|(one, _)| !self.others.contains(&one.call));
-        all.map(|(one, end)| (one, if self.is_tried(one) { "the call that should free it failed" } else { end }))
+        all.map(|(one, end)| (one, if self.is_tried(one) { How::Tried } else { end }))
     }
 
     fn is_tried(&self, one: &Allocation) -> bool {
@@ -123,7 +144,7 @@ impl Left {
                 Cell::Bytes(same.3),
                 same.1.into(),
                 Cell::Number(group.first()),
-                end.into(),
+                end.cell("the call that should free it failed"),
                 same.2.into(),
                 listed(&group.calls).into(),
             ];
