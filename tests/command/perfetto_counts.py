@@ -7,13 +7,11 @@ its grid)."""
 
 import json
 import os
+import shutil
 import sys
 
 
-def by_processor(path):
-    from perfetto.trace_processor import TraceProcessor
-
-    processor = TraceProcessor(trace=path)
+def by_processor(processor, path):
     rows = lambda sql: list(processor.query(sql))
     errors = rows("select name, value from stats where severity in ('error', 'data_loss') and value > 0")
     assert not errors, [(row.name, row.value) for row in errors]
@@ -44,7 +42,7 @@ def by_processor(path):
         values.setdefault(row.name, set()).add(row.value)
     return {
         "reader": "trace_processor",
-        "counters": {row.name: [row.n, row.most] for row in rows(counters)},
+        "counters": {row.name: [row.n, int(row.most)] for row in rows(counters)},
         "processes": {row.pid: {"name": row.name, "slices": row.n} for row in rows(processes)},
         "fields": {name: sorted(all) for name, all in values.items()},
         "longest": [[row.name, [row.x, row.y, row.z]] for row in longest],
@@ -146,9 +144,16 @@ def by_schema(path):
     return {"reader": "schema", "processes": processes, "counters": counters, "fields": fields, "longest": longest, **found}
 
 
-# scripts/perfetto leaves this where trace_processor could be fetched: no test goes to the network.
+# scripts/perfetto leaves the one or the other where it could be fetched: no test goes to the network.
+engine = os.path.join(sys.prefix, "engine")
 if os.path.exists(os.path.join(sys.prefix, "has_trace_processor")):
-    counts = by_processor(sys.argv[1])
+    from perfetto.trace_processor import TraceProcessor
+
+    counts = by_processor(TraceProcessor(trace=sys.argv[1]), sys.argv[1])
+elif os.path.exists(os.path.join(engine, "engine_bundle.js")) and shutil.which("node"):
+    from trace_processor import TraceProcessor
+
+    counts = by_processor(TraceProcessor(sys.argv[1], engine), sys.argv[1])
 else:
     counts = by_schema(sys.argv[1])
 print(json.dumps(counts))
