@@ -109,7 +109,7 @@ impl<'t> Report<'t> for Launches<'t> {
             return;
         }
         let number = step.call.number;
-        let given = step.given.and_then(|(kernel, packed)| Some((step.call.kernel(kernel)?, packed)));
+        let given = step.given().and_then(|(kernel, packed)| Some((step.call.kernel(kernel)?, packed)));
         let given = given.or_else(|| arguments(&step.call));
         let named = given.map(|(about, _)| about).or_else(|| step.call.named_kernel());
         let at = match named.and_then(|kernel| self.known.get(&kernel.id)) {

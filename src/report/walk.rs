@@ -8,6 +8,7 @@ use crate::grep::{Grep, kernel_name};
 use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;
+use std::cell::OnceCell;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use trace::api::effect::{Effect, Memory as MemoryKind, Work};
 use trace::api::roles::Class;
@@ -41,8 +42,8 @@ pub struct Step<'s, 't> {
     pub change: Option<Change>,
     pub followed: &'s Followed,
     pub outcome: Outcome,
-    /// What the kernel is given that the call launches, and its id: of the first, if it launches several.
-    pub given: Option<(u32, &'t [u8])>,
+    /// Looked up when it is asked for.
+    given: OnceCell<Option<(u32, &'t [u8])>>,
     /// Moved to this call.
     pub outstanding: &'s Outstanding,
 }
@@ -77,9 +78,15 @@ const PIECE: usize = 1024;
 const WAITING: usize = 16;
 
 impl<'t> Step<'_, 't> {
+    /// What the kernel is given that the call launches, and its id: of the first, if it launches several.
+    pub fn given(&self) -> Option<(u32, &'t [u8])> {
+        let is_launch = self.class() == Some(Class::launch);
+        *self.given.get_or_init(|| if is_launch { self.call.given().next() } else { None })
+    }
+
     /// The kernel that it launches.
     pub fn kernel(&self) -> Option<&'t Kernel> {
-        self.given.and_then(|(kernel, _)| self.call.kernel(kernel)).or_else(|| self.call.named_kernel())
+        self.given().and_then(|(kernel, _)| self.call.kernel(kernel)).or_else(|| self.call.named_kernel())
     }
 
     /// Nanoseconds; none if it did not return.
@@ -303,7 +310,7 @@ fn see_all<'t, const FOLLOWS: bool>(
             is_idle: outstanding.is_empty(),
         };
         let step = Step {
-            given: if is_launch { call.given().next() } else { None },
+            given: OnceCell::new(),
             call,
             function,
             begin: trace.nanoseconds(call.begin),
