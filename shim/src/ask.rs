@@ -103,6 +103,17 @@ pub fn memory_around(address: u64) -> Option<Range<u64>> {
     (result == Some(0)).then(|| start..start.saturating_add(len as u64))
 }
 
+/// Whether the driver says that there is no memory of a device at this address. Without a context it says
+/// nothing.
+pub fn is_no_memory(address: u64) -> bool {
+    const INVALID_VALUE: u32 = 1;
+    const NOT_FOUND: u32 = 500;
+    let (mut start, mut len) = (0, 0);
+    // SAFETY: as above.
+    let result = unsafe { calls::address_range(&mut start, &mut len, address) };
+    matches!(result, Some(INVALID_VALUE | NOT_FOUND))
+}
+
 /// Whether the driver says that there is no pinned memory of its at this address. Without a context it says
 /// nothing.
 pub fn is_not_pinned(start: u64) -> bool {

@@ -13,6 +13,7 @@ use crate::pieces::{self, Lost, Memory};
 use crate::staging::{NoRoom, Room, Staging};
 use crate::surroundings::Surroundings;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 use trace::record::held::{HELD, Held};
@@ -137,6 +138,22 @@ impl Deliveries {
             }
         }
         Err("too much was under way".into())
+    }
+
+    /// Waits for what is being copied from there, as far as anything comes: the memory is about to be given
+    /// back, or others may write there. The driver unmaps memory that a copy reads, which ruins the context.
+    pub fn settle(&self, memory: &Range<u64>) {
+        let since = Instant::now();
+        while since.elapsed() < PATIENCE && self.is_reading(memory) {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    fn is_reading(&self, memory: &Range<u64>) -> bool {
+        self.under_way.lock().iter().any(|one| {
+            let (address, len) = one.about.place();
+            address < memory.end && memory.start < address.saturating_add(len) && !one.room.is_filled()
+        })
     }
 
     /// One turn of the recorder thread: how long until the next is due.

@@ -43,30 +43,37 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
         Hook::MemoryFree { address } => {
             let recorder = recorder::recorder();
             if recorder.imported.any() {
-                recorder.imported.closed(words[usize::from(address)]);
+                lane::with_lane(|lane| held::ends(lane, recorder.imported.closed(words[usize::from(address)])));
             }
             match recorder.watch.managed.any() {
                 true => lane::with_lane(|lane| ending(hook, lane, words)),
                 false => 0,
             }
         }
-        Hook::Closed { .. } | Hook::Unmapped { .. } | Hook::Released { .. } => imported_ends(hook, words),
+        Hook::Closed { .. } | Hook::Unmapped { .. } | Hook::Released { .. }
+            if recorder::recorder().deliveries.is_some() =>
+        {
+            lane::with_lane(|lane| imported_ends(hook, lane, words))
+        }
         _ => 0,
     }
 }
 
 /// The length of the memory of another process that ends, if it ends by its address.
-#[inline]
-fn imported_ends(hook: Hook, words: &[u64]) -> u64 {
+#[cold]
+fn imported_ends(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
     let word = |at: u8| words[usize::from(at)];
     let imported = &recorder::recorder().imported;
-    if !imported.is_kept() {
-        return 0;
-    }
     match hook {
-        Hook::Closed { address } => imported.closed(word(address)).map_or(0, |range| range.end - range.start),
+        Hook::Closed { address } => {
+            let range = imported.closed(word(address));
+            held::ends(lane, range.clone());
+            range.map_or(0, |range| range.end - range.start)
+        }
         Hook::Unmapped { at, bytes } => {
-            imported.unmapped(&(word(at)..word(at).saturating_add(word(bytes))));
+            let range = word(at)..word(at).saturating_add(word(bytes));
+            imported.unmapped(&range);
+            held::ends(lane, Some(range));
             0
         }
         Hook::Released { handle } => {
@@ -218,6 +225,9 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.variables.owner_ended(word(owner), succeeded, &recorder.watch);
             recorder.around.pinned.drop_gone(ask::is_not_pinned);
             recorder.watch.drop_gone(&recorder.around.pinned);
+            if recorder.imported.any() {
+                recorder.imported.drop_gone(ask::is_no_memory);
+            }
         }
         (Hook::ModuleEnds { module }, _) => {
             recorder.kernels.forget_module(word(module));
@@ -293,9 +303,15 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
         Hook::Opened { place } => held::opened(lane, handed_out(word(place))),
         Hook::Mapped { at, bytes, handle } => {
             recorder.imported.mapped(word(at)..word(at).saturating_add(word(bytes)), word(handle));
+            if recorder.imported.any() {
+                held::imported(lane);
+            }
         }
         Hook::FilePassed { file, kind, is_exported, place } if word(kind) == FILE_DESCRIPTOR => {
-            place.into_iter().for_each(|place| recorder.imported.imported(handed_out(word(place))));
+            if let Some(place) = place.filter(|_| recorder.imported.is_kept()) {
+                recorder.imported.imported(handed_out(word(place)));
+                held::imported(lane);
+            }
             // What is handed out has been put where the call points to; what is taken is the word itself.
             let file = if is_exported { word_at(word(file), 4, true) } else { Some(word(file)) };
             file.into_iter().for_each(|file| passed_files::passed(lane, file as i32, is_exported));

@@ -56,7 +56,30 @@ pub fn behind(lane: &Lane, function: &'static Function, launch: Option<Launch>, 
         || function.params.iter().any(|param| writes(&param));
     if may_write {
         let used = used(lane, function, launch, words);
-        keep(lane, function, words, used, Held { call: (lane.index(), call), is_behind: true, ..Held::default() });
+        let about = Held { call: (lane.index(), call), is_behind: true, ..Held::default() };
+        keep(lane, function, words, used.clone(), about);
+        if function.class == Class::copy {
+            // When it returns its work is done, and others may be told to write there.
+            lane.recorder()
+                .deliveries
+                .iter()
+                .for_each(|deliveries| used.iter().for_each(|part| deliveries.settle(part)));
+        }
+    }
+}
+
+/// Before memory is given back that may be copied just now.
+#[cold]
+pub fn ends(lane: &Lane, memory: Option<Range<u64>>) {
+    lane.recorder().deliveries.iter().zip(&memory).for_each(|(deliveries, memory)| deliveries.settle(memory));
+}
+
+/// Behind a call that has got a handle of such memory, or mapped it: what is pinned is pinned before it is
+/// needed.
+#[cold]
+pub fn imported(lane: &Lane) {
+    if let Some(deliveries) = lane.recorder().deliveries.as_ref().filter(|_| ask::current_context() != 0) {
+        deliveries.prepare_once();
     }
 }
 

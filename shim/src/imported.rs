@@ -15,10 +15,19 @@ pub struct Imported {
 
 #[derive(Default)]
 struct Known {
-    /// By start: the end, and whether it is mapped, so that what lies beside it may be the same memory.
-    memory: BTreeMap<u64, (u64, bool)>,
+    /// By start.
+    memory: BTreeMap<u64, Part>,
     /// Physical memory, by its handles.
     handles: BTreeSet<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Part {
+    end: u64,
+    /// What lies beside it may be the same memory.
+    is_mapped: bool,
+    /// Who opens it once more gets the same address, and it ends when it has been closed as often.
+    opened: u32,
 }
 
 impl Imported {
@@ -62,16 +71,23 @@ impl Imported {
 
     fn add(&self, range: Range<u64>, is_mapped: bool) {
         if self.is_kept && !range.is_empty() {
-            self.known.lock().memory.insert(range.start, (range.end, is_mapped));
+            let mut known = self.known.lock();
+            let before = known.memory.get(&range.start).filter(|part| !is_mapped && part.end == range.end);
+            let opened = before.map_or(0, |part| part.opened) + 1;
+            known.memory.insert(range.start, Part { end: range.end, is_mapped, opened });
             self.is_any.store(true, Relaxed);
         }
     }
 
-    /// What holds this address is given up: where it was.
+    /// What holds this address is given up, if it was not opened more often: where it is.
     pub fn closed(&self, address: u64) -> Option<Range<u64>> {
         let mut known = self.known.lock();
         let range = known.around(address)?;
-        known.memory.remove(&range.start);
+        let part = known.memory.get_mut(&range.start)?;
+        part.opened -= 1;
+        if part.opened == 0 {
+            known.memory.remove(&range.start);
+        }
         self.is_any.store(!known.memory.is_empty(), Relaxed);
         Some(range)
     }
@@ -82,13 +98,22 @@ impl Imported {
         self.is_any.store(!known.memory.is_empty(), Relaxed);
     }
 
+    /// A context has ended: what is gone by this is forgotten.
+    pub fn drop_gone(&self, is_gone: impl Fn(u64) -> bool) {
+        // The driver is asked without the lock.
+        let gone: Vec<u64> = self.all().into_iter().map(|range| range.start).filter(|start| is_gone(*start)).collect();
+        let mut known = self.known.lock();
+        known.memory.retain(|start, _| !gone.contains(start));
+        self.is_any.store(!known.memory.is_empty(), Relaxed);
+    }
+
     /// What these words name, and what is mapped side by side with it.
     pub fn named(&self, words: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
         let known = self.known.lock();
         let mut found = BTreeMap::new();
         for word in words {
             let Some(range) = known.around(word).filter(|range| !found.contains_key(&range.start)) else { continue };
-            let is_mapped = known.memory.get(&range.start).is_some_and(|(_, is_mapped)| *is_mapped);
+            let is_mapped = known.memory.get(&range.start).is_some_and(|part| part.is_mapped);
             found.insert(range.start, range.end);
             if is_mapped {
                 found.extend(known.beside(&range));
@@ -102,32 +127,32 @@ impl Imported {
     }
 
     pub fn all(&self) -> Vec<Range<u64>> {
-        self.known.lock().memory.iter().map(|(start, (end, _))| *start..*end).collect()
+        self.known.lock().memory.iter().map(|(start, part)| *start..part.end).collect()
     }
 }
 
 impl Known {
     fn around(&self, address: u64) -> Option<Range<u64>> {
-        let (start, (end, _)) = self.memory.range(..=address).next_back()?;
-        (address < *end).then_some(*start..*end)
+        let (start, part) = self.memory.range(..=address).next_back()?;
+        (address < part.end).then_some(*start..part.end)
     }
 
     /// What is mapped before and behind, without a gap.
     fn beside(&self, range: &Range<u64>) -> Vec<(u64, u64)> {
         let (mut start, mut end, mut found) = (range.start, range.end, Vec::new());
-        for (from, (to, _)) in self.memory.range(..range.start).rev().take_while(|(_, (_, is_mapped))| *is_mapped) {
-            if *to != start {
+        for (from, part) in self.memory.range(..range.start).rev().take_while(|(_, part)| part.is_mapped) {
+            if part.end != start {
                 break;
             }
             start = *from;
-            found.push((*from, *to));
+            found.push((*from, part.end));
         }
-        for (from, (to, _)) in self.memory.range(range.end..).take_while(|(_, (_, is_mapped))| *is_mapped) {
+        for (from, part) in self.memory.range(range.end..).take_while(|(_, part)| part.is_mapped) {
             if *from != end {
                 break;
             }
-            end = *to;
-            found.push((*from, *to));
+            end = part.end;
+            found.push((*from, part.end));
         }
         found
     }
@@ -153,11 +178,22 @@ mod tests {
         assert_eq!(named(&[0x1fff, 0x1000]), [0x1000]);
         // Of handles that were none of another process there is nothing.
         assert_eq!(named(&[0x5800]), [0x4000, 0x5000, 0x6000]);
-        assert_eq!(imported.closed(0x2400), Some(0x2000..0x2800));
+        imported.opened(0x2000..0x2800);
+        assert_eq!((imported.closed(0x2400), named(&[0x2400]).len()), (Some(0x2000..0x2800), 1), "opened twice");
+        assert_eq!((imported.closed(0x2400), named(&[0x2400]).len()), (Some(0x2000..0x2800), 0));
         imported.unmapped(&(0x4000..0x6000));
         assert_eq!(starts(imported.all()), [0x1000, 0x6000, 0x9000]);
         imported.unmapped(&(0x6000..0xa000));
         assert_eq!((imported.closed(0x1000), imported.any()), (Some(0x1000..0x2000), false));
+    }
+
+    #[test]
+    fn what_a_context_took_with_it_is_forgotten() {
+        let imported = Imported::new(true);
+        imported.opened(0x1000..0x2000);
+        imported.opened(0x3000..0x4000);
+        imported.drop_gone(|start| start == 0x1000);
+        assert_eq!((imported.all().len(), imported.holds(0x1000), imported.holds(0x3000)), (1, false, true));
     }
 
     #[test]
