@@ -55,12 +55,18 @@ impl Trace {
         let end = crate::segment::u64_at(found.bytes, 8).max(begin);
         let at = ret + found.bytes.len() as u64;
         let counted = self.record(at).filter(|next| next.head.kind == record::REPEATED)?;
-        let repeated = crate::index::body_of(&counted.bytes[record::HEAD..])?;
-        let (repeats, _) = Repeats::of(counted.head, &repeated, end);
+        let repeated: record::Repeated = crate::index::body_of(&counted.bytes[record::HEAD..])?;
+        let last = repeated.end.max(end);
+        let (mut repeats, _) = Repeats::of(counted.head, &repeated, end);
         let under_way = repeats.under_way.filter(|_| run == Run::Last);
         let next = self.record(at + counted.bytes.len() as u64).filter(|next| next.head.kind == record::ENTRY);
         let next = next.filter(|_| run != Run::Last).map(|entry| crate::segment::u64_at(entry.bytes, 8));
-        let in_turn = next.filter(|begin| (end..repeats.end).contains(begin));
+        let in_turn = next.filter(|begin| (end..last).contains(begin));
+        if let Some(next) = next.filter(|next| last <= *next) {
+            // How long those took that were not timed is a guess.
+            repeats.end = repeats.end.min(next);
+            repeats.time = repeats.time.min(repeats.end - end);
+        }
         (repeats.calls > 0 || under_way.is_some()).then_some(Repeats { in_turn, under_way, ..repeats })
     }
 }

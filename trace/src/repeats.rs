@@ -40,12 +40,15 @@ impl Repeats {
         let last = record.end.max(end);
         let is_within = record.time <= last - end;
         let calls = if record.end == 0 { 0 } else { record.calls };
-        let timed = if head.flags & TIMED_IN_PART == 0 { calls } else { calls.div_ceil(TIMED_ONE_IN) };
-        let time = u128::from(record.time) * u128::from(calls) / u128::from(timed.max(1));
-        let time = time.min((last - end).into()) as u64;
-        let under_way = (record.begin > record.end).then_some(record.begin.max(last));
+        let (mut time, mut ends) = (record.time.min(last - end), last);
+        if head.flags & TIMED_IN_PART != 0 && calls > 0 {
+            let each = time / calls.div_ceil(TIMED_ONE_IN);
+            ends = last.saturating_add(each.saturating_mul((calls - 1) % TIMED_ONE_IN));
+            time = each.saturating_mul(calls).min(ends - end);
+        }
+        let under_way = (record.begin > record.end).then_some(record.begin.max(ends));
         let is_sound = (record.end, record.time, record.calls) == (0, 0, 0) || record.end >= end && is_within;
-        (Repeats { calls, time, end: last, in_turn: None, under_way }, is_sound)
+        (Repeats { calls, time, end: ends, in_turn: None, under_way }, is_sound)
     }
 }
 
@@ -70,9 +73,9 @@ mod tests {
         assert_eq!(of(u64::MAX, u64::MAX, 0, u64::MAX), (repeats(u64::MAX, u64::MAX - 100, u64::MAX, None), false));
         assert_eq!(of(7, 0, 0, 0), (repeats(0, 0, 100, None), false));
         // The first and the 17th of 18 were timed.
-        assert_eq!(in_part(18, 20, 900), (repeats(18, 180, 900, None), true));
-        assert_eq!(in_part(18, 20, 150), (repeats(18, 50, 150, None), true));
+        assert_eq!(in_part(18, 20, 900), (repeats(18, 180, 910, None), true));
+        assert_eq!(in_part(10, 20, 150), (repeats(10, 200, 330, None), true));
         assert_eq!(in_part(1, 20, 150), (repeats(1, 20, 150, None), true));
-        assert_eq!(in_part(u64::MAX, 60, 150), (repeats(u64::MAX, 50, 150, None), false));
+        assert_eq!(in_part(u64::MAX, 60, 150), (repeats(u64::MAX, 0, 150, None), false));
     }
 }

@@ -337,11 +337,14 @@ impl Lane {
         // begin before them.
         let now = clock::exit();
         let mut times = (now, now);
-        if let (Some(began), Some(last)) = (run.word(BEGIN), run.word(END)) {
-            let began = began.swap(last.load(Relaxed), Relaxed);
-            if again.is_timed {
-                times = (began, end);
-            }
+        if let (Some(calls), Some(time), Some(began), Some(last)) =
+            (run.word(CALLS), run.word(TIME), run.word(BEGIN), run.word(END))
+        {
+            let last = last.load(Relaxed);
+            let began = began.swap(last, Relaxed);
+            // As long as the others, if nobody looked.
+            let each = time.load(Relaxed) / calls.load(Relaxed).div_ceil(TIMED_ONE_IN).max(1);
+            times = if again.is_timed { (began, end) } else { (now.saturating_sub(each).max(last), now) };
         }
         let sequence = self.sequence.get();
         self.put_entry(question.function, flags, question.words, || times.0).then_some((sequence, times.1))
