@@ -1,10 +1,10 @@
 //! The flags that all reading commands share.
 
 use crate::exit::{USAGE, failure, say};
-use crate::figures::seconds;
 use anyhow::Result;
 use clap::{Args, ColorChoice};
 use std::str::FromStr;
+use std::sync::OnceLock;
 use trace::{Call, Trace};
 use viewer::state::filter::time;
 
@@ -13,8 +13,8 @@ pub struct Reading {
     /// Only these calls, by number: 7, 10..20 (20 is not included), 10.. or ..20
     #[arg(long, value_name = "RANGE")]
     pub calls: Option<Range>,
-    /// Only calls that begin within this piece of time since the start of the trace: 1.5ms..2ms (what begins
-    /// at 2 ms is not included), 2s.. or ..20ms
+    /// Only calls that begin within this piece of time since the start of the trace, of a job that of its
+    /// first: 1.5ms..2ms (what begins at 2 ms is not included), 2s.. or ..20ms
     #[arg(long, value_name = "FROM..TO")]
     pub window: Option<Window>,
     /// Only this thread: its index (t0, 0), its name, or its operating-system id
@@ -32,6 +32,16 @@ pub struct Reading {
     /// Colour: auto follows the terminal and NO_COLOR
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
+    /// When the traces of a job start, in nanoseconds since the first of them does.
+    #[arg(skip)]
+    starts: OnceLock<Vec<(Key, u64)>>,
+}
+
+/// What tells a process of a job from the others.
+type Key = (String, u32, u64);
+
+fn key(trace: &Trace) -> Key {
+    (trace.preamble.host.clone(), trace.preamble.pid, trace.preamble.created)
 }
 
 /// Call numbers from `start` up to `end`, which is not one of them.
@@ -101,6 +111,7 @@ impl Reading {
             limit: None,
             json: false,
             color: ColorChoice::Never,
+            starts: OnceLock::new(),
         }
     }
 
@@ -141,17 +152,31 @@ impl Reading {
     /// When the last call began, in words, if that is before the window.
     pub fn ends_before(&self, trace: &Trace) -> Option<String> {
         let recorded = trace.len() as u64;
-        self.window.filter(|window| window.from > 0 && trace.call_from_time(window.from) >= recorded)?;
-        let last = recorded.checked_sub(1).and_then(|last| trace.call(last));
-        Some(
-            last.map_or("it has none".into(), |last| {
-                format!("the last begins at {} s", seconds(trace, last.begin).trim())
-            }),
-        )
+        self.window_of(trace).filter(|window| window.from > 0 && trace.call_from_time(window.from) >= recorded)?;
+        let Some(last) = recorded.checked_sub(1).and_then(|last| trace.call(last)) else {
+            return Some("it has none".into());
+        };
+        let at = (trace.nanoseconds(last.begin).max(0) as u64).saturating_add(self.start(trace));
+        Some(format!("the last begins at {}.{:09} s", at / 1_000_000_000, at % 1_000_000_000))
+    }
+
+    /// When the trace starts, in nanoseconds since the first of its job does.
+    pub fn start(&self, trace: &Trace) -> u64 {
+        let of_it = |starts: &Vec<(Key, u64)>| starts.iter().find(|(of, _)| *of == key(trace)).map(|(_, at)| *at);
+        self.starts.get().and_then(of_it).unwrap_or(0)
+    }
+
+    /// The window as the trace counts time.
+    fn window_of(&self, trace: &Trace) -> Option<Window> {
+        let start = self.start(trace);
+        let shifted = |time: u64| if time == u64::MAX { time } else { time.saturating_sub(start) };
+        self.window.map(|Window { from, to }| Window { from: shifted(from), to: shifted(to) })
     }
 
     /// Of several processes those that had not ended before the window; all if none is left, which is refused.
-    pub fn of_window(&self, traces: Vec<Trace>) -> Vec<Trace> {
+    /// `starts`: when each started, in nanoseconds since the first did.
+    pub fn of_window(&self, traces: Vec<Trace>, starts: &[u64]) -> Vec<Trace> {
+        self.starts.get_or_init(|| traces.iter().map(key).zip(starts.iter().copied()).collect());
         if traces.len() < 2 || traces.iter().all(|trace| self.ends_before(trace).is_some()) {
             return traces;
         }
@@ -180,7 +205,7 @@ impl Reading {
     /// The numbers of calls that can be asked for: the trace may end before.
     pub fn numbers(&self, trace: &Trace) -> std::ops::Range<u64> {
         let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });
-        let Some(window) = self.window else { return calls.start..calls.end };
+        let Some(window) = self.window_of(trace) else { return calls.start..calls.end };
         let (from, to) = (trace.call_from_time(window.from), trace.call_from_time(window.to));
         // Whoever asks beyond the last call asks for what stands behind it, too.
         let to = if to == trace.len() as u64 { u64::MAX } else { to };

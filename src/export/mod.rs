@@ -195,7 +195,17 @@ impl Written {
 }
 
 fn open(paths: &[PathBuf], reading: &Reading) -> Result<Vec<Trace>> {
-    Ok(reading.of_window(paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?))
+    let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    let starts = Process::starts(&traces);
+    Ok(reading.of_window(traces, &starts))
+}
+
+/// On the time axis of the whole job, also if the first of it has no call in the window.
+fn processes<'t>(traces: &'t [Trace], reading: &Reading) -> Vec<Process<'t>> {
+    let mut all = Process::all(traces);
+    let first = traces.iter().map(|trace| reading.start(trace)).min().unwrap_or(0);
+    all.iter_mut().for_each(|process| process.begin_later(first));
+    all
 }
 
 /// That of the traces which the output would replace, if it is one.
@@ -208,7 +218,7 @@ fn as_stream(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let Arguments { to, output, reading, .. } = arguments;
     let mut out = Sink::create(output, arguments.force, *to == Format::Perfetto, source(arguments, paths))?;
     let traces = open(paths, &arguments.reading)?;
-    let processes = Process::all(&traces);
+    let processes = processes(&traces, &arguments.reading);
     let mut written = Written::default();
     let mut chrome = Chrome::new(!arguments.no_args);
     if *to == Format::Chrome {
@@ -262,7 +272,7 @@ fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let output = Output::create("-o", &arguments.output, arguments.force, source(arguments, paths))?;
     sink::remove_when_interrupted(output.partial(), None);
     let traces = open(paths, &arguments.reading)?;
-    let processes = Process::all(&traces);
+    let processes = processes(&traces, &arguments.reading);
     let shown = || arguments.output.display().to_string();
     let store = Sqlite::create(output.partial()).with_context(shown)?;
     let (store, written) = as_tables(&arguments.reading, &processes, store)?;
@@ -291,7 +301,7 @@ fn as_tables<S: Store>(reading: &Reading, processes: &[Process], store: S) -> Re
 fn as_csv(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let traces = open(paths, &arguments.reading)?;
     let store = Csv::create(&arguments.output, arguments.force)?;
-    let (store, written) = as_tables(&arguments.reading, &Process::all(&traces), store)?;
+    let (store, written) = as_tables(&arguments.reading, &processes(&traces, &arguments.reading), store)?;
     let bytes = store.finish().with_context(|| arguments.output.display().to_string())?;
     Ok(Written { bytes, ..written })
 }
@@ -300,7 +310,7 @@ fn as_csv(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
 fn as_parquet(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let shown = || arguments.output.display().to_string();
     let traces = open(paths, &arguments.reading)?;
-    let processes = Process::all(&traces);
+    let processes = processes(&traces, &arguments.reading);
     let mut set = Set::create(&arguments.output, arguments.force)?;
     let mut written = Written::default();
     for (process, partition) in processes.iter().zip(partitions(&traces)) {

@@ -51,6 +51,17 @@ impl<'t> Process<'t> {
         all
     }
 
+    /// When each starts, in nanoseconds since the first does.
+    pub fn starts(traces: &[Trace]) -> Vec<u64> {
+        Process::all(traces).iter().map(|process| process.start.max(0) as u64).collect()
+    }
+
+    /// The first of all traces is not here: it started so many nanoseconds before the first of these.
+    pub fn begin_later(&mut self, nanoseconds: u64) {
+        self.start = self.start.saturating_add_unsigned(nanoseconds);
+        self.epoch = self.epoch.saturating_sub(nanoseconds);
+    }
+
     fn earliest(&self) -> i64 {
         self.trace.annotations().next().map_or(0, |first| self.at(first.about.time))
     }

@@ -30,7 +30,7 @@ pub mod walk;
 
 use crate::exit::{self, FAILED, USAGE, failure};
 use crate::export::directories::Set;
-use crate::export::process::by_time;
+use crate::export::process::{Process, by_time};
 use crate::latest::Files;
 use crate::progress::Progress;
 use crate::reading::Reading;
@@ -161,7 +161,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut status = exit::DONE;
     // Before anything is written: one that cannot be read leaves no half a document.
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
-    let traces = arguments.reading.of_window(traces);
+    let starts = Process::starts(&traces);
+    let traces = arguments.reading.of_window(traces, &starts);
     if traces.len() > 1 && arguments.reports().all(|report| list::TOGETHER.contains(&report.chosen.name())) {
         together(&mut out, &traces, &arguments, format)?;
         out.flush()?;

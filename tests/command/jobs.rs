@@ -241,7 +241,21 @@ fn a_window_that_one_process_does_not_reach() {
         .collect();
     traces.sort_by_key(Trace::len);
     let [short, long] = &traces[..] else { panic!("{all}") };
-    let last = |trace: &Trace| trace.nanoseconds(trace.call(trace.len() as u64 - 1).expect("a call").begin);
+    let begun = |window: &str| {
+        let export = ["export", "run/", "--to", "chrome", "-o", "-", "--window", window];
+        let exported: Value = serde_json::from_str(&run(&mut place.cutrace(export)).expect(0).stdout).expect("JSON");
+        let events = exported["traceEvents"].as_array().expect("a list").clone();
+        let calls = events.into_iter().filter(|event| event["cat"] == "cuda_driver");
+        let number = |value: &Value| value.as_f64().expect("a number");
+        calls
+            .map(|call| (number(&call["pid"]) as u32, (number(&call["ts"]) * 1000.0).round() as u64))
+            .collect::<Vec<_>>()
+    };
+    let all_begun = begun("0..");
+    let last = |trace: &Trace| {
+        let own = all_begun.iter().filter(|(pid, _)| *pid == trace.preamble.pid);
+        own.map(|(_, at)| *at).max().expect("a call")
+    };
     let window = format!("{}ns..", last(short) + 1);
     let told = format!("cutrace: process {} has no call in --window: the last begins at ", short.preamble.pid);
     for (report, of_others) in [("cuda_api_sum", "process"), ("ranks", "many_calls")] {
@@ -257,6 +271,12 @@ fn a_window_that_one_process_does_not_reach() {
         run(&mut place.cutrace(["export", "run/", "--to", "jsonl", "-o", "-", "--window", &window])).expect(0);
     assert!(exported.said().iter().any(|line| line.starts_with(&told)), "{}", exported.stderr);
     assert!(exported.stdout.contains(&format!("\"pid\":{}", long.preamble.pid)), "{:.2000}", exported.stdout);
+    // Wherever it begins, the window is of the time that all have in common, as the export's is.
+    let (from, to) = (last(short) + 1, (last(short) + last(long)) / 2);
+    for (from, to) in [(0, last(short) + 1), (from, to), (to, last(long))] {
+        let wanted: Vec<_> = all_begun.iter().filter(|(_, at)| (from..to).contains(at)).copied().collect();
+        assert_eq!(begun(&format!("{from}ns..{to}ns")), wanted);
+    }
     let beyond = format!("{}ns..", last(long) + 1);
     let ran = run(&mut place.cutrace(["report", "run/", "--window", &beyond])).expect(2);
     assert!(ran.stderr.contains("--window: no call of the trace begins so late: "), "{}", ran.stderr);
