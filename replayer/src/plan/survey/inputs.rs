@@ -34,6 +34,7 @@ impl Survey {
             _ => None,
         });
         self.plan.missing = self.plan.missing.take().or(missing);
+        let mut lacks_input = false;
         for image in call.images() {
             let gone = match image.content {
                 Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
@@ -46,8 +47,11 @@ impl Survey {
                 let lost = Missing { call: call.number, function: function.name, blob: None, len: image.len };
                 let lost = Some(lost).filter(|_| call.succeeded() && matches!(image.content, Content::Lost));
                 self.plan.missing = self.plan.missing.take().or(lost);
-                self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
+                lacks_input = true;
             }
+        }
+        if lacks_input {
+            self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
         }
         let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
         let is_host = |address: u64| call.images().any(|image| image.address == address);
