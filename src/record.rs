@@ -95,8 +95,8 @@ pub struct Arguments {
     /// results), all [default: CUTRACE_DATA, else inputs]
     #[arg(long, value_name = "LEVEL", value_parser = ["none", "inputs", "all"], hide_possible_values = true)]
     data: Option<String>,
-    /// What is stored of copies whose source is mapped from a file, as weights are: all (stored), or the name
-    /// of the file, place and hash (reference), of pieces of 256 KiB. A replay needs the file then, unchanged
+    /// What is stored of copies whose source is mapped from a file, as weights are: all of it (stored), or the
+    /// name of the file, place and hash (reference), of pieces of 256 KiB. A replay needs the file then, unchanged
     /// (replay --weights); cutrace pack --weights makes the trace whole [default: CUTRACE_WEIGHTS, else
     /// stored]
     #[arg(long, value_name = "HOW", value_parser = ["stored", "reference"], hide_possible_values = true)]
