@@ -19,7 +19,7 @@ mod together;
 mod told;
 
 use crate::driver::{self, Choice, Found};
-use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure};
+use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure, say};
 use crate::figures::size;
 use crate::latest::{Among, File};
 use crate::output::Output;
@@ -87,8 +87,8 @@ pub struct Arguments {
     #[command(flatten)]
     among: Among,
     /// Replay one process of a job without the others, on one device if need be: in the place of NCCL's
-    /// collectives what they had delivered is written, which record --collectives keeps. Of a directory
-    /// --rank says which
+    /// collectives what they had delivered is written, which record --collectives keeps, and memory of
+    /// other processes holds what record --shared-memory keeps. Of a directory --rank says which
     #[arg(long)]
     alone: bool,
     /// Do not compare anything
@@ -357,7 +357,12 @@ fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Resu
             let refused = |why| failure(FAILED, format_args!("{}: --alone: {why}", trace.path.display()));
             plan_alone(trace).map_err(refused)?
         }
-        None => replayer::plan(trace),
+        None => {
+            if !trace.delivered.is_empty() {
+                say("its collectives may wait for ever for the other ranks: --alone puts in what they delivered");
+            }
+            replayer::plan(trace)
+        }
     })
 }
 

@@ -70,4 +70,4 @@ pub trait Company: Debug + Send + Sync {
 }
 
 /// Why memory or an event cannot be had.
-pub const NOT_EXPORTED: &str = "shared by a process that is not in this job, or whose trace is not there";
+pub const NOT_EXPORTED: &str = "shared by a process that is not replayed beside this one";

@@ -225,6 +225,10 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
         writeln!(out, "  cutrace report {directory} -r collectives tells more")?;
     }
     writeln!(out, "\nverdict: {}", verdict_of(all))?;
+    if verdict_of(all) == "partly" && all.iter().flatten().count() > 1 {
+        let directory = shell(&[job.directory.display().to_string()]);
+        writeln!(out, "  of each by itself; cutrace replay {directory} has what they share, too")?;
+    }
     for (process, recorded) in job.processes.iter().zip(all) {
         let Some(recorded) = recorded.as_ref().filter(|recorded| recorded.verdict != "replayable") else { continue };
         let whose = whose(process);

@@ -48,6 +48,9 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
     let mut job = arguments.among.of(directory)?;
     // Who chooses among the ranks does without the others.
     job.is_incomplete &= arguments.among.ranks.is_none();
+    if arguments.among.ranks.is_some() {
+        exit::say("ranks that are left out may be waited for: --alone replays one by what record kept of the others");
+    }
     let start = |process: &Process, part: &Part, times: &File| Running::start(arguments, process, part, times);
     Ok(replay(arguments, job, &start)?.status)
 }
