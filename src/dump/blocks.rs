@@ -147,7 +147,12 @@ impl<'a> Lines<'a> {
                 self.learn();
             }
         }
-        self.passed = number.checked_sub(1).filter(|_| number > self.next);
+        if number > self.next {
+            let last = number - 1;
+            // What a concerned one made is fresh until the next call.
+            let is_concerned = self.trace.function_id(last).is_some_and(|id| self.is_concerned(id));
+            self.passed = (!is_concerned).then_some(last);
+        }
         if let Some(before) = number.checked_sub(1).and_then(|before| self.trace.call(before)) {
             self.annotations.skip(before.begin);
         }

@@ -114,6 +114,11 @@ fn annotations_are_shown_between_the_calls() {
     // What stands before the call belongs to it.
     let only = dump(&["--calls", "6"]);
     assert!(only.lines().count() == 7 && only.lines().last().expect("a call").contains("cuCtxSynchronize"), "{only}");
+    // From whichever call on, they name what the calls before have made.
+    for from in 1..8 {
+        let rest = dump(&["--calls", &format!("{from}..")]);
+        assert!(all.ends_with(&rest), "from {from}:\n{rest}\nof\n{all}");
+    }
     let objects: Vec<Value> =
         dump(&["--json"]).lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
     let found = |message: &str| objects.iter().find(|o| o["message"] == message).expect("shown").clone();
