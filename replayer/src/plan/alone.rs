@@ -58,6 +58,8 @@ pub struct Alone {
     pub(crate) closing: HashMap<u64, u64>,
     pub keeps_collectives: bool,
     pub keeps_memory: bool,
+    /// `replay --alone`.
+    pub is_asked_for: bool,
     /// By thread and number there, until the call is met.
     by_call: HashMap<(u32, u32), Vec<(Delivery, bool)>>,
     /// What it held when this process had used it last, by its address.
@@ -102,7 +104,8 @@ impl Alone {
         for Held { call, address, len, pieces, lost, is_behind } in &trace.held {
             by_call.entry(*call).or_default().push((delivery(*address, *len, pieces, lost), *is_behind));
         }
-        Ok(Alone { launches, untold, by_call, keeps_collectives, keeps_memory, ..Alone::default() })
+        let is_asked_for = true;
+        Ok(Alone { launches, untold, by_call, keeps_collectives, keeps_memory, is_asked_for, ..Alone::default() })
     }
 
     /// Where the memory of others is that a call has opened, and that holds this address.

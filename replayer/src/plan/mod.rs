@@ -165,9 +165,12 @@ pub fn plan(trace: &Trace) -> Plan {
     surveyed(trace, survey)
 }
 
-/// Where what imported memory held is in the trace, the others are not needed.
+/// Where what imported memory held is in the trace, the others are not needed. A process may use NCCL with
+/// none but itself: where it has no memory of others, such launches are made.
 fn by_what_is_kept(trace: &Trace) -> Option<Alone> {
-    Alone::of(trace).ok().filter(|alone| alone.keeps_memory)
+    let mut alone = Alone::of(trace).ok().filter(|alone| alone.keeps_memory && !trace.held.is_empty())?;
+    alone.is_asked_for = false;
+    Some(alone)
 }
 
 /// Of a process that is replayed beside others of its job, with what it imports.

@@ -129,7 +129,9 @@ impl Survey {
             self.plan.reach.delivered(call.number, at, &self.live);
             return true;
         }
-        if function.class == Class::launch && launches_nccl(call) {
+        // One that others take part in would wait for them.
+        let has_others = alone.is_asked_for || alone.keeps_collectives || !alone.foreign.is_empty();
+        if has_others && function.class == Class::launch && launches_nccl(call) {
             let why = if is_captured { ": it was captured into a graph" } else { "" };
             self.reasons.about_call(format!("{}: {REFUSED}{why}", function.name), call.number);
             alone.refused.insert(call.number);
@@ -151,5 +153,61 @@ impl Survey {
                 "operations of NCCL's of which the trace does not tell what they delivered: the process was ended";
             self.reasons.about_trace(what, alone.untold);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::{Plan, plan, plan_alone};
+    use crate::sample::Sample;
+    use std::ops::Range;
+    use trace::Trace;
+    use trace::record::held::Held;
+
+    const AT: u64 = 0x7f00_0000_0000;
+
+    fn initialised() -> Sample {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample
+    }
+
+    fn open(sample: &mut Sample, time: Range<u64>) {
+        let words = [0x100, 1, 0, 0, 0, 0, 0, 0, 0, 1];
+        sample.call(0, "cuIpcOpenMemHandle_v2", time, &words, &[(0x100, &AT.to_le_bytes())]);
+    }
+
+    /// As `record --shared-memory` makes it: these calls of the first thread have opened memory of others.
+    fn kept(sample: &Sample, opened: &[u32]) -> Trace {
+        let mut trace = sample.trace();
+        trace.preamble.more.push((trace::crossing::KEPT.into(), String::new()));
+        let held = |call: &u32| Held { call: (0, *call), address: AT, len: 0x1000, ..Held::default() };
+        trace.held = opened.iter().map(held).collect();
+        trace
+    }
+
+    fn reasons(plan: &Plan) -> String {
+        plan.reasons.iter().map(|reason| format!("{reason}\n")).collect()
+    }
+
+    #[test]
+    fn nccl_within_one_process_is_launched() {
+        let mut sample = initialised();
+        sample.launch(0, 10..11, 0);
+        let kept = |sample: &Sample, opened: &[u32]| {
+            let mut trace = kept(sample, opened);
+            trace.kernels.get_mut(&1).expect("the kernel").name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL".into();
+            trace
+        };
+        const REFUSED: &str = "cuLaunchKernel: what this collective delivered is not in the trace";
+        let trace = kept(&sample, &[]);
+        assert!(plan(&trace).alone.is_none());
+        assert!(!reasons(&plan(&trace)).contains(REFUSED));
+        assert!(reasons(&plan_alone(&trace).expect("kept")).contains(REFUSED));
+        // Memory of others is opened behind the first launch.
+        open(&mut sample, 20..21);
+        sample.launch(0, 30..31, 0);
+        let reasons = reasons(&plan(&kept(&sample, &[2])));
+        assert!(reasons.contains(&format!("{REFUSED} (1 call: 3)")), "{reasons}");
     }
 }
