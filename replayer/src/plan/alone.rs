@@ -52,6 +52,8 @@ pub struct Alone {
     pub(crate) touching: HashSet<u64>,
     /// Where memory of others is.
     pub(crate) foreign: Ranges,
+    /// How often it is open there, by its address: the driver counts.
+    pub(crate) opened: HashMap<u64, u32>,
     /// What it held when a call was about to use it.
     pub(crate) held: HashMap<u64, Vec<Delivery>>,
     /// Calls that closed such memory, and where it begins.

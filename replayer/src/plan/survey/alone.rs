@@ -35,9 +35,15 @@ impl Survey {
             (Crossing::Closes, Some(Change::Freed { kind, at })) => {
                 let Some(alone) = &mut self.plan.alone else { return true };
                 if let Some(range) = self.live.around(at).filter(|range| alone.foreign.contains(range.start)) {
-                    alone.foreign.remove(&range);
                     alone.closing.insert(call.number, range.start);
-                    self.freed(call, kind, range.start);
+                    match alone.opened.get_mut(&range.start) {
+                        Some(times @ 2..) => *times -= 1,
+                        _ => {
+                            alone.opened.remove(&range.start);
+                            alone.foreign.remove(&range);
+                            self.freed(call, kind, range.start);
+                        }
+                    }
                 }
             }
             (Crossing::Exports(_), _) => self.exports(call, function, crossing),
@@ -60,7 +66,12 @@ impl Survey {
         match alone.place(call, address) {
             Some(range) => {
                 alone.foreign.insert(range.clone());
-                self.opened(call, range);
+                let times = alone.opened.entry(range.start).or_default();
+                *times += 1;
+                match *times {
+                    1 => self.opened(call, range),
+                    _ => self.plans_opened(call, range),
+                }
             }
             None => {
                 self.foreign = true;
@@ -209,5 +220,21 @@ mod tests {
         sample.launch(0, 30..31, 0);
         let reasons = reasons(&plan(&kept(&sample, &[2])));
         assert!(reasons.contains(&format!("{REFUSED} (1 call: 3)")), "{reasons}");
+    }
+
+    #[test]
+    fn memory_that_is_open_twice_is_closed_twice() {
+        let mut sample = initialised();
+        open(&mut sample, 10..11);
+        open(&mut sample, 12..13);
+        sample.call(0, "cuIpcCloseMemHandle", 20..21, &[AT], &[]);
+        let once = plan(&kept(&sample, &[1, 2])).alone.expect("kept");
+        assert!(once.foreign.contains(AT));
+        sample.call(0, "cuIpcCloseMemHandle", 30..31, &[AT], &[]);
+        let plan = plan(&kept(&sample, &[1, 2]));
+        assert_eq!((plan.allocations.len(), reasons(&plan)), (2, String::new()));
+        let both = plan.alone.expect("kept");
+        assert!(both.foreign.is_empty());
+        assert_eq!([3, 4].map(|call| both.closing[&call]), [AT; 2]);
     }
 }

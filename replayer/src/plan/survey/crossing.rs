@@ -59,6 +59,13 @@ impl Survey {
             return;
         }
         self.lifetimes.takes(range.clone(), moment);
+        self.plans_opened(call, range);
+    }
+
+    pub(super) fn plans_opened(&mut self, call: &Call, range: Range<u64>) {
+        if self.only_judges {
+            return;
+        }
         let device = self.work.streams.contexts.device_of_allocation(call);
         self.plan.devices.insert(device);
         self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
