@@ -53,7 +53,7 @@ fn memory_by_descriptors_of_other_numbers() {
     let alone = run(on(&mut place.cutrace(["replay", "--no-explain", "--driver", "sim", &importer]), "1"));
     assert_ne!(alone.code(), 0);
     let why = "cuMemImportFromShareableHandle (6, first call ";
-    assert!(alone.stdout.contains(why) && alone.stdout.contains("whose trace is not there"), "{}", alone.stdout);
+    assert!(alone.stdout.contains(why) && alone.stdout.contains("is not replayed beside this one"), "{}", alone.stdout);
 }
 
 /// Only the order of the calls of all processes makes the sums what they were.
