@@ -115,12 +115,10 @@ impl Placement<'_> {
         self.allow(device, at..at + len)
     }
 
-    /// Memory that has been freed, if it is another process's: what is allocated there later is not.
-    pub(crate) fn gives_up(&self, start: u64, end: Option<u64>) -> Result<(), Failure> {
-        match (self.imported.lock().remove(&start), end) {
-            (Some(_), Some(end)) => self.vacate(&(start..end)).map(drop),
-            _ => Ok(()),
-        }
+    /// Memory that ends, however often it is open: what is allocated there later is not another process's.
+    /// Whether this one is.
+    pub(crate) fn gives_up(&self, start: u64) -> bool {
+        self.imported.lock().remove(&start).is_some()
     }
 
     /// Memory of another process is given up, by the address where the recorded program had it.

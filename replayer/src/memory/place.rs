@@ -238,6 +238,7 @@ impl<'a> Placement<'a> {
     /// Frees what is elsewhere, and waits as the driver's own free does. Memory at its place stays mapped,
     /// unless the recorded program met a fault: it may have used what it had freed.
     pub fn free(&self, start: u64) -> Result<(), Failure> {
+        let is_imported = self.gives_up(start);
         if let Some(live) = self.translation.unbind(start) {
             return self.driver.free(live);
         }
@@ -249,8 +250,7 @@ impl<'a> Placement<'a> {
         let waited = self.wait();
         self.freed(start);
         waited?;
-        self.gives_up(start, end)?;
-        if let Some(end) = end.filter(|_| self.unmaps) {
+        if let Some(end) = end.filter(|_| self.unmaps || is_imported) {
             self.vacate(&(start..end))?;
         }
         Ok(())
@@ -259,6 +259,7 @@ impl<'a> Placement<'a> {
     /// The memory of a context that has ended: the driver has freed what is elsewhere.
     pub fn end(&self, memory: &[u64]) {
         for start in memory {
+            self.gives_up(*start);
             self.translation.unbind(*start);
             self.elsewhere.lock().remove(start);
             self.freed(*start);

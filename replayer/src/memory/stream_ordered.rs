@@ -89,7 +89,10 @@ impl Placement<'_> {
             self.left.lock().insert(self.driver.current_context());
             let end = self.homes.lock().get(&start).copied();
             self.freed(start);
-            self.gives_up(start, end)?;
+            let is_imported = self.gives_up(start);
+            if let Some(end) = end.filter(|_| is_imported) {
+                self.vacate(&(start..end))?;
+            }
         }
         // A graph that is being captured may go on using the memory; what graphs allocate, a captured free
         // does end.

@@ -260,6 +260,7 @@ impl Survey {
             return;
         }
         for start in followed.gone.iter().filter_map(|(one, _)| one.address()) {
+            self.gives_up_of_others(start, call.begin);
             self.live.remove(start, call.begin);
         }
         let of_device = followed.gone.iter().filter(|(one, _)| one.device.is_some());

@@ -2,6 +2,7 @@
 
 use super::Survey;
 use crate::plan::alone::{Alone, REFUSED, StandIn, TOUCHES, UNHELD, launches_nccl, names};
+use std::ops::Range;
 use trace::api::effect::Memory;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
@@ -39,8 +40,6 @@ impl Survey {
                     match alone.opened.get_mut(&range.start) {
                         Some(times @ 2..) => *times -= 1,
                         _ => {
-                            alone.opened.remove(&range.start);
-                            alone.foreign.remove(&range);
                             self.freed(call, kind, range.start);
                         }
                     }
@@ -79,6 +78,23 @@ impl Survey {
                     self.reasons.about_call(format!("{}: {UNHELD}", function.name), call.number);
                 }
             }
+        }
+    }
+
+    /// What is at these addresses is no memory of others, or none any more.
+    pub(super) fn is_not_of_others(&mut self, range: &Range<u64>) {
+        if let Some(alone) = self.plan.alone.as_mut().filter(|alone| alone.foreign.overlaps(range)) {
+            alone.foreign.remove(range);
+            alone.opened.retain(|start, _| !range.contains(start));
+            alone.begins_anew(range);
+        }
+    }
+
+    /// Memory that begins here is given up, by a call that was entered at `at`.
+    pub(super) fn gives_up_of_others(&mut self, start: u64, at: u64) {
+        let is_of_others = self.plan.alone.as_ref().is_some_and(|alone| alone.foreign.contains(start));
+        if let Some(len) = self.live.given_up(start, at).filter(|_| is_of_others) {
+            self.is_not_of_others(&(start..start.saturating_add(len)));
         }
     }
 
@@ -195,6 +211,40 @@ mod tests {
         let held = |call: &u32| Held { call: (0, *call), address: AT, len: 0x1000, ..Held::default() };
         trace.held = opened.iter().map(held).collect();
         trace
+    }
+
+    fn foreign(sample: &Sample) -> Vec<(u64, u64)> {
+        let alone = plan(&kept(sample, &[2])).alone.expect("kept");
+        alone.foreign.iter().map(|range| (range.start, range.end)).collect()
+    }
+
+    #[test]
+    fn memory_that_was_freed_or_whose_context_has_ended_is_nobody_elses() {
+        let context = |sample: &mut Sample| {
+            sample.call(0, "cuCtxCreate_v2", 2..3, &[0x100, 0, 0], &[(0x100, &0xc5u64.to_le_bytes())]);
+        };
+        let mut sample = initialised();
+        context(&mut sample);
+        sample.call(0, "cuMemPoolImportPointer", 10..11, &[0x100, 0x90, 0x200], &[(0x100, &AT.to_le_bytes())]);
+        assert_eq!(foreign(&sample), [(AT, AT + 0x1000)]);
+        sample.call(0, "cuMemFreeAsync", 20..21, &[AT, 0], &[]);
+        assert_eq!(foreign(&sample), []);
+        let mut sample = initialised();
+        context(&mut sample);
+        open(&mut sample, 10..11);
+        assert_eq!(foreign(&sample), [(AT, AT + 0x1000)]);
+        sample.call(0, "cuCtxDestroy_v2", 20..21, &[0xc5], &[]);
+        assert_eq!(foreign(&sample), []);
+    }
+
+    #[test]
+    fn where_ordinary_memory_is_made_that_of_others_is_gone() {
+        let mut sample = initialised();
+        open(&mut sample, 10..11);
+        sample.call(0, "cuMemAlloc_v2", 20..21, &[0x100, 0x800], &[(0x100, &AT.to_le_bytes())]);
+        let alone = plan(&kept(&sample, &[1])).alone.expect("kept");
+        let foreign: Vec<_> = alone.foreign.iter().map(|range| (range.start, range.end)).collect();
+        assert_eq!(foreign, [(AT + 0x800, AT + 0x1000)]);
     }
 
     fn reasons(plan: &Plan) -> String {

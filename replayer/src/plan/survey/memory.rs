@@ -108,6 +108,7 @@ impl Survey {
 
     fn allocated(&mut self, trace: &Trace, call: &Call, made: &Allocation) {
         let (range, moment) = (made.range(), Moment::of(call));
+        self.is_not_of_others(&range);
         self.live.add(range.start, range.end - range.start, moment.end);
         if !self.only_judges {
             self.lifetimes.takes(range.clone(), moment);
@@ -140,6 +141,7 @@ impl Survey {
 
     pub(super) fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
         let begin = call.begin;
+        self.gives_up_of_others(start, begin);
         if self.only_judges {
             if !(matches!(kind, Kind::Device | Kind::Pooled) && self.of_graphs.contains(&start)) {
                 self.live.remove(start, begin);
