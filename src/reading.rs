@@ -173,7 +173,8 @@ impl Reading {
         self.window.map(|Window { from, to }| Window { from: shifted(from), to: shifted(to) })
     }
 
-    /// Of several processes those that had not ended before the window; all if none is left, which is refused.
+    /// Of several processes those that had not ended before the window; all if none is left, which is
+    /// refused.
     /// `starts`: when each started, in nanoseconds since the first did.
     pub fn of_window(&self, traces: Vec<Trace>, starts: &[u64]) -> Vec<Trace> {
         self.starts.get_or_init(|| traces.iter().map(key).zip(starts.iter().copied()).collect());

@@ -95,10 +95,10 @@ pub struct Arguments {
     /// results), all [default: CUTRACE_DATA, else inputs]
     #[arg(long, value_name = "LEVEL", value_parser = ["none", "inputs", "all"], hide_possible_values = true)]
     data: Option<String>,
-    /// What is stored of copies whose source is mapped from a file, as weights are: all of it (stored), or the
-    /// name of the file, place and hash (reference), of pieces of 256 KiB. A replay needs the file then, unchanged
-    /// (replay --weights); cutrace pack --weights makes the trace whole [default: CUTRACE_WEIGHTS, else
-    /// stored]
+    /// What is stored of copies whose source is mapped from a file, as weights are: all of it (stored), or
+    /// the name of the file, place and hash (reference), of pieces of 256 KiB. A replay needs the file
+    /// then, unchanged (replay --weights); cutrace pack --weights makes the trace whole [default:
+    /// CUTRACE_WEIGHTS, else stored]
     #[arg(long, value_name = "HOW", value_parser = ["stored", "reference"], hide_possible_values = true)]
     weights: Option<String>,
     /// Record work only within a range: from cuProfilerStart to cuProfilerStop (profiler), within NVTX ranges
@@ -132,10 +132,10 @@ pub struct Arguments {
     /// to 1 GiB of pinned memory, and as many bytes in the trace
     #[arg(long)]
     collectives: bool,
-    /// Keep what memory of other processes (cuIpcOpenMemHandle, imported descriptors and pools) holds before
-    /// each launch, copy or graph launch that may use it, so that the process that imported it can be replayed
-    /// without the others: a copy to the host of all of that memory each time, and as many bytes in the trace as
-    /// are new there
+    /// Keep what memory of other processes (cuIpcOpenMemHandle, imported descriptors and pools) holds
+    /// before each launch, copy or graph launch that may use it, so that the process that imported it can
+    /// be replayed without the others: a copy to the host of all of that memory each time, and as many
+    /// bytes in the trace as are new there
     #[arg(long)]
     shared_memory: bool,
     /// Compress each trace when it is closed, as cutrace pack does

@@ -1,10 +1,10 @@
 //! What collectives delivered, and what imported memory held, on its way into the trace.
 //!
-//! A copy of it is put on the stream behind the collective, or before the work that uses it, into memory of the recorder's own, and behind
-//! that a mark that says that it has come: nobody waits for it, and no event is made. The recorder thread
-//! looks for marks, stores the bytes as payloads are stored, and writes a record that belongs to no thread.
-//! Where more is under way than there is room for, whoever has more to keep waits until some of it is in the
-//! file.
+//! A copy of it is put on the stream behind the collective, or before the work that uses it, into memory of
+//! the recorder's own, and behind that a mark that says that it has come: nobody waits for it, and no event
+//! is made. The recorder thread looks for marks, stores the bytes as payloads are stored, and writes a
+//! record that belongs to no thread. Where more is under way than there is room for, whoever has more to
+//! keep waits until some of it is in the file.
 
 use crate::driver::calls;
 use crate::generation;
@@ -106,8 +106,8 @@ impl Deliveries {
         let (address, len) = about.place();
         let room = self.room(around, len)?;
         let (mark, bytes) = room.on_device();
-        // SAFETY: the stream and the memory are those of the collective that was just launched, or of the work
-        // that is about to be; the room is nobody else's until it is given back.
+        // SAFETY: the stream and the memory are those of the collective that was just launched, or of the
+        // work that is about to be; the room is nobody else's until it is given back.
         let put = relaxed(|| unsafe {
             match calls::copy(bytes, address, len as usize, stream) {
                 Some(0) => calls::write_value(stream, mark, 1, 0),

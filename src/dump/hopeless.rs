@@ -1,10 +1,10 @@
 //! Calls whose lines `--grep` cannot match, told without writing the lines.
 //!
-//! What a pattern's matches must hold is looked for as *words*: runs of letters, `_` and `!`. Nothing in a line
-//! joins two pieces of text to one such run, so that it is enough to know the pieces: what stands in every
-//! line, the names of the function, its parameters and the values that those have by their types, and what
-//! kernels are called. Numbers are no words: what they are written with (`0xaf`, `1e-7`) is never looked for.
-//! A line that may hold other text (a string, a structure, an error) is written and matched.
+//! What a pattern's matches must hold is looked for as *words*: runs of letters, `_` and `!`. Nothing in a
+//! line joins two pieces of text to one such run, so that it is enough to know the pieces: what stands in
+//! every line, the names of the function, its parameters and the values that those have by their types, and
+//! what kernels are called. Numbers are no words: what they are written with (`0xaf`, `1e-7`) is never
+//! looked for. A line that may hold other text (a string, a structure, an error) is written and matched.
 
 use crate::line::NOT_READY;
 use regex::Regex;
@@ -232,7 +232,8 @@ mod tests {
         String::from_utf8(out).expect("text")
     }
 
-    /// Of every word that stands in a dump: it tells the same lines as a pattern of which no word is required.
+    /// Of every word that stands in a dump: it tells the same lines as a pattern of which no word is
+    /// required.
     #[track_caller]
     fn nothing_is_left_out(trace: &Trace, told: impl Debug) {
         let whole = dump(trace, "");

@@ -224,8 +224,8 @@ fn ranks_that_a_launcher_starts_replay_together() {
     assert!(none.stderr.contains("no trace of this rank; there are 0-2"), "{}", none.stderr);
 }
 
-/// As `mpirun` and `srun` do it: a `record` and a `replay` for each rank, at once, which know their ranks by the launcher's
-/// variables.
+/// As `mpirun` and `srun` do it: a `record` and a `replay` for each rank, at once, which know their ranks
+/// by the launcher's variables.
 #[test]
 fn launchers_of_each_kind_record_and_replay() {
     let library = client("libring.c");

@@ -183,8 +183,8 @@ impl<'t> Worker<'_, 't> {
     }
 }
 
-/// Where bytes are others than those that were left there. What lies between two such places that are close to
-/// each other is one with them: each is a copy of its own.
+/// Where bytes are others than those that were left there. What lies between two such places that are close
+/// to each other is one with them: each is a copy of its own.
 fn changed(left: &[u8], bytes: &[u8]) -> Vec<Range<usize>> {
     const CLOSE: usize = 256;
     let mut found: Vec<Range<usize>> = Vec::new();
