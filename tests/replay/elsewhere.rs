@@ -18,7 +18,7 @@ fn a_dead_object_is_not_called() {
     run(&mut place.recorded(client("stale_handles.c"))).expect(0);
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
     assert!(replayed.stdout.contains("names a stream that call "), "{}", replayed.stdout);
-    assert!(replayed.stdout.contains("names a event that no call in the trace made"), "{}", replayed.stdout);
+    assert!(replayed.stdout.contains("names an event that no call in the trace made"), "{}", replayed.stdout);
 }
 
 #[test]

@@ -78,6 +78,6 @@ impl Builder<'_, '_> {
             self.tally.unknown_handles += 1;
             "failed when recorded, and names"
         };
-        Err(Refusal(format!("{needs} a {} {stray}", kind.label())))
+        Err(Refusal(format!("{needs} {} {stray}", kind.one())))
     }
 }

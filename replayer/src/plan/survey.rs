@@ -420,9 +420,7 @@ fn made_by_no_call(trace: &Trace, origins: Origins, plan: &mut Plan, reasons: &m
         if missing.kind == Kind::Function {
             plan.strangers.insert(missing.call);
         }
-        let label = missing.kind.label();
-        let article = if label.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-        let what = format!("{}: needs {article} {label} that no call in the trace made", missing.function);
+        let what = format!("{}: needs {} that no call in the trace made", missing.function, missing.kind.one());
         reasons.about_call(what, missing.call);
     }
 }

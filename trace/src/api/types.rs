@@ -122,6 +122,13 @@ macro_rules! handles {
                 match self { $(Kind::$kind => $label),* }
             }
 
+            /// The word with its article: `an event`, `a stream`.
+            pub fn one(self) -> String {
+                let label = self.label();
+                let article = if label.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+                format!("{article} {label}")
+            }
+
             /// Whether the value names no object of the application: null, and the two default streams.
             pub fn is_special(self, value: u64) -> bool {
                 value == 0 || self == Kind::Stream && value <= 2
