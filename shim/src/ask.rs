@@ -97,10 +97,8 @@ fn kind_at(address: u64) -> Option<(u32, bool)> {
 
 /// The memory of a device that holds this address.
 pub fn memory_around(address: u64) -> Option<Range<u64>> {
-    let (mut start, mut len) = (0, 0);
-    // SAFETY: the outputs are valid; any address may be asked about.
-    let result = unsafe { calls::address_range(&mut start, &mut len, address) };
-    (result == Some(0)).then(|| start..start.saturating_add(len as u64))
+    let (result, range) = range_around(address);
+    (result == Some(0)).then_some(range)
 }
 
 /// Whether the driver says that there is no memory of a device at this address. Without a context it says
@@ -108,10 +106,14 @@ pub fn memory_around(address: u64) -> Option<Range<u64>> {
 pub fn is_no_memory(address: u64) -> bool {
     const INVALID_VALUE: u32 = 1;
     const NOT_FOUND: u32 = 500;
+    matches!(range_around(address).0, Some(INVALID_VALUE | NOT_FOUND))
+}
+
+fn range_around(address: u64) -> (Option<u32>, Range<u64>) {
     let (mut start, mut len) = (0, 0);
-    // SAFETY: as above.
+    // SAFETY: the outputs are valid; any address may be asked about.
     let result = unsafe { calls::address_range(&mut start, &mut len, address) };
-    matches!(result, Some(INVALID_VALUE | NOT_FOUND))
+    (result, start..start.saturating_add(len as u64))
 }
 
 /// Whether the driver says that there is no pinned memory of its at this address. Without a context it says
