@@ -3,6 +3,8 @@
 use crate::exit::{USAGE, failure, say};
 use anyhow::Result;
 use clap::{Args, ColorChoice};
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use trace::{Call, Trace};
@@ -34,14 +36,7 @@ pub struct Reading {
     color: ColorChoice,
     /// When the traces of a job start, in nanoseconds since the first of them does.
     #[arg(skip)]
-    starts: OnceLock<Vec<(Key, u64)>>,
-}
-
-/// What tells a process of a job from the others.
-type Key = (String, u32, u64);
-
-fn key(trace: &Trace) -> Key {
-    (trace.preamble.host.clone(), trace.preamble.pid, trace.preamble.created)
+    starts: OnceLock<HashMap<PathBuf, u64>>,
 }
 
 /// Call numbers from `start` up to `end`, which is not one of them.
@@ -162,8 +157,7 @@ impl Reading {
 
     /// When the trace starts, in nanoseconds since the first of its job does.
     pub fn start(&self, trace: &Trace) -> u64 {
-        let of_it = |starts: &Vec<(Key, u64)>| starts.iter().find(|(of, _)| *of == key(trace)).map(|(_, at)| *at);
-        self.starts.get().and_then(of_it).unwrap_or(0)
+        self.starts.get().and_then(|starts| starts.get(&trace.path)).copied().unwrap_or(0)
     }
 
     /// The window as the trace counts time.
@@ -177,7 +171,7 @@ impl Reading {
     /// refused.
     /// `starts`: when each started, in nanoseconds since the first did.
     pub fn of_window(&self, traces: Vec<Trace>, starts: &[u64]) -> Vec<Trace> {
-        self.starts.get_or_init(|| traces.iter().map(key).zip(starts.iter().copied()).collect());
+        self.starts.get_or_init(|| traces.iter().map(|trace| trace.path.clone()).zip(starts.iter().copied()).collect());
         if traces.len() < 2 || traces.iter().all(|trace| self.ends_before(trace).is_some()) {
             return traces;
         }
