@@ -67,13 +67,10 @@ impl Placement<'_> {
     }
 
     pub fn close_stand_in(&self, start: u64) -> Result<(), Failure> {
-        let mut imported = self.imported.lock();
-        if let Some(times @ 2..) = imported.get_mut(&start) {
+        if let Some(times @ 2..) = self.imported.lock().get_mut(&start) {
             *times -= 1;
             return Ok(());
         }
-        imported.remove(&start);
-        drop(imported);
         self.free(start)
     }
 
