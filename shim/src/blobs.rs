@@ -131,7 +131,8 @@ impl TraceFile {
         Some(bytes)
     }
 
-    /// Leaves max(5 %, 2 GiB) of the file system free, or 5 % where the whole is smaller than 8 GiB.
+    /// Leaves 2 GiB of the file system free, or 5 % of one smaller than 40 GiB. A part of a large one would be more
+    /// than others need: 5 % of 10 TB is 500 GB.
     fn room_for(&self, bytes: u64) -> io::Result<()> {
         let file = self.file()?;
         // SAFETY: fills the struct it is given; the descriptor is ours.
@@ -143,7 +144,7 @@ impl TraceFile {
             info
         };
         let (whole, free) = (info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize);
-        let floor = if whole < 8 << 30 { whole / 20 } else { (whole / 20).max(2 << 30) };
+        let floor = (whole / 20).min(2 << 30);
         if free < bytes + floor {
             let what = format!("{free} bytes are free: too few for {bytes} more, since {floor} are left to others");
             return Err(io::Error::other(what));
