@@ -111,10 +111,12 @@ impl<'a> Call<'a> {
 
     /// What kernels are given, packed by the recorder, and the id of each: one of a launch, none of a call
     /// that launches nothing.
+    #[inline]
     pub fn given(&self) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
-        let all = self.attachments(When::Entry).chain(self.attachments(When::Return));
-        all.filter_map(|image| match image.content {
-            Content::Arguments { kernel, packed, .. } => Some((kernel, packed)),
+        let (mut at_entry, mut at_return) = (self.attachments(When::Entry), self.attachments(When::Return));
+        let all = std::iter::from_fn(move || at_entry.next_raw().or_else(|| at_return.next_raw()));
+        all.filter_map(|(head, _, data)| match head.form & !record::ROWS {
+            record::ARGUMENTS if data.len() >= 8 => Some((u32_at(data, 0), &data[8..])),
             _ => None,
         })
     }
@@ -143,6 +145,7 @@ impl<'a> Call<'a> {
     }
 
     /// The stream that the call names ([`Function::stream`]).
+    #[inline]
     pub fn stream(&self) -> Option<u64> {
         let at = |address| self.memory(When::Entry, address, 8).and_then(|bytes| Some(u64_at(bytes.get(..8)?, 0)));
         self.function()?.stream(|word| self.word(word), at)
@@ -306,7 +309,7 @@ impl<'a> Call<'a> {
         };
         match self.lookup() {
             Some(lookup) => within(&lookup.around(self, when, address)?),
-            None => self.images().filter(|image| image.when == when).find_map(|image| within(&image)),
+            None => self.attachments(when).map(|image| self.resolved(image)).find_map(|image| within(&image)),
         }
     }
 
@@ -341,18 +344,14 @@ pub(crate) struct Attachments<'a> {
     pub(crate) when: When,
 }
 
-impl<'a> Iterator for Attachments<'a> {
-    type Item = Image<'a>;
-
-    fn next(&mut self) -> Option<Image<'a>> {
-        let head = self.bytes.get(..record::ATTACHMENT)?;
-        let head = Attachment {
-            form: head[0],
-            field: head[1],
-            option: u16::from_le_bytes([head[2], head[3]]),
-            len: u32_at(head, 4),
-        };
-        let mut rest = &self.bytes[record::ATTACHMENT..];
+impl<'a> Attachments<'a> {
+    /// The next one's head, the address that it is of, and its data.
+    #[inline]
+    fn next_raw(&mut self) -> Option<(Attachment, u64, &'a [u8])> {
+        let (head, mut rest) = self.bytes.split_first_chunk::<{ record::ATTACHMENT }>()?;
+        let [form, field, a, b, c, d, e, f] = *head;
+        let (option, len) = (u16::from_le_bytes([a, b]), u32::from_le_bytes([c, d, e, f]));
+        let head = Attachment { form, field, option, len };
         let address = if head.field == record::NESTED {
             let address = rest.get(..8)?;
             rest = &rest[8..];
@@ -370,13 +369,22 @@ impl<'a> Iterator for Attachments<'a> {
         };
         let data = rest.get(..size)?;
         self.bytes = rest.get(size.div_ceil(8) * 8..).unwrap_or(&[]);
+        Some((head, address, data))
+    }
+}
+
+impl<'a> Iterator for Attachments<'a> {
+    type Item = Image<'a>;
+
+    fn next(&mut self) -> Option<Image<'a>> {
+        let (head, address, data) = self.next_raw()?;
         let hash = || Hash::from_bytes(data.try_into().expect("16 bytes"));
-        let content = match form {
+        let content = match head.form & !record::ROWS {
             record::INLINE => Content::Bytes(data),
             record::BLOB => Content::Blob(hash()),
             record::HASH => Content::Hash { hash: hash(), late: false },
             record::PENDING => Content::Pending,
-            record::ARGUMENTS if size >= 8 => {
+            record::ARGUMENTS if data.len() >= 8 => {
                 Content::Arguments { kernel: u32_at(data, 0), count: u32_at(data, 4), packed: &data[8..] }
             }
             _ => Content::Lost,

@@ -1,17 +1,72 @@
 //! From the index to calls: each is read from the file when it is asked for.
 
 use crate::call::{Call, Content, Image};
-use crate::located::Located;
+use crate::located::{Located, Standing};
+use crate::prefetch::prefetch;
 use crate::reader::Trace;
 use crate::record;
+use crate::repeats::Run;
 use crate::segment::{u32_at, u64_at};
+
+/// Calls between one that is read and the one that is asked for; of that the first bytes, in lines of the
+/// processor's cache.
+const AHEAD: usize = 8;
+const READ: usize = 192;
+const LINE: usize = 64;
+
+/// All calls by entry time. A type of its own, so that walks have it within them: a call that is handed on
+/// is copied.
+pub struct Each<'a> {
+    trace: &'a Trace,
+    next: usize,
+    /// Of the calls that come next where they stand, by their numbers.
+    expected: [Standing; AHEAD],
+}
+
+impl<'a> Iterator for Each<'a> {
+    type Item = Call<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Call<'a>> {
+        let number = self.next;
+        if number >= self.trace.calls.len() {
+            return None;
+        }
+        self.next += 1;
+        let behind = self.trace.expect(number + AHEAD).unwrap_or_default();
+        let standing = std::mem::replace(&mut self.expected[number % AHEAD], behind);
+        let found = self.trace.read(&self.trace.calls.located(standing), number as u64);
+        assert!(found.is_some(), "within the index");
+        found
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.trace.calls.len() - self.next;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Each<'_> {}
 
 impl Trace {
     /// All calls by entry time.
-    pub fn calls(&self) -> impl ExactSizeIterator<Item = Call<'_>> {
-        (0..self.calls.len()).map(|n| self.call(n as u64).expect("within the index"))
+    pub fn calls(&self) -> Each<'_> {
+        let expected = std::array::from_fn(|number| self.expect(number).unwrap_or_default());
+        Each { trace: self, next: 0, expected }
     }
 
+    /// The call with this number is read soon.
+    #[inline]
+    fn expect(&self, number: usize) -> Option<Standing> {
+        let standing = self.calls.standing(number)?;
+        if let Some(all) = self.plain() {
+            let entry = self.calls.entry_of(standing) as usize;
+            (0..READ).step_by(LINE).for_each(|byte| prefetch(all, entry + byte));
+        }
+        Some(standing)
+    }
+
+    #[inline]
     pub fn call(&self, number: u64) -> Option<Call<'_>> {
         self.read(&self.calls.get(number as usize)?, number)
     }
@@ -35,15 +90,21 @@ impl Trace {
     }
 
     /// What the entry at this offset says when it was.
+    #[inline]
     pub(crate) fn stamp(&self, entry: u64) -> u64 {
         let stamp = entry + record::HEAD as u64;
-        self.held(stamp, stamp + 8).map_or(0, |stamp| u64_at(stamp, 0))
+        let held = match self.plain() {
+            Some(all) => all.get(stamp as usize..stamp as usize + 8),
+            None => self.held(stamp, stamp + 8),
+        };
+        held.map_or(0, |stamp| u64_at(stamp, 0))
     }
 
     pub(crate) fn begin_of(&self, at: &Located) -> u64 {
         at.begin.unwrap_or_else(|| self.stamp(at.entry))
     }
 
+    #[inline]
     pub(crate) fn read(&self, at: &Located, number: u64) -> Option<Call<'_>> {
         let entry = self.record(at.entry)?;
         let id = entry.head.function;
@@ -60,7 +121,10 @@ impl Trace {
             begin,
             end: ret.as_ref().map(|r| u64_at(r.bytes, 8).max(begin)),
             result: ret.as_ref().map(|r| u32_at(r.bytes, 20)),
-            repeats: self.repeats_behind(at.ret, begin, at.run),
+            repeats: match at.run {
+                Run::None => None,
+                run => self.repeats_behind(at, begin, run),
+            },
             inner: at.inner,
             id,
             words,

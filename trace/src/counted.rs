@@ -1,8 +1,10 @@
 //! How many calls of the program a call of the file stands for, and how long all of them took.
 
+use crate::api::roles::Class;
 use crate::call::Call;
+use crate::located::Located;
 use crate::reader::Trace;
-use crate::record;
+use crate::record::{self, ACROSS};
 use crate::repeats::{Repeats, Run};
 
 impl Call<'_> {
@@ -12,9 +14,15 @@ impl Call<'_> {
     }
 
     /// Clock ticks at the return of the last of them, or at the next call of its thread that is recorded by
-    /// itself: of what is asked in turn each lasts until the next. None if the call never returned.
+    /// itself: of what goes on behind that, nobody knows where it stands. None if the call never returned.
     pub fn last_end(&self) -> Option<u64> {
         self.repeats.map(|repeats| repeats.in_turn.unwrap_or(repeats.end)).or(self.end)
+    }
+
+    /// Clock ticks at the return of the last of them, which may come behind later calls of its thread. None if
+    /// the call never returned.
+    pub fn last_return(&self) -> Option<u64> {
+        self.repeats.map(|repeats| repeats.end).or(self.end)
     }
 
     /// When the call that its thread is inside of was entered: this one, or one more of its run. None if that
@@ -46,27 +54,53 @@ impl Trace {
         self.repeated
     }
 
-    /// What stands directly behind the return at this offset, of a call that stands for others.
-    pub(crate) fn repeats_behind(&self, ret: u64, begin: u64, run: Run) -> Option<Repeats> {
-        if run == Run::None {
-            return None;
-        }
-        let found = self.record(ret)?;
+    /// What stands directly behind the return of a call that stands for others.
+    pub(crate) fn repeats_behind(&self, call: &Located, begin: u64, run: Run) -> Option<Repeats> {
+        let found = self.record(call.ret)?;
         let end = crate::segment::u64_at(found.bytes, 8).max(begin);
-        let at = ret + found.bytes.len() as u64;
+        let at = call.ret + found.bytes.len() as u64;
         let counted = self.record(at).filter(|next| next.head.kind == record::REPEATED)?;
         let repeated: record::Repeated = crate::index::body_of(&counted.bytes[record::HEAD..])?;
         let last = repeated.end.max(end);
         let (mut repeats, _) = Repeats::of(counted.head, &repeated, end);
-        let under_way = repeats.under_way.filter(|_| run == Run::Last);
-        let next = self.record(at + counted.bytes.len() as u64).filter(|next| next.head.kind == record::ENTRY);
-        let next = next.filter(|_| run != Run::Last).map(|entry| crate::segment::u64_at(entry.bytes, 8));
-        let in_turn = next.filter(|begin| (end..last).contains(begin));
-        if let Some(next) = next.filter(|next| last <= *next) {
+        let behind = at + counted.bytes.len() as u64;
+        let is_under_way = |_: &u64| run == Run::Last || self.goes_on_from(behind, call);
+        let under_way = repeats.under_way.filter(is_under_way);
+        let next = self.record(behind).filter(|next| next.head.kind == record::ENTRY && run != Run::Last);
+        let next = next.map(|entry| (crate::segment::u64_at(entry.bytes, 8), self.ends_no_run(entry.head.function)));
+        if let Some((next, false)) = next
+            && last <= next
+        {
             // How long those took that were not timed is a guess.
             repeats.end = repeats.end.min(next);
             repeats.time = repeats.time.min(repeats.end - end);
         }
+        let in_turn = next.map(|(next, _)| next).filter(|begin| (end..repeats.end).contains(begin));
         (repeats.calls > 0 || under_way.is_some()).then_some(Repeats { in_turn, under_way, ..repeats })
+    }
+
+    /// Whether queries may go on being counted across a call of this function.
+    fn ends_no_run(&self, function: u16) -> bool {
+        self.function(function).is_some_and(|function| matches!(function.class, Class::launch | Class::query))
+    }
+
+    /// Whether all that this thread has made since, from this offset on, is launches and queries, so that its
+    /// last call may be one of those that are counted before.
+    fn goes_on_from(&self, offset: u64, call: &Located) -> bool {
+        let all = self.threads.get(call.thread as usize).map_or(0, |thread| thread.calls as u32);
+        let (mut at, mut left) = (offset, all.wrapping_sub(call.sequence).wrapping_sub(1));
+        if left >= ACROSS {
+            return false;
+        }
+        while left > 0 {
+            let Some(found) = self.record(at) else { return false };
+            match found.head.kind {
+                record::ENTRY if self.ends_no_run(found.head.function) => left -= 1,
+                record::RETURN | record::REPEATED => {}
+                _ => return false,
+            }
+            at += found.bytes.len() as u64;
+        }
+        true
     }
 }

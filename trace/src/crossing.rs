@@ -53,6 +53,11 @@ pub fn of(function: &Function) -> Option<Crossing> {
     (function.effect == Effect::Free(Memory::Imported) && is_by_address).then_some(Crossing::Closes)
 }
 
+/// Whether a call hands something out for other processes to use.
+pub fn exports(call: &Call) -> bool {
+    matches!(call.function().and_then(of), Some(Crossing::Exports(_)))
+}
+
 /// The parameter whose bytes tell what it is about, where that is no descriptor.
 fn struct_that_tells(function: &Function) -> Option<(&'static Field, What)> {
     function.params.iter().find_map(|param| {

@@ -128,10 +128,18 @@ pub fn finish_with(
     Ok(Finished { calls, bytes, segments: kept.len(), sealed, written: true, losses, verdict, reasons })
 }
 
+/// How a loss begins that was found as damage.
+const AT: &str = "at offset ";
+
+/// Whether a loss is damage that was found when the trace was closed.
+pub fn is_damage(loss: &str) -> bool {
+    loss.starts_with(AT)
+}
+
 /// What a footer says is lost: what the trace says, and such of its damage.
 pub(crate) fn losses(trace: &Trace, is_lost: impl Fn(&&Damage) -> bool) -> Vec<(String, u64)> {
     let damage = trace.damage.iter().filter(is_lost);
-    let damage = damage.map(|damage| (format!("at offset {}: {}", damage.offset, damage.what), 1));
+    let damage = damage.map(|damage| (format!("{AT}{}: {}", damage.offset, damage.what), 1));
     trace.losses.iter().cloned().chain(damage).collect()
 }
 

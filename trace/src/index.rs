@@ -1,68 +1,27 @@
-//! Finding what a file holds: its segments, the records in its chunks, and which return belongs to which
-//! entry.
+//! Finding what a file holds: the records in its chunks, and which return belongs to which entry.
 
-use crate::closed_end;
+use crate::ahead::{Ahead, Looked};
 use crate::damage::Damage;
-use crate::hash::{Hash, checksum};
-use crate::located::MOST;
+use crate::hash::Hash;
+use crate::lane::Lane;
+use crate::located::{Calls, MOST};
 use crate::lookup;
-use crate::preamble::{Footer, decode};
+use crate::preamble::decode;
+use crate::prefetch::prefetch;
 use crate::reader::{Thread, Trace};
 use crate::record::{self, Clock, Head, Kernel, Observed, Repeated, held, nccl};
 use crate::repeats::{Repeats, Run};
-use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
-use crate::shared_memory::Place;
-use crate::writer;
+use crate::scale::Scale;
+use crate::segment::{HEADER, Header, Kind, u32_at, u64_at};
+use crate::stretches::Stretches;
 use bincode::Decode;
-use std::collections::{HashMap, HashSet};
-use std::num::NonZero;
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-
-/// As many chunks are worth a thread.
-const MANY: usize = 16;
 
 /// More threads than any file has; a larger index in a chunk is damage that must not cost memory.
 const THREADS: usize = 1 << 20;
-
-/// What carries over from one chunk of a thread to the next.
-#[derive(Default)]
-struct Lane {
-    /// Calls without a return so far.
-    open: Open,
-    /// The latest entry or return. A thread's calls follow each other whatever their stamps say, or the order
-    /// of calls could have circles in it.
-    latest: u64,
-    /// Calls that claim to have been made inside another that has not returned yet, where they stand in the
-    /// index.
-    inner: Vec<usize>,
-    /// The latest call that stands for others, if it is the thread's last.
-    run: Option<usize>,
-    /// Something of this thread is known to be gone: returns may lack their entries.
-    has_gaps: bool,
-}
-
-/// Calls without a return so far, in the order of their numbers on the thread: where each stands in the
-/// index. Nearly always the last is the next to return.
-#[derive(Default)]
-struct Open(Vec<(u32, Option<usize>)>);
-
-impl Open {
-    fn enter(&mut self, sequence: u32, index: usize) {
-        self.0.push((sequence, Some(index)));
-    }
-
-    fn leave(&mut self, sequence: u32) -> Option<usize> {
-        let at = match self.0.last() {
-            Some((last, _)) if *last == sequence => self.0.len() - 1,
-            _ => self.0.binary_search_by_key(&sequence, |(of, _)| *of).ok()?,
-        };
-        let index = self.0[at].1.take();
-        while self.0.pop_if(|(_, index)| index.is_none()).is_some() {}
-        index
-    }
-}
 
 /// What is odd about the records of one chunk: told once, however many there are.
 #[derive(Default)]
@@ -84,115 +43,6 @@ struct Entry {
 }
 
 impl Trace {
-    pub(crate) fn locate(&mut self) {
-        match self.find_footer() {
-            Some((at, footer)) => {
-                self.locate_listed(at, &footer);
-                self.footer = Some(footer);
-            }
-            None => {
-                self.locate_all();
-                self.look_at_end();
-            }
-        }
-    }
-
-    /// The segments that the footer lists, and the footer's own.
-    fn locate_listed(&mut self, footer_at: u64, footer: &Footer) {
-        let mut offsets: Vec<u64> = footer.segments.iter().map(|s| s.offset).chain([footer_at]).collect();
-        offsets.sort_unstable();
-        offsets.dedup();
-        let mut end = 0;
-        for offset in offsets {
-            let header = self.map.peek::<HEADER>(offset).and_then(|bytes| Header::decode(&bytes));
-            let what = match header.and_then(|h| Some((h, end_of(offset, &h)?))) {
-                None => "a segment header that does not match its checksum",
-                Some(_) if !offset.is_multiple_of(PAGE) => "the footer lists a segment that begins within a page",
-                Some(_) if offset < end => "the footer lists a segment that begins within another one",
-                Some((header, its_end)) => {
-                    end = its_end;
-                    self.segments.push((offset, header));
-                    continue;
-                }
-            };
-            self.damage.push(Damage::new(offset, what));
-        }
-    }
-
-    fn locate_all(&mut self) {
-        let mut offset = 0;
-        let mut lost = false;
-        while offset + HEADER as u64 <= self.map.len() as u64 {
-            let here = &self.map[offset as usize..];
-            let header = self.map.peek::<HEADER>(offset).and_then(|bytes| Header::decode(&bytes));
-            if let Some((header, end)) = header.and_then(|h| Some((h, end_of(offset, &h)?))) {
-                lost = false;
-                self.segments.push((offset, header));
-                offset = end;
-                continue;
-            }
-            if !lost && here[..here.len().min(PAGE as usize)].iter().any(|b| *b != 0) {
-                lost = true;
-                let what = "expected the header of a segment, found none that matches its checksum";
-                self.damage.push(Damage::new(offset, what));
-            }
-            offset += PAGE;
-        }
-        let is_footer = closed_end::of(&self.map, &self.segments).is_some_and(|end| end <= offset);
-        if !is_footer && self.map.get(offset as usize..).is_some_and(|tail| tail.iter().any(|b| *b != 0)) {
-            self.damage.push(Damage::new(offset, "the file ends inside the header of a segment"));
-        }
-    }
-
-    /// Without a footer: whether more than that is missing. A recorder sets the place of its first chunk
-    /// aside before a call is recorded, and of a trace that was not closed one at least is open.
-    fn look_at_end(&mut self) {
-        let len = self.map.len() as u64;
-        let footer = self.segments.iter().find(|(_, header)| header.kind == Kind::Footer).map(|(offset, _)| *offset);
-        let end = closed_end::of(&self.map, &self.segments).or(footer);
-        if let Some(end) = end {
-            self.damage.iter_mut().filter(|damage| damage.offset >= end).for_each(|damage| damage.loses = false);
-        }
-        let is_told = |(offset, header): &(u64, Header)| {
-            matches!(header.kind, Kind::Blob | Kind::Free | Kind::Chunk) && offset.saturating_add(header.size) > len
-        };
-        let is_open = |h: &Header| h.kind == Kind::Chunk && h.seal == 0 || Place::of(h).is_some();
-        let what = match end {
-            _ if self.segments.iter().any(is_told) => return,
-            Some(end) if len < end => format!("the file ends here: it went on to {end} before it was cut off"),
-            Some(_) => return,
-            None if self.segments.iter().any(|(_, header)| is_open(header)) => return,
-            None if writer::of(&self.path, self.preamble.pid).is_some() => return,
-            None => "the file ends here: it was cut off, with neither a footer nor an open chunk left".into(),
-        };
-        self.damage.push(Damage::new(len, what));
-    }
-
-    fn find_footer(&mut self) -> Option<(u64, Footer)> {
-        let end = self.map.len();
-        let tail = self.map.get(end.checked_sub(16)?..)?;
-        if tail[8..] != MAGIC {
-            return None;
-        }
-        let at = u64_at(tail, 0);
-        // The magic is what every segment begins with, and may be the last that a cut has left.
-        if at == 0 || !at.is_multiple_of(PAGE) {
-            return None;
-        }
-        let found = self.footer_at(at);
-        if found.is_none() {
-            let what = "a footer that does not match its checksum; the segments were found without it";
-            self.damage.push(Damage::mendable(end as u64 - 16, what));
-        }
-        Some((at, found?))
-    }
-
-    fn footer_at(&self, offset: u64) -> Option<Footer> {
-        let header = self.map.get(offset as usize..).and_then(Header::decode).filter(|h| h.kind == Kind::Footer)?;
-        let content = self.content(offset, &header)?;
-        (checksum(content) == header.seal).then(|| decode(content)).flatten()
-    }
-
     /// Where blobs lie, as far as the headers tell without complaint.
     pub(crate) fn blobs_of_segments(&mut self) {
         let len = self.map.len() as u64;
@@ -207,6 +57,7 @@ impl Trace {
     pub(crate) fn index(&mut self) {
         self.map.prepare(Kind::Chunk);
         self.clocks = self.preamble.clocks.to_vec();
+        self.scale = Scale::of(&self.clocks);
         let chunks = self.chunks_beside_blobs();
         self.index_chunks(chunks);
         // Last words are said in a lane of their own, by no thread.
@@ -262,10 +113,26 @@ impl Trace {
         let explained = self.footer.as_ref().is_some_and(|footer| !footer.losses.is_empty());
         // Of two copies of a chunk the sealed one comes first.
         chunks.sort_by_key(|(_, h)| (h.thread, h.ordinal(), h.seal == 0));
-        let unsound = self.unsound(&chunks);
+        let words = self.preamble.functions.iter().map(|(_, words)| usize::from(*words)).collect();
+        // Whatever the headers claim, the file has no more.
+        let bytes: u64 = chunks.iter().fold(0, |all, (_, header)| all.saturating_add(header.length));
+        self.calls = Calls::of(bytes.min(self.map.len() as u64));
+        let ahead = Ahead::of(self.map.clone(), chunks, words);
+        thread::scope(|scope| {
+            let _until_the_last = ahead.asking();
+            for _ in 0..ahead.helpers() {
+                // Where there can be no more threads, whoever asks looks.
+                let _fewer = thread::Builder::new().spawn_scoped(scope, || ahead.look_ahead());
+            }
+            self.index_in_order(&ahead, explained);
+        });
+    }
+
+    fn index_in_order(&mut self, ahead: &Ahead, explained: bool) {
         let mut lane = Lane::default();
         let mut previous: Option<Header> = None;
-        for (offset, header) in chunks {
+        for (at, &(offset, header)) in ahead.chunks().iter().enumerate() {
+            let looked = ahead.take(at);
             if previous.is_some_and(|p| p.thread == header.thread && p.ordinal() == header.ordinal()) {
                 // A full chunk on its way to the end of the file may stand there already.
                 continue;
@@ -282,7 +149,7 @@ impl Trace {
                 lane.has_gaps = true;
             }
             previous = Some(header);
-            self.index_chunk(offset, header, unsound.contains(&offset), &mut lane);
+            self.index_chunk((offset, header), looked, ahead.words(), &mut lane);
             lane.has_gaps |= self.damage.len() > known;
         }
     }
@@ -295,7 +162,7 @@ impl Trace {
         self.communicators.sort_by_key(|communicator| communicator.time);
         self.timed.sort_unstable();
         self.clocks.sort_by_key(|c| c.tsc);
-        self.settle_clocks();
+        self.scale = Scale::of(&self.clocks);
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
         self.observed_beside.sort_by_key(|(_, observed)| observed.time);
     }
@@ -313,7 +180,8 @@ impl Trace {
 
     fn order_calls(&mut self) {
         let mut calls = std::mem::take(&mut self.calls);
-        calls.order(|entry| self.stamp(entry));
+        let plain = self.plain().unwrap_or_default();
+        calls.order(|entry| self.stamp(entry), |entry| prefetch(plain, entry as usize));
         self.calls = calls;
     }
 
@@ -339,30 +207,7 @@ impl Trace {
         }
     }
 
-    /// Chunks whose content does not match its checksum, by where they begin. To look at all of a long file
-    /// takes as long as finding its records: several threads do.
-    fn unsound(&self, chunks: &[(u64, Header)]) -> HashSet<u64> {
-        let workers = thread::available_parallelism().map_or(1, NonZero::get).min(chunks.len() / MANY);
-        let next = AtomicUsize::new(0);
-        let check = || {
-            let taken = std::iter::from_fn(|| chunks.get(next.fetch_add(1, Ordering::Relaxed)));
-            let is_unsound = |offset, header: &Header| {
-                header.seal != 0 && self.content(offset, header).map(checksum) != Some(header.seal)
-            };
-            taken
-                .filter(|(offset, header)| is_unsound(*offset, header))
-                .map(|(offset, _)| *offset)
-                .collect::<Vec<u64>>()
-        };
-        thread::scope(|scope| {
-            let others: Vec<_> = (1..workers).map(|_| scope.spawn(check)).collect();
-            let own = check();
-            let others = others.into_iter().flat_map(|other| other.join().expect("nothing there panics"));
-            others.chain(own).collect()
-        })
-    }
-
-    fn index_chunk(&mut self, offset: u64, header: Header, is_unsound: bool, lane: &mut Lane) {
+    fn index_chunk(&mut self, (offset, header): (u64, Header), looked: Looked, words: &[usize], lane: &mut Lane) {
         let damaged = |what: String| Damage::new(offset, what);
         let start = offset as usize + HEADER;
         if let Some(why) = self.map.fault(start as u64) {
@@ -381,7 +226,7 @@ impl Trace {
         if cut_off {
             let what = format!("the file ends inside this chunk: {available} of {} bytes are there", header.length);
             self.damage.push(damaged(what));
-        } else if is_unsound {
+        } else if looked.is_unsound {
             self.damage.push(damaged(
                 "a chunk whose content does not match its checksum: all its records are left out".into(),
             ));
@@ -394,8 +239,12 @@ impl Trace {
         if self.threads.len() <= thread && thread < THREADS {
             self.threads.resize_with(thread + 1, Thread::default);
         }
+        let (start, end) = (start as u64, (start + length) as u64);
+        let found = looked.stretches.unwrap_or_else(|| {
+            Stretches::of(self.held(start, end).unwrap_or_default(), header.first_call() as u32, words)
+        });
         let mut odd = Odd::default();
-        let ended = self.index_records(&header, start as u64, (start + length) as u64, lane, &mut odd);
+        let ended = self.index_records(&header, start..end, &found, lane, &mut odd);
         if let Err(what) = ended
             && !cut_off
         {
@@ -422,17 +271,27 @@ impl Trace {
     fn index_records(
         &mut self,
         header: &Header,
-        start: u64,
-        end: u64,
+        Range { start, end }: Range<u64>,
+        found: &Stretches,
         lane: &mut Lane,
         odd: &mut Odd,
     ) -> Result<(), Damage> {
+        let mut stretches = found.all().iter().peekable();
         let mut sequence = header.first_call() as u32;
         let mut at = start;
         self.calls.begin_chunk(header.thread, sequence, start);
         // The call whose return is the record before.
         let mut returned = None;
         while at < end {
+            while stretches.next_if(|stretch| start + stretch.begin() < at).is_some() {}
+            if let Some(stretch) = stretches.next_if(|stretch| start + stretch.begin() == at)
+                && let Some(last) = self.joins(found, stretch, (header.thread, sequence, start), lane)
+            {
+                returned = last;
+                sequence += found.calls(stretch).len() as u32;
+                at = start + stretch.end();
+                continue;
+            }
             let Some(found) = self.record_within(at, end) else {
                 let what = format!("a record at offset {at} that does not fit: the rest of its chunk is left out");
                 return Err(Damage::new(start - HEADER as u64, what));
@@ -518,11 +377,7 @@ impl Trace {
 
     /// The return at `at` is of this call.
     fn returns(&mut self, place: usize, at: u64, size: u64, lane: &mut Lane) {
-        // The recorder can be wrong about a call that something was left through: only what began in between
-        // an entry and its return was made inside.
-        while let Some(inner) = lane.inner.pop_if(|inner| *inner > place) {
-            self.calls.set_inner(inner);
-        }
+        lane.leave_inner(place, &mut self.calls);
         self.calls.set_return(place, at);
         if size > lookup::CROWDED {
             self.crowded.insert(self.calls.entry(place), OnceLock::new());
@@ -603,11 +458,6 @@ impl Trace {
         }
         true
     }
-}
-
-/// Where a segment ends; none beyond what a file can hold.
-fn end_of(offset: u64, header: &Header) -> Option<u64> {
-    offset.checked_add(header.size).filter(|end| *end <= i64::MAX as u64)
 }
 
 pub(crate) fn body_of<T: Decode<()>>(body: &[u8]) -> Option<T> {

@@ -10,14 +10,11 @@ use crate::reader::Trace;
 use crate::reader::{Error, Thread};
 use crate::record::{self, Adopted, Clock, Device, Ended, Kernel, LeftOut, Observed, Profile, Switched};
 use crate::repeats::Run;
+use crate::scale::Scale;
 use crate::segment::{HEADER, Kind, u32_at};
 use bincode::{Decode, Encode};
 use foldhash::HashMap;
 use std::path::Path;
-
-/// Bytes of what may still grow at the end of an open chunk: a few calls that are asked in turn, and their
-/// counts.
-const MOST_GROWING: usize = 1024;
 
 /// What the records of a trace say beside its calls.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -92,7 +89,7 @@ impl Trace {
         if trace.clocks.is_empty() {
             trace.clocks = trace.preamble.clocks.to_vec();
         }
-        trace.settle_clocks();
+        trace.scale = Scale::of(&trace.clocks);
         for kernel in known.kernels {
             let last = trace.launched.entry(kernel.handle).or_insert(kernel.id);
             *last = kernel.id.max(*last);
@@ -114,10 +111,10 @@ impl Trace {
         for (offset, header) in &trace.segments {
             bytes.extend(offset.to_le_bytes());
             bytes.extend(header.encode());
-            // The last records of an open chunk may grow where they stand.
+            // Counts in an open chunk grow where they stand.
             if header.kind == Kind::Chunk && header.seal == 0 {
                 let content = trace.content(*offset, header).unwrap_or(&[]);
-                bytes.extend(&content[content.len().saturating_sub(MOST_GROWING)..]);
+                bytes.extend(checksum(content).to_le_bytes());
             }
         }
         Ok(checksum(&bytes))

@@ -6,11 +6,13 @@
 //! [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down; kernel
 //! arguments have types by [`signature`].
 
+mod ahead;
 pub mod amount;
 pub mod annotation;
 pub mod api;
 pub mod argument;
 pub mod asked;
+pub mod by_thread;
 pub mod call;
 mod calls;
 pub mod closed_end;
@@ -36,6 +38,8 @@ mod index;
 pub mod invented;
 pub mod job;
 pub mod known;
+mod lane;
+mod large_pages;
 pub mod launch;
 mod located;
 mod lookup;
@@ -52,6 +56,7 @@ pub mod pack;
 mod packed;
 pub mod parameters;
 pub mod preamble;
+mod prefetch;
 pub mod reader;
 pub mod record;
 pub mod recorded;
@@ -60,10 +65,13 @@ mod references;
 pub mod repeats;
 mod results;
 pub mod room;
+mod scale;
 pub mod segment;
+mod segments;
 pub mod shared_memory;
 pub mod signature;
 pub mod sources;
+mod stretches;
 pub mod text;
 pub mod timed;
 pub mod value;

@@ -10,6 +10,7 @@
 //! Thread and number on it follow from the chunk, the time stands in the entry. What does not fit, as a
 //! return in another chunk often does not, is kept apart.
 
+use crate::large_pages;
 use crate::repeats::Run;
 use foldhash::HashMap;
 use std::cmp::Reverse;
@@ -34,15 +35,58 @@ pub(crate) struct Located {
     pub(crate) run: Run,
 }
 
+/// Where a call stands: its place, and which chunk that is in.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Standing {
+    place: u32,
+    chunk: u32,
+}
+
 /// More than one trace has; and more bytes than a chunk.
 pub(crate) const MOST: usize = u32::MAX as usize;
 const LONGEST_CHUNK: u64 = 8 << 32;
+
+/// Bytes of a call with one argument, entry and return.
+const SHORTEST: u64 = 48;
 
 const RETURN: u32 = 32;
 const INNER: u64 = 1 << 61;
 const RUN: u32 = 62;
 /// In the place of the distance between entry and return.
 const FAR: u64 = (1 << 29) - 1;
+
+/// A call in 8 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packed(u64);
+
+impl Packed {
+    /// Within as many bytes a return is a short way behind its entry.
+    pub(crate) const REACH: u64 = FAR * 8;
+
+    /// Of a call whose entry stands there in its chunk.
+    pub(crate) fn entry(at: u64) -> Packed {
+        Packed((at / 8) & u64::from(u32::MAX))
+    }
+
+    /// Where its entry stands in its chunk.
+    fn at(self) -> u64 {
+        (self.0 & u64::from(u32::MAX)) * 8
+    }
+
+    /// Words from its entry to its return; 0 if there is none.
+    fn distance(self) -> u64 {
+        self.0 >> RETURN & FAR
+    }
+
+    fn set_distance(&mut self, words: u64) {
+        self.0 = self.0 & !(FAR << RETURN) | words << RETURN;
+    }
+
+    /// Its return stands there in its chunk, behind the entry and within [`Packed::REACH`].
+    pub(crate) fn set_return(&mut self, at: u64) {
+        self.set_distance((at - self.at()) / 8);
+    }
+}
 
 /// A chunk with calls.
 #[derive(Debug, Clone, Copy)]
@@ -57,14 +101,17 @@ struct Chunk {
 }
 
 /// Places that the search for their chunks begins at, one in as many.
-const STEP: usize = 1 << 12;
+const STEP: usize = 1 << 10;
+
+/// Calls of a thread between one that is put in order and the one that is asked for.
+const AHEAD: usize = 3;
 
 /// Fewer calls are not worth a thread.
 const MANY: usize = 1 << 16;
 
 #[derive(Default)]
 pub(crate) struct Calls {
-    packed: Vec<u64>,
+    packed: Vec<Packed>,
     chunks: Vec<Chunk>,
     /// Of every [`STEP`]th place its chunk. Made when all are there.
     steps: Vec<u32>,
@@ -77,6 +124,12 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
+    /// None yet, of chunks with as many bytes.
+    pub(crate) fn of(bytes: u64) -> Calls {
+        let most = (bytes / SHORTEST).min(MOST as u64) as usize;
+        Calls { packed: large_pages::list(most), ..Calls::default() }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.packed.len()
     }
@@ -98,7 +151,14 @@ impl Calls {
         let place = self.packed.len();
         let start = self.chunks.last()?.start;
         let at = entry.checked_sub(start).filter(|at| *at < LONGEST_CHUNK && place < MOST)?;
-        self.packed.push(at / 8);
+        self.packed.push(Packed::entry(at));
+        Some(place)
+    }
+
+    /// The next calls of the chunk; the place of the first. None if there is no room for them.
+    pub(crate) fn extend(&mut self, calls: &[Packed]) -> Option<usize> {
+        let place = self.packed.len();
+        (calls.len() <= MOST - place).then(|| self.packed.extend_from_slice(calls))?;
         Some(place)
     }
 
@@ -112,22 +172,21 @@ impl Calls {
             self.far.insert(place as u32, ret);
             FAR
         });
-        let packed = &mut self.packed[place];
-        *packed = *packed & !(FAR << RETURN) | distance << RETURN;
+        self.packed[place].set_distance(distance);
     }
 
     pub(crate) fn set_inner(&mut self, place: usize) {
-        self.packed[place] |= INNER;
+        self.packed[place].0 |= INNER;
     }
 
     pub(crate) fn set_run(&mut self, place: usize, run: Run) {
-        let packed = &mut self.packed[place];
+        let Packed(packed) = &mut self.packed[place];
         *packed = *packed & !(0b11 << RUN) | (run as u64) << RUN;
     }
 
     /// Puts them into the order of their entries; of those of one moment, of their threads. `stamp`: the time
-    /// that the entry at an offset tells.
-    pub(crate) fn order(&mut self, stamp: impl Fn(u64) -> u64 + Sync) {
+    /// that the entry at an offset tells, of which `expect` hears some time before.
+    pub(crate) fn order(&mut self, stamp: impl Fn(u64) -> u64 + Sync, expect: impl Fn(u64) + Sync) {
         self.steps = (0..self.packed.len()).step_by(STEP).map(|place| self.chunk_of(place) as u32).collect();
         let begin_in = |chunk: usize, place: u32| match self.begun.get(&place) {
             Some(begin) => *begin,
@@ -151,39 +210,50 @@ impl Calls {
         };
         let (before, behind): (Vec<_>, Vec<_>) = of_threads.iter().map(cut).unzip();
         let mut order = vec![0; self.packed.len()];
+        large_pages::prefer(order.as_ptr(), order.len());
         if order.len() < MANY {
-            self.merge(&of_threads, begin_in, &mut order);
+            self.merge(&of_threads, begin_in, &expect, &mut order);
             self.order = order;
             return;
         }
         let (first, second) = order.split_at_mut(before.iter().map(ExactSizeIterator::len).sum());
         thread::scope(|scope| {
-            scope.spawn(|| self.merge(&before, begin_in, first));
-            self.merge(&behind, begin_in, second);
+            scope.spawn(|| self.merge(&before, begin_in, &expect, first));
+            self.merge(&behind, begin_in, &expect, second);
         });
         self.order = order;
     }
 
     /// Places of several threads, each in order, by when their calls begin.
-    fn merge(&self, of_threads: &[Range<u32>], begin: impl Fn(usize, u32) -> u64, into: &mut [u32]) {
+    fn merge(
+        &self,
+        of_threads: &[Range<u32>],
+        begin: impl Fn(usize, u32) -> u64,
+        expect: impl Fn(u64),
+        into: &mut [u32],
+    ) {
         let there = of_threads.iter().filter(|places| !places.is_empty());
-        let first = |places: &Range<u32>| {
-            let chunk = self.chunk_of(places.start as usize);
-            Reverse((begin(chunk, places.start), places.start, places.end, chunk))
-        };
-        let mut heads: BinaryHeap<_> = there.map(first).collect();
+        let mut lanes: Vec<(Range<u32>, usize)> =
+            there.map(|places| (places.clone(), self.chunk_of(places.start as usize))).collect();
+        let first = |(at, (places, chunk)): (usize, &(Range<u32>, usize))| Reverse((begin(*chunk, places.start), at));
+        let mut heads: BinaryHeap<Reverse<(u64, usize)>> = lanes.iter().enumerate().map(first).collect();
         for next in into {
             let Some(mut head) = heads.peek_mut() else { return };
-            let Reverse((_, place, end, mut chunk)) = *head;
-            *next = place;
-            match place + 1 {
-                behind if behind < end => {
-                    while self.chunks.get(chunk + 1).is_some_and(|other| other.place <= behind) {
-                        chunk += 1;
-                    }
-                    *head = Reverse((begin(chunk, behind), behind, end, chunk));
-                }
-                _ => drop(PeekMut::pop(head)),
+            let Reverse((time, at)) = &mut *head;
+            let (places, chunk) = &mut lanes[*at];
+            *next = places.start;
+            places.start += 1;
+            if places.start >= places.end {
+                PeekMut::pop(head);
+                continue;
+            }
+            while self.chunks.get(*chunk + 1).is_some_and(|other| other.place <= places.start) {
+                *chunk += 1;
+            }
+            *time = begin(*chunk, places.start);
+            // It may be another chunk's, whose entry is elsewhere: no matter.
+            if places.len() > AHEAD {
+                expect(self.entry_in(*chunk, places.start as usize + AHEAD));
             }
         }
     }
@@ -201,13 +271,25 @@ impl Calls {
         self.chunks.get(behind).map_or(self.packed.len() as u32, |next| next.place)
     }
 
+    #[inline]
     fn chunk_of(&self, place: usize) -> usize {
         let step = place / STEP;
-        let (from, to) = match (self.steps.get(step), self.steps.get(step + 1)) {
-            (Some(from), to) => (*from as usize, to.map_or(self.chunks.len(), |to| *to as usize + 1)),
+        match (self.steps.get(step), self.steps.get(step + 1)) {
+            // Most steps are within one chunk.
+            (Some(from), Some(to)) if from == to => *from as usize,
+            (from, to) => self.chunk_between(place, from.copied(), to.copied()),
+        }
+    }
+
+    /// `from`: the chunk of a place before; `to`: of one behind.
+    fn chunk_between(&self, place: usize, from: Option<u32>, to: Option<u32>) -> usize {
+        let (from, to) = match from {
+            Some(from) => (from as usize, to.map_or(self.chunks.len(), |to| to as usize + 1)),
             // While they are read most are of the latest.
-            _ if self.chunks.last().is_some_and(|last| last.place as usize <= place) => return self.chunks.len() - 1,
-            _ => (0, self.chunks.len()),
+            None if self.chunks.last().is_some_and(|last| last.place as usize <= place) => {
+                return self.chunks.len() - 1;
+            }
+            None => (0, self.chunks.len()),
         };
         from + self.chunks[from..to].partition_point(|chunk| chunk.place as usize <= place) - 1
     }
@@ -218,29 +300,53 @@ impl Calls {
     }
 
     fn entry_in(&self, chunk: usize, place: usize) -> u64 {
-        self.chunks[chunk].start + (self.packed[place] & u64::from(u32::MAX)) * 8
+        self.chunks[chunk].start + self.packed[place].at()
+    }
+
+    /// Where the call with this number stands.
+    #[inline]
+    pub(crate) fn standing(&self, number: usize) -> Option<Standing> {
+        self.place(number).map(|place| self.standing_at(place))
+    }
+
+    #[inline]
+    fn standing_at(&self, place: usize) -> Standing {
+        Standing { place: place as u32, chunk: self.chunk_of(place) as u32 }
+    }
+
+    /// Offset of the entry of the call that stands there.
+    #[inline]
+    pub(crate) fn entry_of(&self, Standing { place, chunk }: Standing) -> u64 {
+        self.entry_in(chunk as usize, place as usize)
     }
 
     /// The call at this place.
+    #[inline]
     pub(crate) fn at(&self, place: usize) -> Located {
-        let (packed, chunk) = (self.packed[place], &self.chunks[self.chunk_of(place)]);
-        let entry = chunk.start + (packed & u64::from(u32::MAX)) * 8;
-        let ret = match packed >> RETURN & FAR {
+        self.located(self.standing_at(place))
+    }
+
+    #[inline]
+    pub(crate) fn located(&self, Standing { place, chunk }: Standing) -> Located {
+        let (packed, chunk) = (self.packed[place as usize], &self.chunks[chunk as usize]);
+        let entry = chunk.start + packed.at();
+        let ret = match packed.distance() {
             0 => 0,
-            FAR => self.far.get(&(place as u32)).copied().unwrap_or(0),
+            FAR => self.far.get(&place).copied().unwrap_or(0),
             distance => entry + distance * 8,
         };
         Located {
-            begin: if self.begun.is_empty() { None } else { self.begun.get(&(place as u32)).copied() },
+            begin: if self.begun.is_empty() { None } else { self.begun.get(&place).copied() },
             thread: chunk.thread,
-            sequence: chunk.sequence.wrapping_add(place as u32 - chunk.place),
+            sequence: chunk.sequence.wrapping_add(place - chunk.place),
             entry,
-            inner: packed & INNER != 0,
+            inner: packed.0 & INNER != 0,
             ret,
-            run: Run::from_bits(packed >> RUN),
+            run: Run::from_bits(packed.0 >> RUN),
         }
     }
 
+    #[inline]
     fn place(&self, number: usize) -> Option<usize> {
         if self.order.is_empty() {
             return (number < self.packed.len()).then_some(number);
@@ -249,6 +355,7 @@ impl Calls {
     }
 
     /// The call with this number, by entry time.
+    #[inline]
     pub(crate) fn get(&self, number: usize) -> Option<Located> {
         self.place(number).map(|place| self.at(place))
     }
@@ -304,7 +411,7 @@ mod tests {
                 stamps.insert(entry, *time);
             }
         }
-        calls.order(|entry| stamps[&entry]);
+        calls.order(|entry| stamps[&entry], |_| ());
         (calls, stamps)
     }
 
@@ -357,7 +464,7 @@ mod tests {
         calls.set_run(1, Run::Last);
         calls.set_run(1, Run::Counted);
         calls.set_begin(2, 77);
-        calls.order(|entry| entry.min(76));
+        calls.order(|entry| entry.min(76), |_| ());
         let at = |number| calls.get(number).expect("a call");
         let seen = |number| (at(number).ret, at(number).inner, at(number).run, at(number).begin);
         assert_eq!(seen(0), ((1 << 40) + 24, false, Run::None, None));
@@ -374,7 +481,7 @@ mod tests {
             calls.begin_chunk(n as u32 / 3, 0, n as u64 * 4096);
             (0..*count).for_each(|call| place = calls.push(n as u64 * 4096 + call as u64 * 8).expect("room"));
         }
-        calls.order(|_| 0);
+        calls.order(|_| 0, |_| ());
         assert!(place > 2 * STEP);
         let mut at = (0..=place).map(|place| calls.at(place));
         for (n, count) in all.iter().enumerate() {

@@ -58,6 +58,16 @@ impl Mapping {
         }
     }
 
+    /// All of them, if they are there.
+    #[inline]
+    pub fn plain(&self) -> Option<&[u8]> {
+        match self {
+            Mapping::Mapped(map, _) => Some(map),
+            Mapping::Read(bytes, _) => Some(bytes),
+            Mapping::Packed(_) => None,
+        }
+    }
+
     /// Has all segments of a kind at hand, for who looks at all of them.
     pub fn prepare(&self, kind: Kind) {
         if let Mapping::Packed(unpacked) = self {

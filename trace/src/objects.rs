@@ -109,13 +109,18 @@ pub struct Objects {
 impl Objects {
     /// Whether calls of this function make, show or end anything; others need not be decoded for
     /// [`Objects::advance`].
+    #[inline]
     pub fn concerned(&mut self, call: &Call) -> bool {
-        let Some(function) = call.function() else { return false };
-        let id = usize::from(call.function_id());
-        if self.relevant.len() <= id {
-            self.relevant.resize(id + 1, None);
+        match self.relevant.get(usize::from(call.function_id())) {
+            Some(Some(is_relevant)) => *is_relevant,
+            _ => self.learn(call),
         }
-        *self.relevant[id].get_or_insert_with(|| Objects::concerns(function))
+    }
+
+    fn learn(&mut self, call: &Call) -> bool {
+        let id = usize::from(call.function_id());
+        self.relevant.resize(self.relevant.len().max(id + 1), None);
+        *self.relevant[id].insert(call.function().is_some_and(Objects::concerns))
     }
 
     /// Whether calls of this function make, show or end anything, or tell with what that will end.
@@ -135,11 +140,16 @@ impl Objects {
 
     /// Moves to this call, and decodes it if it can matter here. Of a question that was answered with objects
     /// which are known, nothing can.
+    #[inline]
     pub fn follow<'t>(&mut self, call: &Call<'t>) -> Option<Decoded<'t>> {
-        if !self.concerned(call) {
-            self.until(call);
-            return None;
+        if self.concerned(call) {
+            return self.follow_concerned(call);
         }
+        self.until(call);
+        None
+    }
+
+    fn follow_concerned<'t>(&mut self, call: &Call<'t>) -> Option<Decoded<'t>> {
         if call.function().is_some_and(|function| self.are_known(call, function)) {
             self.until(call);
             return None;
@@ -186,8 +196,16 @@ impl Objects {
     }
 
     /// As [`Objects::advance`], for a call that makes and ends nothing.
+    #[inline]
     pub fn until(&mut self, call: &Call) {
         self.fresh = None;
+        let is_due = |Reverse((end, _)): &Reverse<(u64, u64)>| *end <= call.begin;
+        if !self.doomed.is_empty() || !self.freed.is_empty() || self.pending.peek().is_some_and(is_due) {
+            self.come_and_go(call);
+        }
+    }
+
+    fn come_and_go(&mut self, call: &Call) {
         for (kind, value) in std::mem::take(&mut self.doomed) {
             self.remove(kind, value);
         }

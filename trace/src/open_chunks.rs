@@ -52,6 +52,11 @@ impl Copies {
         self.memory.iter().filter_map(|place| Attached::to(*place)).for_each(|memory| memory.remove(trace));
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
     /// What was copied from this offset of the file on, up to `end` or as far as it goes; none in other
     /// places.
     #[inline]

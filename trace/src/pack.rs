@@ -106,7 +106,7 @@ fn joins(piece: &Piece, header: &Header, to: u64) -> bool {
 /// Writes what a packed trace stands for into an empty file. Of what cannot be unpacked the headers stay, so
 /// that it is told of there as well. Nothing for a trace that is not packed.
 pub fn unpack(trace: &Trace, file: &File) -> io::Result<u64> {
-    if let Mapping::Packed(unpacked) = &trace.map {
+    if let Mapping::Packed(unpacked) = &*trace.map {
         for piece in unpacked.pieces() {
             match piece {
                 Ok((from, bytes)) => file.write_all_at(&bytes, from)?,

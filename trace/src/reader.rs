@@ -15,11 +15,12 @@ use crate::origin::Origin;
 use crate::preamble::{Footer, Preamble, decode};
 use crate::record::{self, Clock, Head, Kernel, Observed};
 use crate::reference::References;
+use crate::scale::Scale;
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PACKED_VERSION, PAGE};
 use foldhash::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -39,10 +40,6 @@ pub enum Error {
     NoPreamble { path: PathBuf },
 }
 
-/// Nanoseconds, more than a year: times of a damaged or forged trace are cut to it, so that what is computed
-/// of them are numbers, and an end is no earlier than its beginning.
-pub(crate) const FAR: i64 = 1 << 55;
-
 /// One recorded thread.
 #[derive(Debug, Clone, Default)]
 pub struct Thread {
@@ -61,7 +58,7 @@ pub struct Trace {
     pub(crate) file: (u64, u64),
     /// Bytes of the file.
     size: u64,
-    pub(crate) map: Mapping,
+    pub(crate) map: Arc<Mapping>,
     pub(crate) copies: Copies,
     pub preamble: Preamble,
     pub footer: Option<Footer>,
@@ -85,8 +82,7 @@ pub struct Trace {
     /// is not known.
     pub unknown_since: Option<u64>,
     pub clocks: Vec<Clock>,
-    /// Nanoseconds of a tick, by the first and the last of them; 0 until they are all there.
-    rate: f64,
+    pub(crate) scale: Scale,
     /// Every segment found, in file order.
     pub segments: Vec<(u64, Header)>,
     pub(crate) functions: Vec<Option<&'static Function>>,
@@ -177,12 +173,16 @@ impl Trace {
     /// With its segments found, and nothing known of what is in them.
     pub(crate) fn located(path: &Path) -> Result<Trace, Error> {
         let ((map, found), preamble, damage) = Trace::mapped(path)?;
-        let functions = preamble.functions.iter().map(|(name, _)| api::by_name(name)).collect();
+        let known = |(name, words): &(String, u16)| {
+            // A line that changed its shape since the file was written cannot be walked.
+            api::by_name(name).filter(|function| function.words() == usize::from(*words))
+        };
+        let functions = preamble.functions.iter().map(known).collect();
         let mut trace = Trace {
             path: path.to_path_buf(),
             file: (found.dev(), found.ino()),
             size: found.len(),
-            map,
+            map: Arc::new(map),
             copies: Copies::default(),
             preamble,
             footer: None,
@@ -198,7 +198,7 @@ impl Trace {
             switched: Vec::new(),
             unknown_since: None,
             clocks: Vec::new(),
-            rate: 0.0,
+            scale: Scale::default(),
             segments: Vec::new(),
             functions,
             blobs: HashMap::default(),
@@ -236,6 +236,11 @@ impl Trace {
     /// From here on a program that still writes the file does not change what was found in it.
     pub(crate) fn copy_open_chunks(&mut self) {
         self.copies = Copies::of(&self.map, &mut self.segments, &mut self.damage);
+    }
+
+    /// Whether host memory was registered that other processes may have mapped as well.
+    pub fn shares_host_memory(&self) -> bool {
+        !self.shared.is_empty()
     }
 
     /// Gives back the shared memory in which the process had its open chunks, if this is the file that it
@@ -285,7 +290,7 @@ impl Trace {
 
     /// Size of the file in bytes.
     pub fn bytes_on_disk(&self) -> u64 {
-        match self.map {
+        match *self.map {
             Mapping::Packed(_) => self.size,
             // It may have grown since.
             _ => self.length(),
@@ -298,7 +303,7 @@ impl Trace {
     }
 
     pub fn is_packed(&self) -> bool {
-        matches!(self.map, Mapping::Packed(_))
+        matches!(*self.map, Mapping::Packed(_))
     }
 
     pub fn len(&self) -> usize {
@@ -313,10 +318,9 @@ impl Trace {
         self.preamble.functions.get(id as usize).map_or("?", |(name, _)| name)
     }
 
+    #[inline]
     pub fn function(&self, id: u16) -> Option<&'static Function> {
-        let function = (*self.functions.get(id as usize)?)?;
-        // A line that changed its shape since the file was written cannot be walked.
-        (function.words() == self.preamble.functions[id as usize].1 as usize).then_some(function)
+        *self.functions.get(usize::from(id))?
     }
 
     /// The content of a blob, if the trace has it whole, or the file that it names has been followed.
@@ -343,22 +347,10 @@ impl Trace {
         self.kernels.get(self.launched.get(&handle)?)
     }
 
-    /// All clocks are there, in order.
-    pub(crate) fn settle_clocks(&mut self) {
-        let (first, last) = (self.clocks[0], self.clocks[self.clocks.len() - 1]);
-        self.rate = last.ns.wrapping_sub(first.ns) as f64 / last.tsc.wrapping_sub(first.tsc).max(1) as f64;
-    }
-
     /// Nanoseconds since the first clock pair of the trace.
+    #[inline]
     pub fn nanoseconds(&self, ticks: u64) -> i64 {
-        let (first, last) = (self.clocks[0], self.clocks[self.clocks.len() - 1]);
-        let (dt, dn) = (last.tsc.wrapping_sub(first.tsc), last.ns.wrapping_sub(first.ns));
-        if let Some(passed) = ticks.checked_sub(first.tsc).and_then(|since| scaled_usual(since, (dn, dt), self.rate)) {
-            return passed as i64;
-        }
-        let since = ticks as i128 - first.tsc as i128;
-        let passed = if dt == 0 { since } else { since.saturating_mul(dn.into()) / i128::from(dt) };
-        passed.clamp(-i128::from(FAR), i128::from(FAR)) as i64
+        self.scale.nanoseconds(ticks)
     }
 
     /// The committed content of a segment, if the file has all of it.
@@ -397,13 +389,33 @@ impl Trace {
         }
     }
 
-    pub(crate) fn record(&self, at: u64) -> Option<Record<'_>> {
-        self.record_within(at, self.map.len() as u64)
+    /// The whole file, if all that it holds is read there.
+    #[inline]
+    pub(crate) fn plain(&self) -> Option<&[u8]> {
+        self.map.plain().filter(|_| self.copies.is_empty())
     }
 
     #[inline]
+    pub(crate) fn record(&self, at: u64) -> Option<Record<'_>> {
+        match self.plain() {
+            Some(all) => Record::first_of(all.get(at as usize..)?),
+            None => self.record_within(at, self.map.len() as u64),
+        }
+    }
+
     pub(crate) fn record_within(&self, at: u64, end: u64) -> Option<Record<'_>> {
-        let bytes = self.held(at, end)?;
+        Record::first_of(self.held(at, end)?)
+    }
+}
+
+pub(crate) struct Record<'a> {
+    pub(crate) head: Head,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    #[inline]
+    pub(crate) fn first_of(bytes: &'a [u8]) -> Option<Record<'a>> {
         let head = Head::of(bytes)?;
         let size = head.size as usize;
         let least = match head.kind {
@@ -416,34 +428,6 @@ impl Trace {
         }
         Some(Record { head, bytes: bytes.get(..size)? })
     }
-}
-
-/// `number * by / of`, rounded towards zero, of usual numbers; `rate` is `by / of`, or 0 if that is not known.
-/// Dividing 128 bits takes longer than reading a call, and every call asks twice: the quotient is guessed,
-/// which is at most a few off.
-fn scaled_usual(number: u64, (by, of): (u64, u64), rate: f64) -> Option<u64> {
-    const USUAL: u64 = 1 << 50;
-    if number >= USUAL || by >= USUAL || !(1..USUAL).contains(&of) || rate == 0.0 {
-        return None;
-    }
-    let mut quotient = (number as f64 * rate) as u64;
-    if quotient >= USUAL {
-        return None;
-    }
-    // It is small, so that its lower 64 bits are all of it.
-    let mut rest = number.wrapping_mul(by).wrapping_sub(quotient.wrapping_mul(of)) as i64;
-    while rest < 0 {
-        (quotient, rest) = (quotient - 1, rest + of as i64);
-    }
-    while rest >= of as i64 {
-        (quotient, rest) = (quotient + 1, rest - of as i64);
-    }
-    Some(quotient)
-}
-
-pub(crate) struct Record<'a> {
-    pub(crate) head: Head,
-    pub(crate) bytes: &'a [u8],
 }
 
 /// The preamble, from the start of the file or from its copy; with what was wrong with the first.
@@ -481,29 +465,4 @@ fn find_preamble(map: &[u8], path: &Path) -> Result<(Preamble, Vec<Damage>), Err
         return Err(Error::Foreign { path: path.to_path_buf(), found: format!("\"{found}\"") });
     }
     Err(Error::NoPreamble { path: path.to_path_buf() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::scaled_usual;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn times_are_exact(number in 0..1u64 << 52, by in 0..1u64 << 52, of in 0..1u64 << 52, shift in 0..50u32) {
-            for (number, by, of) in [(number, by, of), (number, by >> shift, of >> shift), (number >> shift, by, of)] {
-                if let Some(scaled) = scaled_usual(number, (by, of), by as f64 / of as f64) {
-                    prop_assert_eq!(u128::from(scaled), u128::from(number) * u128::from(by) / u128::from(of));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_not_usual_is_left_to_others() {
-        let scaled = |number: u64, by: u64, of: u64| scaled_usual(number, (by, of), by as f64 / of as f64);
-        assert_eq!([scaled(7, 3, 2), scaled(0, 5, 9)], [Some(10), Some(0)]);
-        assert_eq!([scaled(1 << 50, 1, 2), scaled(7, 1, 0), scaled(1 << 49, 4, 1)], [None; 3]);
-        assert_eq!(scaled_usual(7, (3, 2), 0.0), None, "not known yet");
-    }
 }

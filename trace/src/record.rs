@@ -437,8 +437,12 @@ pub struct LeftOut {
     pub works: u64,
 }
 
-/// Polls of a thread that followed each other, equal in what they asked and were told, all but the first.
-/// What is here grows where it stands, from the last word to the first.
+/// Recorded calls of its thread, launches and queries, that queries go on being counted across: fewer.
+pub const ACROSS: u32 = 64;
+
+/// Polls of a thread that followed each other, or queries that had nothing but launches and other queries in
+/// between, equal in what they asked and were told, all but the first. What is here grows where it stands, from
+/// the last word to the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Repeated {
     pub calls: u64,

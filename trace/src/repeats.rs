@@ -1,5 +1,5 @@
-//! Runs of equal polls: a call that stands for others, which its thread made behind it with the same question
-//! and answer.
+//! Runs of equal polls and queries: a call that stands for others, which its thread made behind it with the same
+//! question and answer.
 
 use crate::record::{Head, Repeated, TIMED_IN_PART, TIMED_ONE_IN};
 
@@ -26,8 +26,8 @@ pub struct Repeats {
     pub time: u64,
     /// Ticks at the return of the last.
     pub end: u64,
-    /// Ticks at which its thread made another call that some of them came behind, if it did: what is asked in
-    /// turn.
+    /// Ticks at which its thread made another call that some of them came behind, if it did: a launch, or
+    /// something else that was asked.
     pub in_turn: Option<u64>,
     /// Ticks at the entry of one more, which has not returned.
     pub under_way: Option<u64>,

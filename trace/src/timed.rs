@@ -2,9 +2,9 @@
 
 use crate::call::Call;
 use crate::index::body_of;
-use crate::reader::FAR;
 use crate::reader::Trace;
 use crate::record::{self, HEAD, Timed, timed};
+use crate::scale::FAR;
 
 /// One kernel, copy or fill.
 #[derive(Debug, Clone, Copy)]

@@ -278,6 +278,27 @@ fn a_trace_that_was_replaced_meanwhile_is_not_closed() {
 }
 
 #[test]
+fn queries_that_are_counted_behind_a_launch_are_told_as_such() {
+    let read = |begin: u64, behind: Option<&str>| {
+        let mut writer = Writer::new();
+        writer.call(0, "cuCtxGetCurrent", 100, &[8], 0, &[]);
+        assert!(writer.repeats(0, 3, 30, begin, 160));
+        writer.call(0, "cuLaunchKernel", 120, &[0; 11], 0, &[]);
+        behind.iter().for_each(|name| writer.call(0, name, 180, &[8], 0, &[]));
+        let file = writer.file();
+        let trace = Trace::open(file.path()).expect("readable");
+        let call = trace.call(0).expect("there");
+        let known = Trace::open_known(file.path(), trace.known()).expect("readable");
+        assert_eq!(known.call_at(0, 0, 0, false).expect("the call").repeats, call.repeats);
+        (call.count(), call.last_end(), call.last_return(), call.inside_since())
+    };
+    assert_eq!(read(150, None), (4, Some(120), Some(160), None));
+    assert_eq!(read(170, None), (4, Some(120), Some(160), Some(170)), "the thread is in one more");
+    assert_eq!(read(170, Some("cuCtxGetDevice")), (4, Some(120), Some(160), Some(170)));
+    assert_eq!(read(170, Some("cuStreamSynchronize")), (4, Some(120), Some(160), None), "that ends the run");
+}
+
+#[test]
 fn counts_of_polls_that_cannot_be_are_damage() {
     let counted = |records: &[[u64; 4]]| {
         let mut writer = Writer::new();

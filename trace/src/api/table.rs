@@ -23,6 +23,10 @@ pub struct Function {
     pub opaque: bool,
     /// The function whose line this one shares, if it is a per-thread-stream twin.
     pub twin_of: Option<&'static str>,
+    /// The position of the first argument that is a stream.
+    pub stream_at: Option<u8>,
+    /// Whether it is given a function that the driver calls.
+    pub calls_back: bool,
 }
 
 /// What has finished when a wait has returned, or when a poll has said so. Numbers are positions of
@@ -60,6 +64,11 @@ impl Function {
         }
     }
 
+    /// Whether what it launches is cooperative whatever its arguments say: the blocks may wait for each other.
+    pub fn is_cooperative(&self) -> bool {
+        self.common_name() == "cuLaunchCooperativeKernel"
+    }
+
     /// The position of the parameter with this name.
     pub fn param(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|p| p.name == name)
@@ -85,14 +94,7 @@ impl Function {
 
     /// The position of the first argument that is a handle of this kind.
     pub const fn handle(&self, kind: Kind) -> Option<usize> {
-        let mut i = 0;
-        while i < self.params.len() {
-            if is_handle(self.params[i].ty, kind) {
-                return Some(i);
-            }
-            i += 1;
-        }
-        None
+        first_handle(self.params, kind)
     }
 
     /// The position of the first argument through which the call hands out one handle of this kind: a new
@@ -181,8 +183,8 @@ impl Function {
     pub fn stream(&self, word: impl Fn(usize) -> u64, at: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let is_stream = |field: &&Field| matches!(field.ty.form, Form::Handle(Kind::Stream));
         let word_of = |param: &Field| word(param.offset as usize / 8);
-        if let Some(param) = self.params.iter().find(is_stream) {
-            return Some(word_of(param));
+        if let Some(at) = self.stream_at {
+            return Some(word_of(&self.params[usize::from(at)]));
         }
         self.params.iter().find_map(|param| {
             let is_there = match param.role {
@@ -218,15 +220,39 @@ impl Function {
     /// Whether what a copy or a fill brings to memory that the host has, too, is there when it returns: all
     /// without a stream wait for that (seen on driver 580: tests/gpu/facts/waiting_copies.c).
     pub const fn brings_at_once(&self) -> bool {
-        let mut i = 0;
-        while i < self.params.len() {
-            if matches!(self.params[i].ty.form, Form::Handle(Kind::Stream)) {
-                return false;
-            }
-            i += 1;
-        }
-        true
+        self.stream_at.is_none()
     }
+}
+
+const fn first_handle(params: &[Field], kind: Kind) -> Option<usize> {
+    let mut i = 0;
+    while i < params.len() {
+        if is_handle(params[i].ty, kind) {
+            return Some(i);
+        }
+        i += 1;
+    }
+    None
+}
+
+/// [`Function::stream_at`].
+pub const fn stream_at(params: &[Field]) -> Option<u8> {
+    match first_handle(params, Kind::Stream) {
+        Some(at) => Some(at as u8),
+        None => None,
+    }
+}
+
+/// [`Function::calls_back`].
+pub const fn calls_back(params: &[Field]) -> bool {
+    let mut i = 0;
+    while i < params.len() {
+        if matches!(params[i].role, Role::Callback) {
+            return true;
+        }
+        i += 1;
+    }
+    false
 }
 
 const fn is_handle(ty: &Type, kind: Kind) -> bool {
@@ -378,6 +404,8 @@ macro_rules! describe {
                     effect,
                     opaque: false,
                     twin_of: None,
+                    stream_at: $crate::api::table::stream_at(params),
+                    calls_back: $crate::api::table::calls_back(params),
                 },
                 some_or_none!($($twin)?),
             )
@@ -395,6 +423,8 @@ macro_rules! describe {
             effect: $crate::api::effect::Effect::None,
             opaque: true,
             twin_of: None,
+            stream_at: None,
+            calls_back: false,
         }),*];
     };
 }

@@ -17,6 +17,11 @@ impl Captures {
         self.streams.is_empty()
     }
 
+    /// Nor any event of one.
+    pub fn are_forgotten(&self) -> bool {
+        self.are_none() && self.events.is_empty()
+    }
+
     /// The stream that the capture of this stream began on.
     pub fn origin(&self, stream: StreamId) -> Option<StreamId> {
         self.streams.get(&stream).copied()

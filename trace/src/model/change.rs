@@ -179,8 +179,27 @@ pub fn is_followed(function: &Function) -> bool {
         || [Kind::Context, Kind::GreenContext, Kind::Stream, Kind::Event].into_iter().any(is_followed_kind)
 }
 
+/// What a function gives a stream to do that does nothing besides: most calls of most programs.
+pub fn submits(function: &Function) -> Option<Work> {
+    match function.effect {
+        Effect::Submit(Work::RecordEvent | Work::AwaitEvent) => None,
+        Effect::Submit(Work::Copy | Work::UnifiedCopy | Work::Fill) if function.brings_at_once() => None,
+        Effect::Submit(work) => Some(work),
+        _ => None,
+    }
+}
+
+/// Of a call of such a function that took effect.
+#[inline]
+pub fn submitted(call: &Call, function: &Function, work: Work) -> Change {
+    Change::Submitted { on: StreamHandle::new(function, call.stream().unwrap_or(0)), work }
+}
+
 /// Of a call that took effect.
 pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
+    if let Some(work) = submits(function) {
+        return Some(submitted(call, function, work));
+    }
     let argument = |Sibling(at)| call.argument_of(at.into());
     let handle = |kind| call.argument_of(function.handle(kind)?);
     let made = |kind| call.output_of(function.creates(kind)?);
@@ -210,10 +229,8 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
         Effect::Submit(Work::AwaitEvent) => {
             Change::EventAwaited { event: handle(Kind::Event)?, by: scope(), is_external: has_flag(call, function) }
         }
-        Effect::Submit(Work::Copy | Work::UnifiedCopy | Work::Fill) if function.brings_at_once() => {
-            Change::Copied { on: on(), touched: Touched::of(call, function) }
-        }
-        Effect::Submit(work) => Change::Submitted { on: on(), work },
+        // All others are told of above.
+        Effect::Submit(_) => Change::Copied { on: on(), touched: Touched::of(call, function) },
         Effect::BeginCapture => Change::CaptureBegun { on: on() },
         Effect::EndCapture => Change::CaptureEnded { on: on() },
         Effect::Allocate { kind, .. } => Change::Allocated {

@@ -3,15 +3,15 @@
 use super::change::{Change, located};
 use crate::api::effect::Effect;
 use crate::api::types::Kind;
+use crate::by_thread::ByThread;
 use crate::call::Call;
 use foldhash::HashMap;
-use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Contexts {
     device_of: HashMap<u64, i32>,
     /// The current contexts of each thread.
-    stacks: BTreeMap<u32, Vec<u64>>,
+    stacks: ByThread<Vec<u64>>,
     /// Devices told where the context's origin is not in the trace.
     told: HashMap<u32, i32>,
     /// By device.
@@ -66,13 +66,18 @@ impl Contexts {
         top.and_then(|context| self.device_of(context)).or_else(|| self.told.get(&thread).copied()).unwrap_or(0)
     }
 
+    pub fn is_green(&self, context: u64) -> bool {
+        self.greens.contains_key(&context)
+    }
+
     pub fn device_of(&self, context: u64) -> Option<i32> {
         self.device_of.get(&context).copied()
     }
 
     /// The context that was current on this thread, as far as the trace tells.
+    #[inline]
     pub fn current(&self, thread: u32) -> Option<u64> {
-        self.stacks.get(&thread).and_then(|stack| stack.last()).copied()
+        self.stacks.get(thread).and_then(|stack| stack.last()).copied()
     }
 
     /// The context that ends with what is made on this thread, streams aside: a green one has the device's
@@ -191,11 +196,11 @@ impl Contexts {
     }
 
     fn stack(&mut self, thread: u32) -> Option<&mut Vec<u64>> {
-        self.stacks.get_mut(&thread)
+        self.stacks.get_mut(thread)
     }
 
     fn push(&mut self, thread: u32, context: u64) {
-        self.stacks.entry(thread).or_default().push(context);
+        self.stacks.get_or_insert_with(thread, Vec::new).push(context);
     }
 }
 

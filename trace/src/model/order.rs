@@ -17,6 +17,8 @@ pub type Until = (usize, u64);
 pub struct Order {
     streams: Vec<Stream>,
     by_id: HashMap<StreamId, usize>,
+    /// Some of these, each where its number puts it: most calls are on a stream that was met just before.
+    met_lately: [Option<(StreamId, usize)>; LATELY],
     /// Of streams that were made, by handle.
     made: HashMap<u64, Made>,
     /// What stood before events when they were recorded.
@@ -42,6 +44,9 @@ pub struct Stream {
     done: u64,
 }
 
+/// A power of two.
+const LATELY: usize = 32;
+
 /// Of the waits of one stream for another: work older than the oldest of these is taken for unordered.
 const MOST_WAITS: usize = 16;
 
@@ -59,11 +64,25 @@ impl Order {
 
     /// What has this handle from now on is another stream; work on this one goes on.
     pub fn stream_ended(&mut self, handle: u64) {
+        self.met_lately = [None; LATELY];
         self.by_id.remove(&StreamId::made(handle));
     }
 
     /// A stream that is met while this context is current.
+    #[inline]
     pub fn met(&mut self, id: StreamId, current: u64) -> usize {
+        let lately = id.spread() as usize % LATELY;
+        match self.met_lately[lately] {
+            Some((known, at)) if known == id => at,
+            _ => {
+                let at = self.look_up(id, current);
+                self.met_lately[lately] = Some((id, at));
+                at
+            }
+        }
+    }
+
+    fn look_up(&mut self, id: StreamId, current: u64) -> usize {
         if let Some(known) = self.by_id.get(&id) {
             return *known;
         }
@@ -88,6 +107,15 @@ impl Order {
         self.by_id.get(&id).copied()
     }
 
+    /// The context that a stream is of; none if its making is not in the trace.
+    pub fn context_of(&self, id: StreamId) -> Option<u64> {
+        match id.context {
+            0 if id.is_legacy() || id.thread.is_some() => None,
+            0 => self.made.get(&id.stream).map(|made| made.context),
+            context => Some(context),
+        }
+    }
+
     pub fn stream(&self, at: usize) -> &Stream {
         &self.streams[at]
     }
@@ -103,6 +131,10 @@ impl Order {
         if !std::mem::replace(&mut stream.is_busy, true) {
             self.busy.insert(at);
         }
+    }
+
+    pub fn has_finished(&self) -> bool {
+        !self.finished.is_empty()
     }
 
     /// What finished since that was asked last, in place of what is there.
@@ -133,6 +165,7 @@ impl Order {
     pub fn context_ended(&mut self, context: u64, call: u64) -> Vec<StreamId> {
         self.context_finished(context, call);
         self.of_contexts.remove(&context);
+        self.met_lately = [None; LATELY];
         let made = self.made.extract_if(|_, made| made.context == context).map(|(handle, _)| StreamId::made(handle));
         let mut ended: Vec<StreamId> = made.collect();
         self.by_id.retain(|id, at| {

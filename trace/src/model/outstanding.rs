@@ -3,9 +3,9 @@
 
 use super::change::{Change, Moment, resolve};
 use super::order::Until;
-use super::stream::{LEGACY, PER_THREAD, StreamId};
+use super::stream::{LEGACY, PER_THREAD, StreamHandle, StreamId};
 use super::streams::{Followed, Streams};
-use crate::api::roles::{Class, Role};
+use crate::api::roles::Class;
 use crate::api::types::Kind;
 use crate::objects::Objects;
 use crate::{Call, Function, Trace};
@@ -53,6 +53,8 @@ pub struct Outstanding {
     finished: Vec<Until>,
     /// Submissions in `work`.
     count: usize,
+    /// Whether launches of this trace wait for their end. Asked once.
+    launches_wait: Option<bool>,
 }
 
 struct Callback {
@@ -153,9 +155,29 @@ impl Outstanding {
         (is_wait.then(told), followed)
     }
 
+    /// Moves past a call that gave this stream work, as [`Outstanding::step`] does of any call, if nothing else
+    /// comes of it: nearly every call that gives any. Which stream that is, by its index in the order.
+    #[inline]
+    pub fn submit(&mut self, call: &Call, function: &Function, on: StreamHandle, objects: &Objects) -> Option<usize> {
+        if !self.streams.captures.are_none() || self.waits(call, function) {
+            return None;
+        }
+        self.done.clear();
+        let at = self.streams.submit(call.number, call.thread, on, false);
+        self.name_new(objects);
+        self.put(call, function, at);
+        Some(at)
+    }
+
+    /// Whether a launch has ended when it returns.
+    fn waits(&mut self, call: &Call, function: &Function) -> bool {
+        let launches_wait = || call.trace().preamble.launches_wait();
+        function.class == Class::launch && *self.launches_wait.get_or_insert_with(launches_wait)
+    }
+
     /// Moves past a call that changed this.
     pub fn follow(&mut self, call: &Call, function: &Function, change: &Change, objects: &Objects) -> Followed {
-        let waits = function.class == Class::launch && call.trace().preamble.launches_wait();
+        let waits = self.waits(call, function);
         let followed = self.streams.follow(Moment::of(call), change, waits);
         self.name_new(objects);
         if let Some(at) = followed.put.filter(|_| !followed.is_done) {
@@ -174,7 +196,7 @@ impl Outstanding {
     }
 
     fn put(&mut self, call: &Call, function: &Function, at: usize) {
-        if function.params.iter().any(|param| matches!(param.role, Role::Callback)) {
+        if function.calls_back {
             let order = &self.streams.order;
             let mut waits = order.waits(at);
             waits.extend(order.implied(at).into_iter().map(|other| (other, call.number)));
@@ -185,6 +207,9 @@ impl Outstanding {
     }
 
     fn count_finished(&mut self) {
+        if !self.streams.order.has_finished() {
+            return;
+        }
         self.streams.order.take_finished(&mut self.finished);
         for (at, until) in &self.finished {
             let Some(work) = self.work.get_mut(*at) else { continue };

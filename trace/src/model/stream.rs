@@ -59,6 +59,16 @@ impl StreamId {
     pub const fn is_legacy(self) -> bool {
         self.stream == LEGACY
     }
+
+    /// A number whose lower bits differ between most streams.
+    pub(super) const fn spread(self) -> u64 {
+        let thread = match self.thread {
+            Some(thread) => thread as u64,
+            None => 0,
+        };
+        let mixed = (self.stream ^ self.context.rotate_left(32) ^ thread << 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed >> 56
+    }
 }
 
 #[cfg(test)]

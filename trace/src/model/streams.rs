@@ -58,9 +58,20 @@ impl Streams {
         if let Change::Submitted { on, .. } = *change
             && self.captures.are_none()
         {
-            let current = self.contexts.current(thread).unwrap_or(0);
-            let put = self.submit(call, on.of(current, thread), current, waits);
+            let put = self.submit(call, thread, on, waits);
             return Followed { put: Some(put), is_done: waits, ..Followed::default() };
+        }
+        // Nor of these, outside of captures, than what is known of their order.
+        if let Change::EventRecorded { .. }
+        | Change::EventAwaited { .. }
+        | Change::StreamFinished { .. }
+        | Change::EventsFinished { .. }
+        | Change::ContextFinished { .. } = *change
+            && self.captures.are_forgotten()
+        {
+            let current = self.contexts.current(thread).unwrap_or(0);
+            let put = self.put(moment, change, current, |stream| stream.of(current, thread), waits);
+            return Followed { put, is_done: waits, ..Followed::default() };
         }
         let ended = self.contexts.follow(thread, change);
         let current = self.contexts.current(thread).unwrap_or(0);
@@ -74,7 +85,7 @@ impl Streams {
         };
         let is_shared = |at| self.memory.at(at).is_some_and(|one| one.kind.is_in_reach());
         let is_done = waits || matches!(*change, Change::Copied { touched, .. } if touched.is_in_reach(is_shared));
-        let put = if is_captured { None } else { self.put(call, change, current, id, is_done) };
+        let put = if is_captured { None } else { self.put(moment, change, current, id, is_done) };
         for one in &ended {
             let streams = one.context.map(|context| self.order.context_ended(context, call));
             streams.into_iter().flatten().for_each(|stream| self.captures.stream_ended(stream));
@@ -83,8 +94,11 @@ impl Streams {
         Followed { ended, put, is_done, is_captured, made, gone }
     }
 
-    /// Which stream that is, by its index in the order.
-    fn submit(&mut self, call: u64, id: StreamId, current: u64, is_done: bool) -> usize {
+    /// A call puts work on a stream. Which stream that is, by its index in the order.
+    #[inline]
+    pub(super) fn submit(&mut self, call: u64, thread: u32, on: StreamHandle, is_done: bool) -> usize {
+        let current = self.contexts.current(thread).unwrap_or(0);
+        let id = on.of(current, thread);
         let at = self.order.met(id, current);
         self.order.submitted(at, call);
         if is_done {
@@ -96,14 +110,14 @@ impl Streams {
 
     fn put(
         &mut self,
-        call: u64,
+        Moment { call, thread, .. }: Moment,
         change: &Change,
         current: u64,
         id: impl Fn(StreamHandle) -> StreamId,
         is_done: bool,
     ) -> Option<usize> {
         if let Change::Submitted { on, .. } | Change::Copied { on, .. } = *change {
-            return Some(self.submit(call, id(on), current, is_done));
+            return Some(self.submit(call, thread, on, is_done));
         }
         let order = &mut self.order;
         match *change {

@@ -139,6 +139,12 @@ impl Writer {
         }
     }
 
+    /// The next call of a thread that has some gets this number, in a chunk of its own.
+    pub fn number_from(&mut self, thread: u32, calls: u32) {
+        self.seal(thread);
+        self.threads[thread as usize].calls = calls;
+    }
+
     pub fn seal_all(&mut self) {
         (0..self.threads.len()).for_each(|thread| self.seal(thread as u32));
     }
