@@ -8,14 +8,15 @@ use crate::guard::guarded;
 use crate::hook::Hook;
 use crate::join::join;
 use crate::lane::{self, Again, Lane, Question, Repeat, put, put_padded};
+use crate::launched::launched;
 use crate::overlap::{self, Early};
-use crate::shape::{Launch, Shape, Site};
+use crate::shape::{Shape, Site};
 use crate::{
     arrived, clock, concern, counters, delivered, devices, generation, held, host, host_functions, range, times,
 };
 use std::cell::Cell;
 use std::sync::atomic::{Ordering::*, compiler_fence};
-use trace::record::{self, ATTACHMENT, Attachment, Head, INLINE, INNER, RETURN_SIZE, Return};
+use trace::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Head, INLINE, INNER, RETURN_SIZE, Return};
 
 /// A call under way.
 #[derive(Clone, Copy)]
@@ -159,7 +160,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             }
         }
         let launched = match shape.launch {
-            Some(launch) if shape.is_plain && result == 0 => launched(lane, launch, id, words, open.sequence, end),
+            Some(launch) if shape.is_plain && result == 0 => launched(lane, &site, launch, words, open.sequence, end),
             _ => false,
         };
         let (mut has_waited, mut answer) = (false, 0);
@@ -171,7 +172,9 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             answer = put_return(lane, &site, words, open.sequence, result, end);
         }
         if is_asked(&shape) && !is_counted {
-            lane.asked(question(&site, words), result, answer);
+            lane.asked(question(&site, words), result, answer, end);
+        } else if shape.is_query && !is_written {
+            lane.asks_across(lane.cursor().wrapping_sub(answer + ENTRY_SIZE + 8 * N), end);
         }
         if (shape.waits || has_waited) && result == 0 {
             arrived::waited(lane, function, words, open.position, has_waited);
@@ -215,19 +218,6 @@ fn behind_work(lane: &Lane, site: Site, words: &[u64], call: u32) {
     }
 }
 
-/// Writes a word; where the next one goes.
-///
-/// # Safety
-/// There must be room for it.
-#[inline(always)]
-unsafe fn put_word(at: *mut u8, word: u64) -> *mut u8 {
-    // SAFETY: the caller's promise; records are aligned to words.
-    unsafe {
-        at.cast::<u64>().write(word);
-        at.add(8)
-    }
-}
-
 /// The return of a call whose outputs are of fixed sizes; its bytes, 0 if there was no room.
 #[inline(always)]
 fn put_return<const N: usize>(lane: &Lane, site: &Site, words: &[u64; N], call: u32, result: u32, end: u64) -> usize {
@@ -257,48 +247,4 @@ fn put_return<const N: usize>(lane: &Lane, site: &Site, words: &[u64; N], call: 
         lane.commit(size);
     }
     size
-}
-
-/// The return of a plain launch whose kernel was launched before; false if it is not that simple.
-#[inline]
-fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end: u64) -> bool {
-    let (arguments, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
-    if arguments == 0 || extra != 0 {
-        return false;
-    }
-    let Some(layout) = lane.recorder().kernels.known(words[launch.function as usize]) else { return false };
-    let Some(sizes) = &layout.sizes else { return false };
-    const FIXED: usize = RETURN_SIZE + ATTACHMENT + 8;
-    let size = FIXED + layout.packed;
-    if lane.room() < size && !lane.refill(size) {
-        return true;
-    }
-    let head = Head { size: size as u32, kind: record::RETURN, flags: 0, function: id };
-    let len = (8 + layout.packed) as u32;
-    // SAFETY: `size` bytes from the cursor are in the chunk. The driver has just read as many pointers as the
-    // kernel has parameters, and as many bytes behind each as the parameter takes.
-    unsafe {
-        let mut at = lane.cursor();
-        put(at, &Return { head, end, call, result: 0 });
-        put(at.add(RETURN_SIZE), &Attachment { form: record::ARGUMENTS, field: launch.arguments, option: 0, len });
-        put(at.add(RETURN_SIZE + ATTACHMENT), &(layout.id, sizes.len() as u32));
-        at = at.add(FIXED);
-        for (i, size) in sizes.iter().enumerate() {
-            let argument = *(arguments as *const *const u8).add(i);
-            at = match *size {
-                8 => put_word(at, argument.cast::<u64>().read_unaligned()),
-                4 => put_word(at, argument.cast::<u32>().read_unaligned().into()),
-                size => put_padded(at, argument, size as usize),
-            };
-        }
-        lane.commit(size);
-        // The next launch has to look at its arguments before the driver does.
-        if lane.recorder().reaches_host() {
-            lane.read_pages.add(arguments, sizes.len() as u64 * 8);
-            for (i, size) in sizes.iter().enumerate().filter(|(_, size)| **size > 0) {
-                lane.read_pages.add(*(arguments as *const u64).add(i), (*size).into());
-            }
-        }
-    }
-    true
 }

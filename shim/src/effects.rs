@@ -42,12 +42,13 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
         }
         Hook::MemoryFree { address } => {
             let recorder = recorder::recorder();
-            if recorder.imported.any() {
-                lane::with_lane(|lane| held::ends(lane, recorder.imported.closed(words[usize::from(address)])));
-            }
-            match recorder.watch.managed.any() {
-                true => lane::with_lane(|lane| ending(hook, lane, words)),
+            let imported = match recorder.imported.any() {
+                true => lane::with_lane(|lane| imported_freed(lane, words[usize::from(address)])),
                 false => 0,
+            };
+            match recorder.watch.managed.any() {
+                true if imported == 0 => lane::with_lane(|lane| ending(hook, lane, words)),
+                _ => imported,
             }
         }
         Hook::Closed { .. } | Hook::Unmapped { .. } | Hook::Released { .. }
@@ -59,7 +60,18 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
     }
 }
 
-/// The length of the memory of another process that ends, if it ends by its address.
+/// Tells the length of memory of another process from that of managed memory.
+const OF_OTHERS: u64 = 1 << 63;
+
+/// The length of the memory of another process, if it is that.
+#[cold]
+fn imported_freed(lane: &Lane, address: u64) -> u64 {
+    let range = recorder::recorder().imported.closed(address);
+    held::ends(lane, range.clone());
+    range.map_or(0, |range| OF_OTHERS | (range.end - range.start))
+}
+
+/// Of memory of another process that ends by its address: its length, or the request to unmap it.
 #[cold]
 fn imported_ends(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
     let word = |at: u8| words[usize::from(at)];
@@ -72,9 +84,9 @@ fn imported_ends(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
         }
         Hook::Unmapped { at, bytes } => {
             let range = word(at)..word(at).saturating_add(word(bytes));
-            imported.unmapped(&range);
+            let request = imported.unmaps(&range);
             held::ends(lane, Some(range));
-            0
+            request
         }
         Hook::Released { handle } => {
             imported.released(word(handle));
@@ -121,7 +133,7 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
         // The driver may wait for kernels that wait for what the CPU has written. The call's entry has been
         // written: it is the latest.
         let mut writes = lane.writes_before(lane.sequence().wrapping_sub(1));
-        recorder.watch.scan(Class::synchronize, Uses::default(), false, &mut writes);
+        recorder.watch.scan(Class::synchronize, Uses::default(), None, false, &mut writes);
         lane.add(writes);
     }
     match hook {
@@ -236,6 +248,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         }
         // A driver under another tool refuses it.
         (Hook::Profiler { begins }, _) => range::profiler(&recorder.range, begins),
+        (Hook::MemoryFree { address }, false) if removed & OF_OTHERS != 0 => stays(word(address)),
         (Hook::MemoryFree { address }, false) if removed != 0 => recorder.watch.managed_made(word(address), removed),
         // How it had been asked for is forgotten.
         (Hook::HostFree { address, gone: true }, false) if removed != 0 => {
@@ -244,12 +257,16 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::HostFree { address, gone: false }, false) if removed != 0 => {
             recorder.around.pinned.register(word(address), removed);
         }
-        (Hook::Closed { address }, false) if removed != 0 => {
-            ask::memory_around(word(address)).into_iter().for_each(|range| recorder.imported.opened(range));
-        }
+        (Hook::Closed { address }, false) if removed != 0 => stays(word(address)),
+        (Hook::Unmapped { .. }, _) if removed != 0 => recorder.imported.unmapped(removed, !succeeded),
         (_, false) => {}
         (_, true) => took_effect(hook, lane, words, position),
     }
+}
+
+/// Memory of another process was not given up after all.
+fn stays(address: u64) {
+    ask::memory_around(address).into_iter().for_each(|range| recorder::recorder().imported.opened(range));
 }
 
 fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {

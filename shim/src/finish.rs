@@ -66,7 +66,10 @@ fn finish() {
     }
     if generation::has_recorded() {
         let recorder = recorder::recorder();
-        recorder.deliveries.iter().for_each(|deliveries| deliveries.end(&recorder.around));
+        // A signal handler that exits may have come upon this very thread where it holds a lock of theirs.
+        if !lane::current().busy.get() {
+            recorder.deliveries.iter().for_each(|deliveries| deliveries.end(&recorder.around));
+        }
         close(recorder);
     }
 }

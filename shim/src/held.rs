@@ -39,13 +39,14 @@ pub fn opened(lane: &Lane, address: u64) {
 #[inline(never)]
 pub fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
     guarded(|| {
-        let used = used(lane, function, launch, words);
+        let used = used(lane, function, launch, words, true);
         keep(lane, function, words, used, Held { call: (lane.index(), lane.sequence()), ..Held::default() });
     });
 }
 
 /// Behind a call that has given a device work. What others have written by the next use is told from what
-/// this one has.
+/// this one has. Beside the memory that a kernel is given others may be writing while it runs: of that nobody
+/// can say who wrote what.
 #[cold]
 pub fn behind(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
     let imported = &lane.recorder().imported;
@@ -55,7 +56,7 @@ pub fn behind(lane: &Lane, function: &'static Function, launch: Option<Launch>, 
         || describes_copies(function)
         || function.params.iter().any(|param| writes(&param));
     if may_write {
-        let used = used(lane, function, launch, words);
+        let used = used(lane, function, launch, words, launch.is_none());
         let about = Held { call: (lane.index(), call), is_behind: true, ..Held::default() };
         keep(lane, function, words, used.clone(), about);
         if function.class == Class::copy {
@@ -103,13 +104,20 @@ fn keep(lane: &Lane, function: &'static Function, words: &[u64], used: Vec<Range
     }
 }
 
-/// The imported memory that the work may use: what it names, and of a graph all.
-fn used(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) -> Vec<Range<u64>> {
+/// The imported memory that the work may use: what it names, with what is mapped beside that or without, and of a
+/// graph all.
+fn used(
+    lane: &Lane,
+    function: &'static Function,
+    launch: Option<Launch>,
+    words: &[u64],
+    with_beside: bool,
+) -> Vec<Range<u64>> {
     let imported = &lane.recorder().imported;
     let Some(launch) = launch else {
         return match function.class {
             Class::launch => imported.all(),
-            _ => imported.named(given_words::of_work(function, words).into_iter()),
+            _ => imported.named(given_words::of_work(function, words).into_iter(), with_beside),
         };
     };
     if lane.layout_before_launch(words[launch.function as usize]).is_some_and(|layout| layout.is_nccls) {
@@ -117,7 +125,7 @@ fn used(lane: &Lane, function: &'static Function, launch: Option<Launch>, words:
         return Vec::new();
     }
     match given_words::of_launch(lane, launch, words, |_| true) {
-        Some(words) => imported.named(words.into_iter()),
+        Some(words) => imported.named(words.into_iter(), with_beside),
         None => imported.all(),
     }
 }

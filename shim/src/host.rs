@@ -76,6 +76,8 @@ fn operands(function: &'static Function, words: &[u64]) -> Vec<u64> {
 struct Given<'c> {
     lane: &'c Lane,
     function: &'static Function,
+    /// Its words.
+    call: &'c [u64],
     /// Of what copies.
     ends: Option<Ends<'c>>,
     /// Of a launch that has any.
@@ -97,7 +99,8 @@ impl<'c> Given<'c> {
             let pinned = words.iter().flatten().filter_map(|word| lane.recorder().around.pinned.find(*word)).collect();
             Arguments { words, pinned }
         });
-        Given { lane, function, ends: is_copy.then(|| Ends::of(lane, function, words, |at, _| at)), arguments }
+        let ends = is_copy.then(|| Ends::of(lane, function, words, |at, _| at));
+        Given { lane, function, call: words, ends, arguments }
     }
 
     /// HostWrites what the CPU has written since somebody looked last.
@@ -118,7 +121,8 @@ impl<'c> Given<'c> {
             _ => Uses::Any,
         };
         let is_copy = self.ends.is_some() && function.class == Class::submit;
-        watch.scan(function.class, uses, is_copy, writes);
+        let queue = is_beside_callbacks.then(|| queue(self.lane, function, self.call));
+        watch.scan(function.class, uses, queue, is_copy, writes);
     }
 }
 

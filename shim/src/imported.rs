@@ -19,6 +19,9 @@ struct Known {
     memory: BTreeMap<u64, Part>,
     /// Physical memory, by its handles.
     handles: BTreeSet<u64>,
+    /// Mappings that the driver was asked to end and has not answered for, by the request.
+    ending: BTreeMap<u64, Vec<Range<u64>>>,
+    requests: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -92,10 +95,26 @@ impl Imported {
         Some(range)
     }
 
-    pub fn unmapped(&self, range: &Range<u64>) {
+    /// The driver is about to be asked to unmap this: the request, 0 if there is nothing of others in it.
+    pub fn unmaps(&self, range: &Range<u64>) -> u64 {
         let mut known = self.known.lock();
+        let parts = known.memory.range(range.clone()).filter(|(_, part)| part.is_mapped);
+        let parts: Vec<Range<u64>> = parts.map(|(start, part)| *start..part.end).collect();
         known.memory.retain(|start, _| !range.contains(start));
         self.is_any.store(!known.memory.is_empty(), Relaxed);
+        if parts.is_empty() {
+            return 0;
+        }
+        known.requests += 1;
+        let request = known.requests;
+        known.ending.insert(request, parts);
+        request
+    }
+
+    /// What a request was answered with: if it was refused, all is mapped as before.
+    pub fn unmapped(&self, request: u64, is_refused: bool) {
+        let parts = self.known.lock().ending.remove(&request);
+        parts.into_iter().flatten().filter(|_| is_refused).for_each(|part| self.add(part, true));
     }
 
     /// A context has ended: what is gone by this is forgotten.
@@ -107,15 +126,15 @@ impl Imported {
         self.is_any.store(!known.memory.is_empty(), Relaxed);
     }
 
-    /// What these words name, and what is mapped side by side with it.
-    pub fn named(&self, words: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+    /// What these words name, if asked for with what is mapped side by side with it.
+    pub fn named(&self, words: impl Iterator<Item = u64>, with_beside: bool) -> Vec<Range<u64>> {
         let known = self.known.lock();
         let mut found = BTreeMap::new();
         for word in words {
             let Some(range) = known.around(word).filter(|range| !found.contains_key(&range.start)) else { continue };
             let is_mapped = known.memory.get(&range.start).is_some_and(|part| part.is_mapped);
             found.insert(range.start, range.end);
-            if is_mapped {
+            if is_mapped && with_beside {
                 found.extend(known.beside(&range));
             }
         }
@@ -173,17 +192,24 @@ mod tests {
             imported.mapped(start..start + 0x1000, handle);
         }
         let starts = |all: Vec<Range<u64>>| all.into_iter().map(|range| range.start).collect::<Vec<_>>();
-        let named = |words: &[u64]| starts(imported.named(words.iter().copied()));
+        let named = |words: &[u64]| starts(imported.named(words.iter().copied(), true));
         assert_eq!(named(&[0x0, 0x3000, 0x7800]), []);
         assert_eq!(named(&[0x1fff, 0x1000]), [0x1000]);
         // Of handles that were none of another process there is nothing.
         assert_eq!(named(&[0x5800]), [0x4000, 0x5000, 0x6000]);
+        assert_eq!(starts(imported.named([0x5800].into_iter(), false)), [0x5000]);
         imported.opened(0x2000..0x2800);
         assert_eq!((imported.closed(0x2400), named(&[0x2400]).len()), (Some(0x2000..0x2800), 1), "opened twice");
         assert_eq!((imported.closed(0x2400), named(&[0x2400]).len()), (Some(0x2000..0x2800), 0));
-        imported.unmapped(&(0x4000..0x6000));
+        let all = imported.all();
+        let refused = imported.unmaps(&(0x4000..0xa000));
+        assert_eq!(starts(imported.all()), [0x1000]);
+        imported.unmapped(refused, true);
+        assert_eq!(imported.all(), all, "each part by itself, and behind a gap, too");
+        imported.unmapped(imported.unmaps(&(0x4000..0x6000)), false);
         assert_eq!(starts(imported.all()), [0x1000, 0x6000, 0x9000]);
-        imported.unmapped(&(0x6000..0xa000));
+        imported.unmapped(imported.unmaps(&(0x6000..0xa000)), false);
+        assert_eq!(imported.unmaps(&(0x6000..0xa000)), 0);
         assert_eq!((imported.closed(0x1000), imported.any()), (Some(0x1000..0x2000), false));
     }
 

@@ -22,36 +22,40 @@ use crate::kernels::Layout;
 use crate::probe::word_at;
 use crate::read_pages::ReadPages;
 use crate::recorder::{self, Recorder};
+use std::arch::{asm, global_asm};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::record::{
     self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, MEANWHILE, RETURN_SIZE, Return, Written,
 };
 
+/// What every call needs stands first, in a cache line or two: between two calls of a program the processor's
+/// caches have often been used for something else.
+#[repr(C, align(64))]
 pub struct Lane {
     pub(crate) generation: Cell<u64>,
     cursor: Cell<*mut u8>,
     limit: Cell<*mut u8>,
-    start: Cell<*mut u8>,
     length: Cell<*const AtomicU64>,
+    start: Cell<*mut u8>,
+    /// Where, on its stack, the outermost call that may call back keeps its mark; 0 if none is under way.
+    pub(crate) outer: Cell<usize>,
+    calls: Cell<u64>,
     sequence: Cell<u32>,
     pub(crate) busy: Cell<bool>,
     pub(crate) joining: Cell<bool>,
-    /// Where, on its stack, the outermost call that may call back keeps its mark; 0 if none is under way.
-    pub(crate) outer: Cell<usize>,
-    /// That mark.
+    /// The last calls, if they are polls or queries.
+    asked: Asked,
+    /// The mark that `outer` keeps.
     mark: Cell<u64>,
     index: Cell<u32>,
     ordinal: Cell<u64>,
-    calls: Cell<u64>,
     /// The thread's stack: its lowest address and its end; 0 if not asked yet, 1 if nobody knows.
     stack: Cell<(u64, u64)>,
     pub(crate) read_pages: ReadPages,
     chunk: UnsafeCell<Option<Chunk>>,
     /// The last record, if it counts what a capture range leaves out.
     gap: Cell<*mut u8>,
-    /// The last calls, if they are polls or queries.
-    asked: Asked,
     /// The NVTX range that has opened it: domain and depth.
     within: Cell<(u32, u32)>,
     /// The last call that gave a device work, if it launched a kernel of NCCL's, and its stream. Followed
@@ -89,12 +93,49 @@ thread_local! {
     };
 }
 const _: () = assert!(!std::mem::needs_drop::<Lane>());
+// Of what glibc keeps free for libraries that are opened late.
+const _: () = assert!(size_of::<Lane>() <= 1152);
+
+// The address of the thread's lane, once it is known, in a word whose place the loader decides when it opens
+// the library (the model initial-exec). To find a `thread_local` is a call of the loader's, which was a tenth
+// of what recording PyTorch cost. If the library is opened late, all that threads have of it (1.2 kB) lies
+// where glibc keeps some room for such libraries (1.6 kB).
+global_asm!(
+    ".pushsection .tbss.cutrace_lane,\"awT\",@nobits",
+    ".balign 8",
+    ".hidden cutrace_lane",
+    ".globl cutrace_lane",
+    ".type cutrace_lane,@tls_object",
+    ".size cutrace_lane,8",
+    "cutrace_lane:",
+    ".zero 8",
+    ".popsection",
+);
 
 /// The calling thread's lane. Usable to the thread's last instruction: it has no destructor.
 #[inline(always)]
 pub fn current() -> &'static Lane {
+    let known: *const Lane;
+    // SAFETY: reads a word of the thread's own.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + cutrace_lane@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) known,
+            options(nostack, readonly, preserves_flags));
+    }
     // SAFETY: the lane lives as long as the thread, and the reference never leaves it: a lane is not Sync.
-    LANE.with(|lane| unsafe { &*std::ptr::from_ref(lane) })
+    unsafe { known.as_ref() }.unwrap_or_else(first)
+}
+
+/// The lane of a thread that asks for the first time.
+#[cold]
+#[inline(never)]
+fn first() -> &'static Lane {
+    let lane = LANE.with(std::ptr::from_ref);
+    // SAFETY: writes a word of the thread's own; and as in `current`.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + cutrace_lane@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}", out(reg) _, in(reg) lane,
+            options(nostack, preserves_flags));
+        &*lane
+    }
 }
 
 /// Calls that were recorded of the calling thread; a forked child finds those of the thread that forked,

@@ -77,6 +77,7 @@ mod kernels;
 mod landing;
 mod lane;
 mod last_words;
+mod launched;
 mod lock;
 mod log;
 mod logs;

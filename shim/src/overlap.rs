@@ -41,7 +41,7 @@ const fn is_read(field: &Field) -> bool {
 }
 
 /// Whether a value of this type leads to memory that is read.
-const fn leads_on(ty: &Type) -> bool {
+pub const fn leads_on(ty: &Type) -> bool {
     match ty.form {
         Form::Array(element, _) => leads_on(element),
         Form::Struct(fields) => {

@@ -78,8 +78,9 @@ struct Coming {
     memory: Vec<Range<u64>>,
     /// The CPU may be had to write it.
     by_cpu: bool,
-    /// What else the work may use.
+    /// What else the work may use, and where it will be put.
     uses: Uses,
+    queue: Option<Queue>,
 }
 
 /// Memory shared with the device that the work of a call may use.
@@ -237,9 +238,10 @@ impl Pending {
     }
 
     /// The thread is about to give the driver work: until that is kept in mind this may be used by it.
-    pub fn enters(&self, thread: u32, uses: Uses) {
+    pub fn enters(&self, thread: u32, uses: Uses, queue: Option<Queue>) {
         let mut state = self.state.lock();
-        state.coming.entry(thread).or_default().uses = uses;
+        let coming = state.coming.entry(thread).or_default();
+        (coming.uses, coming.queue) = (uses, queue);
         self.coming.store(state.coming.len(), Relaxed);
     }
 
@@ -249,7 +251,7 @@ impl Pending {
         if self.coming.load(Relaxed) != 0 {
             let mut state = self.state.lock();
             if let Entry::Occupied(mut coming) = state.coming.entry(thread) {
-                coming.get_mut().uses = Uses::default();
+                (coming.get_mut().uses, coming.get_mut().queue) = (Uses::default(), None);
                 if coming.get().memory.is_empty() {
                     coming.remove();
                 }

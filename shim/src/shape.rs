@@ -5,7 +5,7 @@ use crate::lane::{MOST_ASKED, Repeat};
 use crate::overlap;
 use trace::Function;
 use trace::api::effect::Work;
-use trace::api::roles::{Class, Extent, Role};
+use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::table::is_flat;
 use trace::api::types::{Form, Kind};
 
@@ -38,12 +38,16 @@ pub struct Shape {
     pub may_be_left_out: bool,
     /// Of equal calls in a row only the first is recorded, and the others are counted.
     pub repeats: Repeat,
+    /// The call only asks.
+    pub is_query: bool,
     /// The call may give a device work that has times of its own.
     pub timed: bool,
     /// The call launches a kernel, with arguments of its own.
     pub launch: Option<Launch>,
-    /// And nothing but these lies behind pointers.
+    /// And nothing but these, and `config`, lies behind pointers.
     pub is_plain: bool,
+    /// The structure that describes the launch: grid, blocks, attributes.
+    pub config: Option<Config>,
 }
 
 /// What a call concerns of the memory that the CPU may write without a call: pinned and managed memory.
@@ -77,6 +81,19 @@ pub struct Launch {
     pub extra: u8,
 }
 
+/// A structure behind an argument word, which the driver reads, and an array that it names. Neither leads
+/// further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    pub word: u8,
+    pub bytes: u8,
+    /// Where in the structure the array's address stands, and how many elements it has.
+    pub array: u8,
+    pub count: u8,
+    /// Bytes of an element.
+    pub element: u8,
+}
+
 pub const fn shape(function: &Function) -> Shape {
     let mut shape = Shape {
         at_entry: false,
@@ -92,9 +109,11 @@ pub const fn shape(function: &Function) -> Shape {
         calls_back: false,
         may_be_left_out: may_be_left_out(function),
         repeats: Repeat::Never,
+        is_query: matches!(function.class, Class::query),
         timed: function.is_timed(),
         launch: None,
         is_plain: false,
+        config: None,
     };
     let mut count = 0;
     let mut i = 0;
@@ -134,7 +153,7 @@ pub const fn shape(function: &Function) -> Shape {
         shape.at_entry = true;
         shape.at_return = true;
     }
-    (shape.launch, shape.is_plain) = launch(function);
+    (shape.launch, shape.is_plain, shape.config) = launch(function);
     shape.submits = matches!(function.class, Class::launch | Class::submit | Class::copy);
     shape.reads_at_once = matches!(function.class, Class::submit | Class::copy) && function.brings_at_once();
     shape.launches = matches!(function.class, Class::launch);
@@ -221,9 +240,10 @@ const fn hands_out(function: &Function) -> bool {
     false
 }
 
-/// Where a launch's arguments stand, and whether nothing else lies behind pointers.
-const fn launch(function: &Function) -> (Option<Launch>, bool) {
-    let (mut launch, mut is_plain) = (None, true);
+/// Where a launch's arguments stand, whether nothing else lies behind pointers but what describes it, and
+/// that.
+const fn launch(function: &Function) -> (Option<Launch>, bool, Option<Config>) {
+    let (mut launch, mut is_plain, mut described) = (None, true, None);
     let mut i = 0;
     while i < function.params.len() {
         let field = &function.params[i];
@@ -234,11 +254,42 @@ const fn launch(function: &Function) -> (Option<Launch>, bool) {
                 launch = Some(Launch { function: callee, arguments: word, extra: 0 });
             }
             (Role::Extra, Some(before)) => launch = Some(Launch { extra: word, ..before }),
+            (Role::In(Extent::One), _) if described.is_none() => {
+                described = config(field);
+                is_plain &= described.is_some();
+            }
             _ => is_plain &= is_flat(field),
         }
         i += 1;
     }
-    (launch, is_plain && launch.is_some())
+    (launch, is_plain && launch.is_some(), described)
+}
+
+/// The structure behind a pointer, if it names one array and nothing else.
+const fn config(field: &Field) -> Option<Config> {
+    let Form::Pointer(to) = field.ty.form else { return None };
+    let Form::Struct(fields) = to.form else { return None };
+    let mut config = Config { word: (field.offset / 8) as u8, bytes: to.size as u8, array: 0, count: 0, element: 0 };
+    let mut i = 0;
+    while i < fields.len() {
+        let field = &fields[i];
+        match (field.role, field.ty.form) {
+            (Role::In(Extent::Len(count)) | Role::InOut(Extent::Len(count)), Form::Pointer(to))
+                if config.element == 0 && to.size < 256 && !overlap::leads_on(to) =>
+            {
+                let count = &fields[count.0 as usize];
+                if count.ty.size != 4 {
+                    return None;
+                }
+                config =
+                    Config { array: field.offset as u8, count: count.offset as u8, element: to.size as u8, ..config };
+            }
+            _ if is_flat(field) => {}
+            _ => return None,
+        }
+        i += 1;
+    }
+    if config.element == 0 || to.size >= 256 { None } else { Some(config) }
 }
 
 /// The host side of a copy may be pinned, and is then read before the call.
@@ -283,6 +334,17 @@ mod tests {
         let polls = FUNCTIONS.iter().filter(|function| shape(function).repeats == Repeat::Poll);
         let polls: Vec<_> = polls.map(|function| function.name).collect();
         assert_eq!(polls, ["cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery"]);
+    }
+
+    #[test]
+    fn the_table_says_which_launches_are_plain() {
+        for plain in ["cuLaunchKernel", "cuLaunchKernel_ptsz", "cuLaunchCooperativeKernel"] {
+            assert!(shape_of(plain).is_plain && shape_of(plain).config.is_none(), "{plain}");
+        }
+        let described = shape_of("cuLaunchKernelEx");
+        assert!(described.is_plain);
+        assert_eq!(described.config, Some(Config { word: 0, bytes: 56, array: 40, count: 48, element: 72 }));
+        assert!(!shape_of("cuLaunchCooperativeKernelMultiDevice").is_plain);
     }
 
     #[test]

@@ -153,6 +153,7 @@ fn processors() -> usize {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::sync::Barrier;
 
     #[test]
     fn each_step_is_done_once_whoever_asks() {
@@ -196,11 +197,14 @@ mod tests {
     #[test]
     fn others_help() {
         let workers: &Workers = Box::leak(Box::default());
-        let slow = |_, _: &mut Vec<u8>| {
-            std::thread::sleep(Duration::from_millis(1));
+        let all = processors().min(MOST + 1);
+        // None goes on before each has a step.
+        let together = Barrier::new(all);
+        let step = move |_, _: &mut Vec<u8>| {
+            together.wait();
             std::thread::current().id()
         };
-        let threads: HashSet<_> = workers.share(64, slow).into_iter().flatten().collect();
-        assert_eq!(threads.len(), processors().min(MOST + 1));
+        let threads: HashSet<_> = workers.share(all, step).into_iter().flatten().collect();
+        assert_eq!(threads.len(), all);
     }
 }

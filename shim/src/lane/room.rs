@@ -124,6 +124,8 @@ pub unsafe fn put<T: bincode::Encode>(at: *mut u8, value: &T) {
     let room = unsafe { std::slice::from_raw_parts_mut(at, size_of::<T>()) };
     let written = bincode::encode_into_slice(value, room, CONFIG);
     debug_assert!(matches!(written, Ok(n) if n == size_of::<T>()));
+    // To drop the error that there cannot be is a call for each value.
+    std::mem::forget(written);
 }
 
 /// Copies bytes and pads them with zeros to 8; where the next ones go.

@@ -1,8 +1,10 @@
 //! What a wait covers.
 
-use super::{Copy, Covered, Pending};
+use super::{Copy, Covered, Pending, Uses};
 use crate::landing::Landing;
+use crate::node_runs::Turn;
 use crate::queue::{LEGACY, Queue};
+use std::sync::Arc;
 
 const CONTEXT: u64 = 7;
 
@@ -83,4 +85,25 @@ fn work_of_a_stream_that_was_destroyed_is_covered_by_its_context() {
     pending.stream_ends(stream(10));
     assert!(covered(&pending, Covered::Stream(stream(10))).is_empty(), "the handle may be another's");
     assert_eq!(covered(&pending, Covered::Context(CONTEXT)), [0x1000]);
+}
+
+/// A callback that has written leaves that to the thread whose memory it is, unless work of that waits for it.
+#[test]
+fn work_that_is_about_to_be_put_waits_for_a_callback_as_its_stream_does() {
+    let pending = Pending::default();
+    let position = pending.take_position();
+    let (queue, by) = (stream(10), (1, 0));
+    let turn = Turn { queue, before: position, behind: position, by, around: Arc::default(), begun: None };
+    pending.event_recorded(0xe, queue, pending.take_position());
+    pending.stream_waits(stream(11), 0xe);
+    let memory = 0x1000..0x1040;
+    let entering = |at: u64, number: u64| {
+        pending.enters(0, Uses::Only(std::iter::once(at..at + 0x40).collect()), Some(stream(number)));
+        let found = pending.has_behind(&memory, &turn);
+        pending.entered(0);
+        found
+    };
+    assert!(entering(0x1000, 11) && entering(0x1000, 10));
+    assert!(!entering(0x1000, 12) && !entering(0x2000, 11));
+    assert!(!pending.has_behind(&memory, &turn));
 }

@@ -111,15 +111,18 @@ impl Pending {
             && met.all(|(queue, copy)| state.is_ordered((queue, copy), (turn, &done), true))
     }
 
-    /// Whether work under way there waits for the callback.
+    /// Whether work there waits for the callback that is under way, or about to be.
     pub fn has_behind(&self, range: &Range<u64>, turn: &Turn) -> bool {
-        if !self.any() {
+        if !self.any() && self.coming.load(Relaxed) == 0 {
             return false;
         }
+        let now = self.position();
         let state = self.state.lock();
         let is_behind = |queue: &Queue, at| state.order.is_behind(*queue, at, (turn.queue, turn.behind));
         let mut there = state.all().filter(|(_, copy)| copy.meets(range.start, range.end));
+        let mut coming = state.coming.values().filter(|coming| coming.may_use(range));
         there.any(|(queue, copy)| is_behind(queue, copy.position))
+            || coming.any(|coming| coming.queue.is_some_and(|queue| is_behind(&queue, now)))
     }
 
     /// Whether all that is under way there waits for the one callback, and a launch among it not for the
@@ -266,13 +269,7 @@ impl State {
 
     /// Whether threads of these are about to give the driver work that may use this memory.
     fn is_coming(&self, range: &Range<u64>, of: impl Fn(u32) -> bool) -> bool {
-        let meet =
-            |places: &[Range<u64>]| places.iter().any(|place| place.start < range.end && range.start < place.end);
-        let uses = |coming: &Coming| match &coming.uses {
-            Uses::Any => true,
-            Uses::Only(places) => meet(places) || meet(&coming.memory),
-        };
-        self.coming.iter().any(|(thread, coming)| of(*thread) && uses(coming))
+        self.coming.iter().any(|(thread, coming)| of(*thread) && coming.may_use(range))
     }
 
     /// Where a copy brings bytes. The CPU making it shows on the pages, and what else is new on them a launch
@@ -326,5 +323,16 @@ impl State {
         let is_own =
             |position| *queue == turn.queue && (turn.before..turn.behind).contains(&position) && is_by(position);
         copy.row.is_ordered(is_before, is_behind, |position| own_is && is_own(position))
+    }
+}
+
+impl Coming {
+    fn may_use(&self, range: &Range<u64>) -> bool {
+        let meet =
+            |places: &[Range<u64>]| places.iter().any(|place| place.start < range.end && range.start < place.end);
+        match &self.uses {
+            Uses::Any => true,
+            Uses::Only(places) => meet(places) || meet(&self.memory),
+        }
     }
 }

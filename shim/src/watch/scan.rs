@@ -20,8 +20,8 @@ use trace::record;
 impl Watch {
     /// Adds what the CPU wrote since the last scan, before a call. What a callback that ends from now on has
     /// written it tells itself, if the call gives the device work: the call would scan for it in vain, but
-    /// for what it copies itself.
-    pub fn scan(&self, class: Class, uses: Uses, is_copy: bool, writes: &mut HostWrites) {
+    /// for what it copies itself. `queue`: where the call will put work, if callbacks may be under way.
+    pub fn scan(&self, class: Class, uses: Uses, queue: Option<Queue>, is_copy: bool, writes: &mut HostWrites) {
         let around = writes.around;
         let pending = &around.pending;
         let is_work =
@@ -30,7 +30,7 @@ impl Watch {
         let thread = writes.thread();
         if !self.any() {
             return if may_be_beside {
-                pending.enters(thread, uses)
+                pending.enters(thread, uses, queue)
             };
         }
         let mut state = self.state.lock();
@@ -43,7 +43,7 @@ impl Watch {
         self.scan_for(&mut state, Reason::Call(class), &own, writes);
         // Before a callback can end; and not earlier, as what was found now is told for the call.
         if may_be_beside {
-            pending.enters(thread, uses);
+            pending.enters(thread, uses, queue);
         }
         pending.written(thread, &writes.places[already..]);
         writes.found_by_now();
