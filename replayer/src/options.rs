@@ -2,6 +2,7 @@
 
 use crate::company::Company;
 use crate::extent::Tolerance;
+use crate::plan::peers::Awaiting;
 use crate::profile::Measure;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -27,6 +28,9 @@ pub struct Options {
     pub translate: bool,
     /// The other processes of a job, if they are replayed beside this one.
     pub company: Option<Arc<dyn Company>>,
+    /// Give up where no call has come to its end for so long. None: only what waits for other processes is given
+    /// up.
+    pub limit: Option<Duration>,
     pub tools: Tools,
 }
 
@@ -93,6 +97,10 @@ pub trait Progress: Sync {
     /// Nothing has come to an end for so long: the calls that are being waited for, by number and function.
     /// None: the replay is at its end, and waits for work that the recording left under way.
     fn stalled(&self, _: Duration, _: &[(u64, String)]) {}
+    /// The same for a shorter time, if what is waited for may wait for processes that are not replayed here.
+    fn awaits_others(&self, _: Duration, _: &[(u64, String)], _: &[Awaiting]) {}
+    /// The same for longer than is waited: the process is to be ended.
+    fn gives_up(&self, _: Duration, _: &[(u64, String)]) {}
     /// Something that may spoil the replay, found before it begins.
     fn warn(&self, _: &str) {}
 }

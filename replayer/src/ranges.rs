@@ -87,21 +87,35 @@ impl Ranges {
     }
 
     pub fn remove(&mut self, range: &Range<u64>) {
-        if self.overlaps(range) {
-            let left = self.0.drain(..).flat_map(|one| {
-                let before = one.start..one.end.min(range.start);
-                let behind = one.start.max(range.end)..one.end;
-                [before, behind]
-            });
-            self.0 = left.filter(|one| one.start < one.end).collect();
+        if range.is_empty() {
+            return;
         }
+        let met = self.places(|one| one.end > range.start, |one| one.start < range.end);
+        let left = self.0[met.clone()].iter().flat_map(|one| {
+            let before = one.start..one.end.min(range.start);
+            let behind = one.start.max(range.end)..one.end;
+            [before, behind]
+        });
+        let left: Vec<Range<u64>> = left.filter(|one| one.start < one.end).collect();
+        self.0.splice(met, left);
     }
 
     pub fn insert(&mut self, range: Range<u64>) {
-        if !self.covers(&range) {
-            let all: Vec<Range<u64>> = self.0.drain(..).chain([range]).collect();
-            *self = Ranges::union(all, 1);
+        if range.is_empty() {
+            return;
         }
+        // Neighbours become one.
+        let met = self.places(|one| one.end >= range.start, |one| one.start <= range.end);
+        let (first, last) = (self.0[met.clone()].first(), self.0[met.clone()].last());
+        let start = first.map_or(range.start, |first| first.start.min(range.start));
+        let end = last.map_or(range.end, |last| last.end.max(range.end));
+        self.0.splice(met, std::iter::once(start..end));
+    }
+
+    /// Places of those in a row for which both hold: the first from some place on, the second up to some.
+    fn places(&self, from: impl Fn(&Range<u64>) -> bool, until: impl Fn(&Range<u64>) -> bool) -> Range<usize> {
+        let first = self.0.partition_point(|one| !from(one));
+        first..first + self.0[first..].partition_point(until)
     }
 }
 
@@ -123,6 +137,20 @@ mod tests {
             prop_assert_eq!(union.contains(at), ranges.iter().any(|r| r.contains(&at)));
             let gaps = union.gaps(0..600);
             prop_assert_eq!(union.contains(at), !gaps.iter().any(|r| r.contains(&at)));
+        }
+
+        #[test]
+        fn what_is_put_in_and_taken_out_is_a_union_again(
+            ranges in prop::collection::vec((0u64..500, 0u64..40, any::<bool>()), 0..20)
+        ) {
+            let (mut set, mut held) = (Ranges::default(), [false; 600]);
+            for (start, len, is_in) in ranges {
+                let range = start..start + len;
+                if is_in { set.insert(range.clone()) } else { set.remove(&range) }
+                held[start as usize..(start + len) as usize].fill(is_in);
+            }
+            let one_by_one = (0..600).filter(|at| held[*at as usize]).map(|at| at..at + 1);
+            prop_assert_eq!(set, Ranges::union(one_by_one, 1));
         }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::diagnose::serial_launches::SerialLaunches;
 use crate::driver::Driver;
-use crate::driver::parameters::Parameters;
 use crate::error::Error;
+use crate::memory::arguments::Arguments;
 use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
@@ -16,6 +16,7 @@ use crate::run::callbacks::Callbacks;
 use crate::run::host_writes::{HostWrites, apply};
 use crate::run::readbacks::Readbacks;
 use crate::run::repeat::{self, Repeated};
+use crate::run::repeatable;
 use crate::run::repeats::Repeats;
 use crate::run::side_stream::SideStream;
 use crate::run::state::Run;
@@ -40,7 +41,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         return Err(Error::Collision { what: mapping });
     }
     if let Some(about) = &options.tools.repeat {
-        repeat::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
+        repeatable::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
     }
     let driver = Arc::new(Driver::load(&options.driver)?);
     let profiler = profiler(options, progress)?;
@@ -70,7 +71,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         placement,
         contexts: Mutex::default(),
         linked: Mutex::default(),
-        parameters: Parameters::default(),
+        arguments: Arguments::default(),
         resources: Mutex::default(),
         shared: Mutex::default(),
         exported: Mutex::default(),
@@ -145,10 +146,13 @@ struct Ended {
 
 /// All calls, and what comes after them.
 fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<Ended, Error> {
-    let mut tally = lanes(run, progress)?;
+    let mut tally = lanes(run, options.limit, progress)?;
     let repeated = match run.repeats.take() {
         None => None,
-        Some(repeats) => Some(repeat::run(run, repeats).map_err(|why| Error::Repeat { why })?),
+        Some(repeats) => {
+            let repeated = repeat::run(run, repeats, options.limit, progress);
+            Some(repeated.map_err(|why| Error::Repeat { why })?)
+        }
     };
     let rests = watched(|| progress.stalled(PATIENCE, &[]), || quiesce::all(run, run.end));
     if !run.is_stopped() {

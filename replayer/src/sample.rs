@@ -5,7 +5,7 @@ use std::ops::Range;
 use trace::Trace;
 use trace::api::FUNCTIONS;
 use trace::preamble::{self, Data, Preamble};
-use trace::record::{self, CONFIG, Clock, Head};
+use trace::record::{self, CONFIG, Clock, Head, Passed};
 use trace::segment::{self, Header, Kind};
 
 pub struct Sample {
@@ -46,6 +46,13 @@ impl Sample {
         let mut attached = attachment(record::HASH, 0x6000, &hash);
         attached[4..8].copy_from_slice(&(len as u32).to_le_bytes());
         self.record(thread, "cuMemcpyDtoH_v2", time, 0, &[0x6000, from, len], [&[], &attached]);
+    }
+
+    /// The latest call of the thread has exported or imported a descriptor of this file.
+    pub fn passed(&mut self, thread: u32, inode: u64) {
+        let (records, sequence) = self.threads.get_mut(&thread).expect("a call");
+        let passed = Passed { call: *sequence - 1, owner: 0, signal: 0, zero: 0, device: 1, inode };
+        records.extend(record::with_body(record::PASSED, &passed));
     }
 
     /// `attached`: at entry, at return.

@@ -1,34 +1,18 @@
 //! Kernel arguments in both forms, and arrays of attribute values.
 
-use crate::call::build::{Builder, Here};
+use crate::call::build::Builder;
 use crate::call::frame::Output;
-use crate::driver::parameters::Layout;
+use crate::memory::arguments::Holds;
 use crate::memory::buffer::{Memory, Refusal};
-use trace::api::roles::Field;
-use trace::api::types::{Form, Kind, Type};
+use trace::api::types::Type;
 use trace::call::{Content, When};
 use trace::extra::{self, Extra};
 use trace::segment::{u32_at, u64_at};
 use trace::walk::{Direction, select};
 
 impl Builder<'_, '_> {
-    /// What the driver will read for the function that these fields name, if it tells.
-    pub fn live_parameters(&self, fields: &[Field], base: u32, here: Here) -> Option<Layout> {
-        let handle = |field: &Field| match field.ty.form {
-            Form::Handle(Kind::Function | Kind::Kernel) => here.load(base + field.offset, 8).filter(|word| *word != 0),
-            _ => None,
-        };
-        let live = self.session.objects.live(Kind::Function, fields.iter().find_map(handle)?)?;
-        self.session.parameters.of(self.session.driver, live)
-    }
-
-    /// The pointer-array form: an array of pointers to values. `live`: what the driver will read.
-    pub fn arguments(
-        &mut self,
-        name: &'static str,
-        address: u64,
-        live: Option<&[(usize, usize)]>,
-    ) -> Result<u64, Refusal> {
+    /// The pointer-array form: an array of pointers to values.
+    pub fn arguments(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
         let found = self.call.images().find_map(|image| match image.content {
             Content::Arguments { kernel, count, packed } if image.address == address => Some((kernel, count, packed)),
             _ => None,
@@ -40,9 +24,13 @@ impl Builder<'_, '_> {
                 "neither the driver nor the code would tell how large the kernel's arguments are".into(),
             ));
         };
-        let params = &params[..params.len().min(count as usize)];
-        cover(params, live.unwrap_or_default())?;
-        let mut values = self.frame.holding(packed)?;
+        if params.len() > count as usize {
+            return Err(Refusal(format!(
+                "the kernel takes {} arguments, of which the trace has {count}",
+                params.len()
+            )));
+        }
+        let mut values = self.launch_memory(Holds::Values, packed)?;
         let mut pointers = Vec::with_capacity(params.len() * 8);
         let mut at = 0;
         for (_, size) in params {
@@ -55,12 +43,12 @@ impl Builder<'_, '_> {
             at += size.next_multiple_of(8);
         }
         self.own(values);
-        let pointers = self.frame.holding(&pointers)?;
+        let pointers = self.launch_memory(Holds::Pointers, &pointers)?;
         Ok(self.own(pointers))
     }
 
-    /// The packed form: pairs of a code and an address, ended by a zero. `live`: what the driver may read.
-    pub fn extra(&mut self, name: &'static str, address: u64, live: Option<&[(usize, usize)]>) -> Result<u64, Refusal> {
+    /// The packed form: pairs of a code and an address, ended by a zero.
+    pub fn extra(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
         let word = |at: u64| {
             let bytes = self.call.memory(When::Entry, at, 8)?;
             Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?))
@@ -70,10 +58,8 @@ impl Builder<'_, '_> {
             return Err(self.missing(name));
         };
         let bytes = self.call.memory(When::Entry, pointer, size).ok_or_else(|| self.missing(name))?;
-        // Zeros behind a buffer that is too small, which the driver takes.
-        let most = live.unwrap_or_default().iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
-        let behind = vec![0; most.saturating_sub(bytes.len())];
-        let mut values = self.frame.holding(&[&bytes[..], &behind].concat())?;
+        // The driver takes one that is too small.
+        let mut values = self.launch_memory(Holds::Values, &bytes)?;
         for (at, live) in self.packed_arguments(&bytes) {
             values.put(at, &live.to_le_bytes());
         }
@@ -82,6 +68,10 @@ impl Builder<'_, '_> {
         let live = [extra::BUFFER, values, extra::SIZE, size, 0].map(u64::to_le_bytes).concat();
         let live = self.frame.holding(&live)?;
         Ok(self.own(live))
+    }
+
+    fn launch_memory(&self, holds: Holds, bytes: &[u8]) -> Result<Memory, Refusal> {
+        self.session.arguments.holding(holds, bytes, self.frame.arena.is_some())
     }
 
     /// Pointers to values whose types the codes tell.
@@ -109,23 +99,5 @@ impl Builder<'_, '_> {
             live.extend(own.to_le_bytes());
         }
         Ok(self.own(Memory::of(&live)?))
-    }
-}
-
-/// Refuses arguments of these sizes for a function that takes more.
-fn cover(recorded: &[(u32, u32)], live: &[(usize, usize)]) -> Result<(), Refusal> {
-    if recorded.len() < live.len() {
-        return Err(Refusal(format!(
-            "the kernel takes {} arguments, of which the trace has {}",
-            live.len(),
-            recorded.len()
-        )));
-    }
-    let sizes = recorded.iter().zip(live).map(|((_, recorded), (_, live))| (*recorded as usize, *live));
-    match sizes.enumerate().find(|(_, (recorded, live))| recorded < live) {
-        Some((at, (recorded, live))) => {
-            Err(Refusal(format!("argument {at} of the kernel has {live} bytes, of which the trace has {recorded}")))
-        }
-        None => Ok(()),
     }
 }

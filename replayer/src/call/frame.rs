@@ -81,6 +81,12 @@ impl Frame<'_> {
         Ok(memory)
     }
 
+    /// What the driver may use when the call has returned.
+    pub fn after_the_call(mut self) -> Self {
+        self.memory.retain(|memory| !memory.holds_arguments());
+        self
+    }
+
     pub fn words(&self) -> Vec<u64> {
         self.memory[0].words()
     }

@@ -73,14 +73,8 @@ impl<'t> Builder<'_, 't> {
             }
             Target::HostAlloc { .. } => self.own(Memory::zeroed(8)?),
             Target::Image { address, size } => self.image(field.name, address, size)?,
-            Target::Arguments { address, .. } => {
-                let live = self.live_parameters(fields, base, here);
-                self.arguments(field.name, address, live.as_deref())?
-            }
-            Target::Extra { address } => {
-                let live = self.live_parameters(fields, base, here);
-                self.extra(field.name, address, live.as_deref())?
-            }
+            Target::Arguments { address, .. } => self.arguments(field.name, address)?,
+            Target::Extra { address } => self.extra(field.name, address)?,
             Target::Options { address, codes, count } => {
                 let Role::Options { codes: of, .. } = field.role else { unreachable!("resolved from this role") };
                 self.options(fields[of.0 as usize].ty, address, codes, count)?

@@ -68,7 +68,7 @@ impl Kernel {
         ];
         let blocks = words.div_ceil(THREADS.into()).clamp(1, MOST_BLOCKS) as u32;
         let (grid, block) = ([blocks, 1, 1], [THREADS, 1, 1]);
-        let launch = Launch { function, grid, block, shared: 0, arguments: &arguments };
+        let launch = Launch { function, grid, block, shared: 0, arguments: arguments.as_ptr() as u64 };
         let moved: Vec<u8> = moved.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut sums = [0u64; 2];
         driver.fill(memory, 0, 16, stream)?;

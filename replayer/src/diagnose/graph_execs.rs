@@ -1,9 +1,9 @@
 //! Executable graphs, followed through the calls that make and change them, so that they can be run node by
 //! node.
 
-use crate::diagnose::unroll::{Node, NodeOp, kernel_at, take_apart};
-use crate::driver::Driver;
+use crate::diagnose::unroll::{Node, NodeOp, Parameters, kernel_at, take_apart};
 use crate::driver::calls::COPY_WORDS;
+use crate::session::Session;
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace::Function;
@@ -15,18 +15,24 @@ use trace::api::types::{Form, Kind, Typed};
 /// Kernels of such a graph may launch graphs themselves.
 const DEVICE_LAUNCH: u64 = 4;
 
-/// By live handle: the nodes, or why they cannot be run one by one.
 #[derive(Default)]
-pub struct GraphExecs(HashMap<u64, Result<Arc<Vec<Node>>, String>>);
+pub struct GraphExecs {
+    /// By live handle: the nodes, or why they cannot be run one by one.
+    all: HashMap<u64, Result<Arc<Vec<Node>>, String>>,
+    /// Of recorded kernels, once there is a graph.
+    parameters: Option<Arc<Parameters>>,
+}
 
 impl GraphExecs {
     pub fn nodes(&self, executable: u64) -> Result<Arc<Vec<Node>>, String> {
         let unknown = || Err("no call that the replay made has instantiated it".into());
-        self.0.get(&executable).cloned().unwrap_or_else(unknown)
+        self.all.get(&executable).cloned().unwrap_or_else(unknown)
     }
 
     /// Follows a call that has just succeeded, with its live argument words.
-    pub fn see(&mut self, driver: &Driver, function: &'static Function, words: &[u64]) {
+    pub fn see(&mut self, session: &Session, function: &'static Function, words: &[u64]) {
+        let known = self.parameters.get_or_insert_with(|| Arc::new(Parameters::of(session.trace))).clone();
+        let (driver, known) = (session.driver, &*known);
         let word = |at: usize| words[function.params[at].offset as usize / 8];
         let operand = |kind| function.handle(kind).map_or(0, word);
         let (executable, graph, node) = (operand(Kind::GraphExec), operand(Kind::Graph), operand(Kind::GraphNode));
@@ -35,12 +41,12 @@ impl GraphExecs {
         let by = function.common_name();
         match function.effect {
             Effect::UpdateGraph => {
-                let nodes = match self.0.get(&executable) {
-                    Some(Ok(old)) if old.iter().all(|node| node.enabled) => take_apart(driver, graph),
+                let nodes = match self.all.get(&executable) {
+                    Some(Ok(old)) if old.iter().all(|node| node.enabled) => take_apart(driver, known, graph),
                     Some(Err(why)) => Err(why.clone()),
                     _ => Err("it was updated while some of its nodes were disabled".into()),
                 };
-                self.0.insert(executable, nodes.map(Arc::new));
+                self.all.insert(executable, nodes.map(Arc::new));
             }
             Effect::EnableNode => {
                 let enabled = said() as u32 != 0;
@@ -52,7 +58,7 @@ impl GraphExecs {
             Effect::SetNode(Work::Kernel) => {
                 // SAFETY: the driver has just read the struct there, of the form that the parameter's type
                 // tells.
-                let new = unsafe { kernel_at(driver, said(), is_first_form(function)) };
+                let new = unsafe { kernel_at(driver, known, said(), is_first_form(function)) };
                 self.change(executable, node, by, |node| {
                     let mut new = new?;
                     if let NodeOp::Kernel(old) = &mut node.work {
@@ -73,15 +79,15 @@ impl GraphExecs {
                 self.replace(executable, node, by, NodeOp::Set(new));
             }
             Effect::SetNode(_) => {
-                self.0.insert(executable, Err(format!("{by} has changed it")));
+                self.all.insert(executable, Err(format!("{by} has changed it")));
             }
             _ if function.ends(Kind::GraphExec).is_some() => {
-                self.0.remove(&executable);
+                self.all.remove(&executable);
             }
             _ => {
                 let Some(at) = function.hands_out(Kind::GraphExec) else { return };
                 let nodes = match flags(function, words) & DEVICE_LAUNCH {
-                    0 => take_apart(driver, graph),
+                    0 => take_apart(driver, known, graph),
                     _ => Err("it is made to be launched from the device".into()),
                 };
                 self.made(word(at), nodes);
@@ -93,7 +99,7 @@ impl GraphExecs {
     fn made(&mut self, at: u64, nodes: Result<Vec<Node>, String>) {
         // SAFETY: the call has succeeded, and its output lies in the frame of the call, which is still there.
         let executable = unsafe { (at as *const u64).read() };
-        self.0.insert(executable, nodes.map(Arc::new));
+        self.all.insert(executable, nodes.map(Arc::new));
     }
 
     fn replace(&mut self, executable: u64, node: u64, by: &str, work: NodeOp) {
@@ -104,14 +110,14 @@ impl GraphExecs {
     }
 
     fn change(&mut self, executable: u64, node: u64, by: &str, change: impl FnOnce(&mut Node) -> Result<(), String>) {
-        let Some(Ok(nodes)) = self.0.get_mut(&executable) else { return };
+        let Some(Ok(nodes)) = self.all.get_mut(&executable) else { return };
         let changed = match Arc::get_mut(nodes).and_then(|nodes| nodes.iter_mut().find(|one| one.handle == node)) {
             Some(node) => change(node),
             // A node of another graph of the same shape, after an update.
             None => Err(format!("{by} has changed a node that is not known")),
         };
         if let Err(why) = changed {
-            self.0.insert(executable, Err(why));
+            self.all.insert(executable, Err(why));
         }
     }
 }

@@ -167,7 +167,7 @@ impl SerialLaunches {
                 let mut turn = self.turn.lock();
                 let result = plain();
                 if result == result::SUCCESS {
-                    turn.instances.see(session.driver, live, words);
+                    turn.instances.see(session, live, words);
                 }
                 result
             }
@@ -206,7 +206,7 @@ impl SerialLaunches {
         if live.launches_graph() {
             let why = match turn.instances.nodes(words[0]) {
                 Ok(nodes) => {
-                    let put = |node: &Node| node.work.put(driver, named);
+                    let put = |node: &Node| node.work.put(session, named);
                     match self.node_by_node(session, call, queue, &mut turn, &nodes, put) {
                         Ok(result) => return result,
                         Err(why) => why,

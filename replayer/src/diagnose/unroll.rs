@@ -7,9 +7,12 @@
 
 use crate::driver::calls::{ATTRIBUTE, Launch};
 use crate::driver::{Driver, Failure, result, result_name};
-use crate::memory::buffer::Memory;
+use crate::memory::arguments::Holds;
+use crate::memory::buffer::{Memory, Refusal};
 use crate::memory::objects::Found;
 use crate::session::Session;
+use std::collections::HashMap;
+use trace::Trace;
 use trace::api::enums::CUgraphNodeType;
 use trace::api::structs::CUlaunchAttributeID;
 use trace::api::structs::{CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMSET_NODE_PARAMS};
@@ -55,22 +58,43 @@ const ATTRIBUTES: [CUlaunchAttributeID; 2] =
 /// Children deeper than this are taken for a ring.
 const DEEP: u32 = 16;
 
+/// Offset and size of each parameter of recorded kernels, by their names; none where several have one name, and
+/// others. So the driver need not be asked until it says that there are no more.
+pub struct Parameters(HashMap<String, Option<Vec<(usize, usize)>>>);
+
+impl Parameters {
+    pub fn of(trace: &Trace) -> Parameters {
+        let mut all: HashMap<String, Option<Vec<(usize, usize)>>> = HashMap::new();
+        for kernel in trace.kernels.values() {
+            let Some(params) = &kernel.params else { continue };
+            let params: Vec<_> = params.iter().map(|(offset, size)| (*offset as usize, *size as usize)).collect();
+            let known = all.entry(kernel.name.clone()).or_insert_with(|| Some(params.clone()));
+            *known = known.take().filter(|known| *known == params);
+        }
+        Parameters(all)
+    }
+
+    fn named(&self, name: Option<&String>) -> Option<&Vec<(usize, usize)>> {
+        self.0.get(name?)?.as_ref()
+    }
+}
+
 /// The nodes of a live graph, or why they cannot be run one by one.
-pub fn take_apart(driver: &Driver, graph: u64) -> Result<Vec<Node>, String> {
+pub fn take_apart(driver: &Driver, known: &Parameters, graph: u64) -> Result<Vec<Node>, String> {
     let mut all = Vec::new();
-    add(driver, graph, DEEP, &mut all)?;
+    add(driver, known, graph, DEEP, &mut all)?;
     Ok(all)
 }
 
-fn add(driver: &Driver, graph: u64, depth: u32, all: &mut Vec<Node>) -> Result<(), String> {
+fn add(driver: &Driver, known: &Parameters, graph: u64, depth: u32, all: &mut Vec<Node>) -> Result<(), String> {
     let nodes = driver.nodes(graph).map_err(said)?;
     for node in sorted(nodes, &driver.edges(graph).map_err(said)?)? {
         let work = match driver.node_type(node).map_err(said)? {
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => NodeOp::Kernel(kernel_of(driver, node)?),
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => NodeOp::Kernel(kernel_of(driver, known, node)?),
             CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => NodeOp::Copy(driver.copy_node(node).map_err(said)?),
             CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => NodeOp::Set(driver.fill_node(node).map_err(said)?),
             CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH if depth > 0 => {
-                add(driver, driver.child_graph(node).map_err(said)?, depth - 1, all)?;
+                add(driver, known, driver.child_graph(node).map_err(said)?, depth - 1, all)?;
                 continue;
             }
             CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY => continue,
@@ -97,7 +121,7 @@ fn type_name(kind: CUgraphNodeType) -> String {
 fn sorted(nodes: Vec<u64>, edges: &[(u64, u64)]) -> Result<Vec<u64>, String> {
     let mut waiting = nodes;
     let mut done = Vec::with_capacity(waiting.len());
-    let mut blocked: std::collections::HashMap<u64, usize> = Default::default();
+    let mut blocked: HashMap<u64, usize> = Default::default();
     edges.iter().for_each(|(_, to)| *blocked.entry(*to).or_default() += 1);
     while !waiting.is_empty() {
         let (ready, rest): (Vec<u64>, Vec<u64>) =
@@ -114,9 +138,9 @@ fn sorted(nodes: Vec<u64>, edges: &[(u64, u64)]) -> Result<Vec<u64>, String> {
     Ok(done)
 }
 
-fn kernel_of(driver: &Driver, node: u64) -> Result<Kernel, String> {
+fn kernel_of(driver: &Driver, known: &Parameters, node: u64) -> Result<Kernel, String> {
     let params = driver.kernel_node(node).map_err(said)?;
-    let mut kernel = kernel(driver, &params)?;
+    let mut kernel = kernel(driver, known, &params)?;
     for id in ATTRIBUTES {
         let Some(value) = driver.kernel_node_attribute(node, id) else { break };
         let value = value.map_err(said)?;
@@ -128,9 +152,12 @@ fn kernel_of(driver: &Driver, node: u64) -> Result<Kernel, String> {
 }
 
 /// The kernel of a node's parameters: those that the driver hands out, or live ones that were given to it.
-pub fn kernel(driver: &Driver, params: &CUDA_KERNEL_NODE_PARAMS) -> Result<Kernel, String> {
-    let function = if params.func.0 == 0 { params.kern.0 as u64 } else { params.func.0 as u64 };
-    let sizes = driver.parameters(function);
+pub fn kernel(driver: &Driver, known: &Parameters, params: &CUDA_KERNEL_NODE_PARAMS) -> Result<Kernel, String> {
+    let is_kernel = params.func.0 == 0;
+    let function = if is_kernel { params.kern.0 as u64 } else { params.func.0 as u64 };
+    let name = driver.function_name(function, is_kernel);
+    let known = known.named(name.as_ref()).filter(|known| driver.has_parameters(function, is_kernel, known));
+    let sizes = known.map_or_else(|| driver.parameters(function), |known| Ok(known.clone()));
     let sizes = sizes.map_err(|failure| format!("the sizes of a kernel's arguments cannot be asked for: {failure}"))?;
     let word = |at: u64| {
         // SAFETY: the parameters have just been handed out, or are about to be given to the driver, so that
@@ -154,7 +181,7 @@ pub fn kernel(driver: &Driver, params: &CUDA_KERNEL_NODE_PARAMS) -> Result<Kerne
     }
     Ok(Kernel {
         function,
-        name: driver.function_name(function),
+        name,
         grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
         block: [params.blockDimX, params.blockDimY, params.blockDimZ],
         shared: params.sharedMemBytes,
@@ -167,20 +194,21 @@ pub fn kernel(driver: &Driver, params: &CUDA_KERNEL_NODE_PARAMS) -> Result<Kerne
 ///
 /// # Safety
 /// `address` leads to live parameters of the form that `is_first` tells.
-pub unsafe fn kernel_at(driver: &Driver, address: u64, is_first: bool) -> Result<Kernel, String> {
+pub unsafe fn kernel_at(driver: &Driver, known: &Parameters, address: u64, is_first: bool) -> Result<Kernel, String> {
     // SAFETY: a plain C struct, for which zeros are valid.
     let mut params = unsafe { std::mem::zeroed::<CUDA_KERNEL_NODE_PARAMS>() };
     let size = if is_first { size_of::<CUDA_KERNEL_NODE_PARAMS_v1>() } else { size_of_val(&params) };
     // SAFETY: the caller vouches for the source; the first form is the beginning of the second.
     unsafe { std::ptr::copy_nonoverlapping(address as *const u8, (&raw mut params).cast(), size) };
-    kernel(driver, &params)
+    kernel(driver, known, &params)
 }
 
 impl NodeOp {
     /// Puts it on a live stream. The CUresult.
-    pub fn put(&self, driver: &Driver, stream: StreamHandle) -> u32 {
+    pub fn put(&self, session: &Session, stream: StreamHandle) -> u32 {
+        let driver = session.driver;
         let done = match self {
-            NodeOp::Kernel(kernel) => return kernel.launch(driver, stream),
+            NodeOp::Kernel(kernel) => return kernel.launch(session, stream),
             // SAFETY: a live node's own parameters.
             NodeOp::Copy(copy) => unsafe { driver.copy_as(copy, stream) },
             NodeOp::Set(set) => driver.fill_as(set, stream),
@@ -196,15 +224,13 @@ fn code_of(done: Result<(), Failure>) -> u32 {
 }
 
 impl Kernel {
-    fn launch(&self, driver: &Driver, stream: StreamHandle) -> u32 {
-        // Aligned for anything that a parameter can be.
-        let values: Result<Vec<Memory>, _> = self.arguments.iter().map(|bytes| Memory::of(bytes)).collect();
-        let Ok(values) = values else { return result::OUT_OF_MEMORY };
-        let arguments: Vec<u64> = values.iter().map(Memory::address).collect();
-        let (function, arguments) = (self.function, &arguments[..]);
+    fn launch(&self, session: &Session, stream: StreamHandle) -> u32 {
+        let Ok((_values, pointers)) = self.with_arguments(session) else { return result::OUT_OF_MEMORY };
+        let (driver, function, arguments) = (session.driver, self.function, pointers.address());
         let launch = Launch { function, grid: self.grid, block: self.block, shared: self.shared, arguments };
         if self.attributes.is_empty() {
-            // SAFETY: one pointer for each of its parameters, to as many bytes as it takes.
+            // SAFETY: a pointer for each of its parameters, to as many bytes as it takes: more of them than
+            // are known are zeros.
             return code_of(unsafe { driver.launch(&launch, stream) });
         }
         let mut list = Vec::new();
@@ -216,6 +242,22 @@ impl Kernel {
         let attributes = (list.address(), self.attributes.len() as u64);
         // SAFETY: as above.
         code_of(unsafe { driver.launch_with(&launch, attributes, stream) })
+    }
+
+    /// The values of its parameters, and the pointers to them.
+    fn with_arguments(&self, session: &Session) -> Result<(Memory, Memory), Refusal> {
+        /// For anything that a parameter can be.
+        const ALIGNMENT: usize = 16;
+        let (mut packed, mut places) = (Vec::new(), Vec::new());
+        for bytes in &self.arguments {
+            places.push(packed.len() as u64);
+            packed.extend(bytes);
+            packed.resize(packed.len().next_multiple_of(ALIGNMENT), 0);
+        }
+        let values = session.arguments.holding(Holds::Values, &packed, false)?;
+        let pointers: Vec<u8> = places.iter().flat_map(|at| (values.address() + at).to_le_bytes()).collect();
+        let pointers = session.arguments.holding(Holds::Pointers, &pointers, false)?;
+        Ok((values, pointers))
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub mod calls;
 pub mod guard;
-pub mod parameters;
 pub mod stream;
 pub mod thunk;
 

@@ -1,6 +1,7 @@
 //! Memory of the replayer's own.
 
 use crate::driver::guard;
+use crate::memory::arguments::Loan;
 use parking_lot::Mutex;
 use std::alloc::Layout;
 use std::sync::Arc;
@@ -20,8 +21,16 @@ pub struct Memory {
 
 enum Keeper {
     Own(Layout),
-    Taken { _keeps: Vec<u8> },
-    Arena { _keeps: Arc<Arena> },
+    Taken {
+        _keeps: Vec<u8>,
+    },
+    Arena {
+        _keeps: Arc<Arena>,
+    },
+    /// Of arguments of launches.
+    Arguments {
+        _keeps: Loan,
+    },
 }
 
 /// Memory of many calls, which lies in the order in which it was asked for.
@@ -81,6 +90,21 @@ impl Memory {
         Memory { start, keeper: Keeper::Taken { _keeps: bytes }, len }
     }
 
+    /// # Safety
+    /// Nobody else is given these bytes as long as the loan is there.
+    pub(super) unsafe fn of_arguments(address: u64, len: usize, loan: Loan) -> Memory {
+        Memory { start: address as *mut u8, keeper: Keeper::Arguments { _keeps: loan }, len }
+    }
+
+    /// Whether it holds arguments of a launch, which the driver has read when the call returns.
+    pub fn holds_arguments(&self) -> bool {
+        matches!(self.keeper, Keeper::Arguments { .. })
+    }
+
+    pub(super) fn shorten(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
     pub fn address(&self) -> u64 {
         self.start as u64
     }
@@ -114,7 +138,7 @@ impl Drop for Memory {
                 unsafe { std::alloc::dealloc(self.start, layout) };
             }
             Keeper::Taken { .. } => guard::tell(self.start, 0),
-            Keeper::Arena { .. } => {}
+            Keeper::Arena { .. } | Keeper::Arguments { .. } => {}
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where recorded memory lies in the replay: at its own addresses, or elsewhere and translated.
 
+pub mod arguments;
 pub mod bound;
 pub mod buffer;
 pub mod captures;

@@ -48,14 +48,14 @@ pub struct Alone {
     pub(crate) refused: HashSet<u64>,
     /// Physical memory of other processes, by the call that imported it.
     pub(crate) stand_ins: HashMap<u64, StandIn>,
-    /// Calls, NCCL's launches aside, that were given memory of other processes.
-    pub(crate) touching: HashSet<u64>,
     /// Where memory of others is.
     pub(crate) foreign: Ranges,
     /// How often it is open there, by its address: the driver counts.
     pub(crate) opened: HashMap<u64, u32>,
     /// What it held when a call was about to use it.
     pub(crate) held: HashMap<u64, Vec<Delivery>>,
+    /// Launches that are made and were given such memory, and where it is.
+    pub(crate) given: HashMap<u64, Range<u64>>,
     /// Calls that closed such memory, and where it begins.
     pub(crate) closing: HashMap<u64, u64>,
     pub keeps_collectives: bool,
@@ -118,20 +118,28 @@ impl Alone {
         Some(place)
     }
 
-    /// What is told of memory of others that a call used: what is to be there before it.
-    pub(crate) fn used_by(&mut self, call: &Call) -> Vec<Delivery> {
+    /// What is told of memory of others that a call used: what is to be there before it, and whether it held
+    /// something else when the call's work was done.
+    pub(crate) fn used_by(&mut self, call: &Call) -> (Vec<Delivery>, bool) {
         let told = self.by_call.remove(&(call.thread, call.sequence)).unwrap_or_default();
         let (behind, mut before): (Vec<_>, Vec<_>) = told.into_iter().partition(|(_, is_behind)| *is_behind);
         for (one, _) in &mut before {
             one.left = self.contents.remove(&one.at.start).unwrap_or_default();
         }
-        for (one, _) in before.iter().chain(&behind) {
-            match one.lost.is_empty() {
+        let is_told_behind = |one: &Delivery| behind.iter().any(|(other, _)| other.at.start == one.at.start);
+        for (one, is_behind) in before.iter().chain(&behind) {
+            // A call that may write tells nothing of memory in which others may be writing at the same time.
+            let is_known = *is_behind || behind.is_empty() || is_told_behind(one);
+            match one.lost.is_empty() && is_known {
                 true => self.contents.insert(one.at.start, one.pieces.clone()),
                 false => self.contents.remove(&one.at.start),
             };
         }
-        before.into_iter().map(|(one, _)| one).collect()
+        let has_changed = behind.iter().any(|(later, _)| {
+            let earlier = before.iter().find(|(one, _)| one.at.start == later.at.start);
+            earlier.is_some_and(|(one, _)| one.lost.is_empty() && later.lost.is_empty() && one.pieces != later.pieces)
+        });
+        (before.into_iter().map(|(one, _)| one).collect(), has_changed)
     }
 
     /// Other memory is there from now on.
@@ -159,12 +167,31 @@ pub fn launches_nccl(call: &Call) -> bool {
 
 /// Whether an argument of the call, or of the kernel that it launches, is an address in this memory.
 pub fn names(call: &Call, memory: &Ranges) -> bool {
-    let is_there = |bytes: &[u8]| {
-        bytes.chunks_exact(8).any(|w| memory.contains(u64::from_le_bytes(w.try_into().expect("8 bytes"))))
+    named(call, memory).is_some()
+}
+
+/// The first such memory.
+pub fn named(call: &Call, memory: &Ranges) -> Option<Range<u64>> {
+    let find = |bytes: &[u8]| {
+        let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        words.find_map(|word| memory.around(word))
     };
-    is_there(call.argument_bytes())
-        || call.images().any(|image| match image.content {
-            Content::Arguments { packed, .. } => is_there(packed),
-            _ => false,
+    find(call.argument_bytes()).or_else(|| {
+        call.images().find_map(|image| match image.content {
+            Content::Arguments { packed, .. } => find(packed),
+            _ => None,
         })
+    })
+}
+
+/// Whether a communicator of NCCL's has ranks that are none of this process's.
+pub fn has_other_ranks(trace: &Trace) -> bool {
+    let mut here: HashMap<u64, (HashSet<i32>, u32)> = HashMap::new();
+    for of in &trace.communicators {
+        let (ranks, all) = here.entry(of.id).or_default();
+        ranks.insert(of.rank);
+        *all = of.ranks.max(*all);
+    }
+    // How many there are is not told before version 4.
+    here.values().any(|(ranks, all)| *all == 0 || (ranks.len() as u64) < u64::from(*all))
 }

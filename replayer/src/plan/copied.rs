@@ -43,6 +43,17 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
     if let Some(all) = batch(call, function) {
         return all;
     }
+    if let Some(one) = flat_copy(call, function) {
+        return vec![one];
+    }
+    let mut all = Vec::new();
+    structs(call, function, &mut |ty, bytes| all.extend(described(ty, bytes)));
+    all
+}
+
+/// The copy of a call whose arguments are its two ends and a length, as those of most copies are: none of
+/// others.
+pub fn flat_copy(call: &Call, function: &'static Function) -> Option<Copied> {
     let (mut from, mut to) = (None, None);
     let is_unified = function.copies_unified();
     let writes = |role| matches!(role, Role::Sink(_) | Role::Writes(_));
@@ -61,13 +72,9 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
             _ => {}
         }
     }
-    if let Some((from, to)) = from.zip(to) {
-        let bytes = call.argument("ByteCount").or_else(|| call.argument("size")).unwrap_or(0);
-        return vec![Copied { from, to, bytes, is_dense: true }];
-    }
-    let mut all = Vec::new();
-    structs(call, function, &mut |ty, bytes| all.extend(described(ty, bytes)));
-    all
+    let (from, to) = from.zip(to)?;
+    let bytes = call.argument("ByteCount").or_else(|| call.argument("size")).unwrap_or(0);
+    Some(Copied { from, to, bytes, is_dense: true })
 }
 
 /// The memory that a call's copies and fills touch, whosever it is: rows by themselves, unless they are very

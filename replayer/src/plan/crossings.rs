@@ -77,6 +77,11 @@ impl Crossings {
         }
     }
 
+    /// Whether it exports and imports nothing.
+    pub fn is_empty(&self) -> bool {
+        self.exports.is_empty() && self.imports.is_empty()
+    }
+
     /// When the first of its exports had returned.
     pub fn first(&self) -> Option<u64> {
         self.exports.iter().map(|export| export.end).min()

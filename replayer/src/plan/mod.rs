@@ -19,6 +19,7 @@ pub mod nested;
 pub mod order;
 pub mod origins;
 pub mod parts;
+pub mod peers;
 pub mod reach;
 pub mod shared;
 pub mod spins;
@@ -143,6 +144,11 @@ pub struct Plan {
     pub missing: Option<Missing>,
     /// If the other processes of the job are not here.
     pub alone: Option<Alone>,
+    /// Calls that use memory of processes that are not here: they are refused.
+    pub(crate) absent: HashSet<u64>,
+    /// Calls that are made, and behind which memory may not be what it was: what differs for that is not
+    /// compared.
+    pub(crate) may_differ: HashSet<u64>,
 }
 
 /// A call that cannot be made for want of a part of the file; nothing behind it can be trusted.
@@ -173,9 +179,10 @@ fn by_what_is_kept(trace: &Trace) -> Option<Alone> {
     Some(alone)
 }
 
-/// Of a process that is replayed beside others of its job, with what it imports.
-pub fn plan_in_company(trace: &Trace, imports: &Imports) -> Plan {
-    surveyed(trace, Survey::of(trace, Some(imports.clone())))
+/// Of a process that is replayed beside others of its job, with what it imports. `is_incomplete`: not beside
+/// all of them.
+pub fn plan_in_company(trace: &Trace, imports: &Imports, is_incomplete: bool) -> Plan {
+    surveyed(trace, Survey::in_company(trace, imports.clone(), is_incomplete))
 }
 
 /// Of a process that is replayed without the others of its job. An error says why that cannot be.
@@ -196,6 +203,13 @@ pub struct Judged {
 
 pub fn judge(trace: &Trace) -> Judged {
     let Plan { verdict, reasons, notes, .. } = surveyed(trace, Survey::to_judge(by_what_is_kept(trace)));
+    Judged { verdict, reasons, notes }
+}
+
+/// The same of a process beside others of its job: see [`plan_in_company`].
+pub fn judge_in_company(trace: &Trace, imports: &Imports, is_incomplete: bool) -> Judged {
+    let survey = Survey::in_company(trace, imports.clone(), is_incomplete).judging();
+    let Plan { verdict, reasons, notes, .. } = surveyed(trace, survey);
     Judged { verdict, reasons, notes }
 }
 

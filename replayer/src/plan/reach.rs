@@ -77,6 +77,11 @@ impl Allocations {
         self.find(address).is_some()
     }
 
+    /// Whether an allocation begins there.
+    pub fn begins_in(&self, range: &std::ops::Range<u64>) -> bool {
+        self.ranges.range(range.clone()).next().is_some()
+    }
+
     pub fn overlaps(&self, range: &std::ops::Range<u64>) -> bool {
         self.ranges.range(..range.end).any(|(_, ranges)| ranges.iter().any(|known| known.end > range.start))
     }
@@ -245,6 +250,15 @@ impl Reach {
         self.events.push(Event { call, what: What::Copy, uses, module: None });
     }
 
+    /// Memory that is handed out to other processes may be written by them from now on. `call`: the one that
+    /// exported it.
+    pub fn exported(&mut self, call: u64, address: u64, live: &Allocations) {
+        if let Some(id) = live.find(address) {
+            let uses = Arc::new(BTreeSet::from([id]));
+            self.events.push(Event { call, what: What::Copy, uses, module: None });
+        }
+    }
+
     /// What a launch made of host memory, which is compared after this call. Where a graph copied to memory
     /// that no call made, it may have copied what any of its nodes made.
     pub fn result(&mut self, call: &Call, launch: u64, address: u64, live: &Allocations) {
@@ -331,7 +345,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
 }
 
 /// Words of a kernel's arguments and of what the call points to, payloads aside.
-fn described<'c>(trace: &'c Trace, call: &Call<'c>) -> impl Iterator<Item = u64> + use<'c> {
+pub fn described<'c>(trace: &'c Trace, call: &Call<'c>) -> impl Iterator<Item = u64> + use<'c> {
     let bytes = |image: Image<'c>| match image.content {
         Content::Arguments { packed, .. } => Some(packed),
         _ => trace.bytes(&image),

@@ -28,6 +28,7 @@ use trace::api::effect::Effect;
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image};
+use trace::crossing::{Crossing, What};
 use trace::model::change::{Change, Moment, resolve};
 use trace::model::outstanding::Outstanding;
 use trace::model::stream::StreamId;
@@ -38,6 +39,7 @@ use trace::record::{BEYOND_LIMIT, no_replay_needs};
 use trace::written::Written;
 use trace::{Call, Function, Trace, crossing as across};
 
+mod absent;
 mod alone;
 mod crossing;
 mod inputs;
@@ -87,8 +89,18 @@ pub struct Survey {
     foreign: bool,
     /// Handles of physical memory that was imported, by the calls that did, in a replay without the others.
     imported: HashMap<u64, u64>,
+    absent: Absent,
+    /// How often memory of others that are replayed beside this one is open, by its address.
+    opened: HashMap<u64, u32>,
+    /// Beside this one others of the job are replayed, but not all.
+    is_incomplete: bool,
+    /// Whether NCCL's communicators have ranks of other processes, once that was looked for.
+    has_other_ranks: Option<bool>,
     notes: Reasons,
 }
+
+use absent::Absent;
+pub use absent::USES;
 
 const FROM_ITSELF: &str =
     "taken to be what the process itself had exported by this descriptor: memory of another process is not there";
@@ -108,6 +120,16 @@ impl Survey {
             survey.for_callbacks.entry(launch.number).or_default().push(image.address);
         }
         survey
+    }
+
+    /// Beside others of its job.
+    pub fn in_company(trace: &Trace, imports: Imports, is_incomplete: bool) -> Survey {
+        Survey { is_incomplete, ..Survey::of(trace, Some(imports)) }
+    }
+
+    /// The verdict is all that is wanted.
+    pub fn judging(self) -> Survey {
+        Survey { only_judges: true, ..self }
     }
 
     /// For the verdict alone.
@@ -150,7 +172,7 @@ impl Survey {
             return;
         }
         if self.imports.is_none() && action(function) == Action::Execute {
-            self.imports_by_file(call, function);
+            self.imports_by_file(call, function, change);
         }
         if let Some(Change::PrimaryRetained { context, device }) = change {
             self.plan.primaries.insert(context, device);
@@ -158,11 +180,14 @@ impl Survey {
         self.act(trace, call, function, (change, &followed));
         followed.made.and_then(|made| made.device).into_iter().for_each(|device| self.peak(device));
         self.maps_stand_in(call, change);
+        self.follow_absent(call, function, change);
         self.uses(call, function);
         if self.is_delivered(call, function) {
             self.submission(call, function, target.stream, moment);
             return self.lifetimes.see(call, function, moment);
         }
+        self.waits_for_ranks(trace, call, function);
+        let lacks_memory = self.lacks_memory(trace, call, function);
         self.contexts_end(call, &followed);
         self.of_host(call, function);
         self.adopt(call, function);
@@ -172,7 +197,9 @@ impl Survey {
         }
         self.mapped(call, function);
         self.reach(trace, call, function);
-        self.inputs(trace, call, function);
+        if !lacks_memory {
+            self.inputs(trace, call, function);
+        }
         if self.begins_unknown(trace, call, function, (change, &followed)) {
             self.reasons.about_call(UNKNOWN, call.number);
         }
@@ -213,6 +240,13 @@ impl Survey {
             }
             Action::Refuse(_) if self.is_of_others(call, function, change) => {}
             Action::Refuse(why) => {
+                match across::of(function) {
+                    Some(Crossing::Exports(what @ (What::Memory | What::Pool))) => {
+                        return self.exports(call, function, what);
+                    }
+                    Some(Crossing::Imports(what)) => self.is_absent(call, function, what, change),
+                    _ => {}
+                }
                 self.reasons.about_call(format!("{}: {why}", function.name), call.number);
                 self.foreign |= hands_out_an_address(function);
             }
@@ -261,6 +295,8 @@ impl Survey {
         }
         for start in followed.gone.iter().filter_map(|(one, _)| one.address()) {
             self.gives_up_of_others(start, call.begin);
+            self.absent.ends(start);
+            self.opened.remove(&start);
             self.live.remove(start, call.begin);
         }
         let of_device = followed.gone.iter().filter(|(one, _)| one.device.is_some());
@@ -331,6 +367,7 @@ impl Survey {
 
     pub fn finish(mut self, trace: &Trace) -> Plan {
         self.alone_ends();
+        self.exports_end();
         let mut plan = self.plan;
         let seen = trace.found_at_the_end().filter(Written::is_seen).flat_map(|written| written.images());
         let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);

@@ -160,5 +160,7 @@ fn came_back(run: &Run, tally: &Tally) -> bool {
     let is_result = |call: u64| tally.compared.contains(&call) || !tally.unchanged.contains(&call);
     let (launches, unreached) = run.plan.reach.count_below(run.end, is_result);
     let any_bytes = tally.checked.bytes > 0 && launches == 0;
-    any_bytes || unreached < launches || tally.unchecked_copies > 0 || run.plan.shares_unseen
+    // What uses memory of others may have brought some of it.
+    let is_absent = !run.plan.absent.is_empty();
+    any_bytes || unreached < launches || tally.unchecked_copies > 0 || run.plan.shares_unseen || is_absent
 }

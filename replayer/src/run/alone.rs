@@ -3,8 +3,9 @@
 //! written before the calls that use it.
 
 use crate::addresses::GRANULE;
+use crate::driver::result;
 use crate::driver::stream::{Queue, context_of};
-use crate::driver::{Failure, result};
+use crate::plan::Plan;
 use crate::plan::alone::{Delivery, REFUSED, UNHELD};
 use crate::run::decision::Decision;
 use crate::run::hazards;
@@ -16,13 +17,58 @@ use trace::crossing::{Crossing, What};
 use trace::model::stream::StreamHandle;
 use trace::{Call, Function, crossing, record};
 
-const OF_OTHERS: &str = "other processes are not here";
+pub(super) const OF_OTHERS: &str = "other processes are not here";
 
 const OF_NO_MEMORY: &str = "its bytes go to memory that is not here";
 
+/// What is written in the place of a call, or before it, and what is said where that is not there.
+pub(super) fn deliveries<'p>(plan: &'p Plan, call: &Call) -> impl Iterator<Item = (&'p Delivery, &'static str)> {
+    let alone = plan.alone.as_ref();
+    let delivered = alone.and_then(|alone| alone.launches.get(&call.number)).into_iter().flatten();
+    let held = alone.and_then(|alone| alone.held.get(&call.number)).into_iter().flatten();
+    // What was not held is a reason to say `partly`, and the call is made.
+    let held = held.filter(|one| one.lost.is_empty()).map(|one| (one, UNHELD));
+    delivered.map(|one| (one, REFUSED)).chain(held)
+}
+
+/// The live stream of a call, which may be the legacy one or the thread's own.
+pub(super) fn stream_of(run: &Run, call: &Call, function: &'static Function) -> Option<StreamHandle> {
+    let live = match call.stream() {
+        None | Some(0) => Some(0),
+        Some(stream) => run.objects.live(Kind::Stream, stream),
+    };
+    Some(StreamHandle::new(function, live?))
+}
+
+/// Bytes of the trace, and the live addresses where they are to be written.
+pub(super) fn pieces<'t>(run: &Run<'t>, delivery: &Delivery, missing: &str) -> Result<Vec<(u64, &'t [u8])>, String> {
+    if !delivery.lost.is_empty() {
+        return Err(format!("{missing}: {}", delivery.lost));
+    }
+    let len = delivery.at.end - delivery.at.start;
+    if len == 0 {
+        return Ok(Vec::new());
+    }
+    let held = run.placement.bound(&delivery.at).ok_or(OF_NO_MEMORY)?;
+    let mut pieces = Vec::new();
+    for (from, hash) in (0..len).step_by(record::PIECE).zip(&delivery.pieces) {
+        let expected = (len - from).min(record::PIECE as u64);
+        let bytes = run.trace.blob(*hash).filter(|bytes| bytes.len() as u64 == expected);
+        let bytes = bytes.ok_or_else(|| format!("{missing}: a part of the file is missing"))?;
+        let left = delivery.left.get((from / record::PIECE as u64) as usize);
+        let parts = match left.and_then(|left| run.trace.blob(*left)) {
+            _ if left == Some(hash) => Vec::new(),
+            Some(left) if left.len() == bytes.len() => changed(left, bytes),
+            _ => std::iter::once(0..bytes.len()).collect(),
+        };
+        pieces.extend(parts.into_iter().map(|part| (held.word() + from + part.start as u64, &bytes[part])));
+    }
+    Ok(pieces)
+}
+
 /// What is special about a call of such a replay.
-pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Option<Decision> {
-    let alone = run.plan.alone.as_ref()?;
+pub(super) fn decide(plan: &Plan, call: &Call, function: &'static Function) -> Option<Decision> {
+    let alone = plan.alone.as_ref()?;
     if alone.refused.contains(&call.number) {
         return Some(Decision::Refuse(REFUSED));
     }
@@ -32,7 +78,7 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Opt
     match crossing::of(function).filter(|_| call.succeeded())? {
         Crossing::Exports(What::Physical) => None,
         Crossing::Imports(What::Physical) if !alone.stand_ins.contains_key(&call.number) => None,
-        Crossing::Imports(What::Memory) if !run.plan.allocations.contains_key(&call.number) => {
+        Crossing::Imports(What::Memory) if !plan.allocations.contains_key(&call.number) => {
             Some(Decision::Skip(OF_OTHERS))
         }
         Crossing::Imports(what) => Some(Decision::StandIn(what)),
@@ -44,9 +90,7 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Opt
 impl<'t> Worker<'_, 't> {
     /// Writes what the collectives of a launch had delivered.
     pub(super) fn deliver(&mut self, call: &Call<'t>, function: &'static Function) {
-        let deliveries = self.run.plan.alone.as_ref().and_then(|alone| alone.launches.get(&call.number));
-        let brought = deliveries.map_or(Some(0), |deliveries| self.bring(call, function, deliveries, REFUSED));
-        if let Some(bytes) = brought {
+        if let Some(bytes) = self.bring(call, function) {
             self.tally.delivered += 1;
             self.tally.delivered_bytes += bytes;
         }
@@ -55,9 +99,11 @@ impl<'t> Worker<'_, 't> {
     /// Writes what memory of other processes had held before this call. False if that could not be done: then
     /// the call is not made.
     pub(super) fn holds(&mut self, call: &Call<'t>, function: &'static Function) -> bool {
-        let held = self.run.plan.alone.as_ref().and_then(|alone| alone.held.get(&call.number));
-        let Some(held) = held.filter(|_| call.succeeded()) else { return true };
-        let brought = self.bring(call, function, held.iter().filter(|one| one.lost.is_empty()), UNHELD);
+        let is_held = self.run.plan.alone.as_ref().is_some_and(|alone| alone.held.contains_key(&call.number));
+        if !is_held || !call.succeeded() {
+            return true;
+        }
+        let brought = self.bring(call, function);
         if let Some(bytes) = brought {
             self.tally.held += 1;
             self.tally.held_bytes += bytes;
@@ -66,77 +112,37 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// Writes bytes of the trace on the call's stream: how many, none if they could not be.
-    fn bring<'d>(
-        &mut self,
-        call: &Call<'t>,
-        function: &'static Function,
-        all: impl IntoIterator<Item = &'d Delivery>,
-        missing: &str,
-    ) -> Option<u64> {
+    fn bring(&mut self, call: &Call<'t>, function: &'static Function) -> Option<u64> {
         let run = self.run;
-        let stream = match call.stream() {
-            // The legacy one, or the thread's own.
-            None | Some(0) => Some(0),
-            Some(stream) => run.objects.live(Kind::Stream, stream),
-        };
-        let Some(stream) = stream else {
+        let Some(stream) = stream_of(run, call, function) else {
             self.refuse(call, function, "its stream is not here");
             return None;
         };
-        let named = StreamHandle::new(function, stream);
         hazards::compare_due(run, self.thread, call.begin, &mut self.tally);
-        run.side_stream.submits(|| Queue::of(context_of(run.driver, stream), named, self.thread));
+        run.side_stream.submits(|| Queue::of(context_of(run.driver, stream.handle), stream, self.thread));
         let mut written = 0;
-        for delivery in all {
-            match self.write(delivery, named, missing) {
-                Ok(bytes) => written += bytes,
-                Err(Undelivered::Refused(why)) => {
+        for (delivery, missing) in deliveries(run.plan, call) {
+            let pieces = match pieces(run, delivery, missing) {
+                Ok(pieces) => pieces,
+                Err(why) => {
                     self.refuse(call, function, &why);
                     return None;
                 }
-                Err(Undelivered::Failed(failure)) => {
+            };
+            for (to, bytes) in pieces {
+                // SAFETY: the trace is mapped until the replay has ended.
+                let put = || unsafe { run.driver.write_ordered(to, bytes, stream) };
+                if let Err(failure) = run.placement.relaxed(put) {
                     let code = failure.code.unwrap_or(result::INVALID_VALUE);
                     if !self.is_same_fault(call, result::SUCCESS, code) {
                         self.diverged(call, "what it delivered", "written".into(), failure.to_string());
                     }
                     return None;
                 }
+                written += bytes.len() as u64;
             }
         }
         Some(written)
-    }
-
-    fn write(&self, delivery: &Delivery, stream: StreamHandle, missing: &str) -> Result<u64, Undelivered> {
-        let run = self.run;
-        if !delivery.lost.is_empty() {
-            return Err(Undelivered::Refused(format!("{missing}: {}", delivery.lost)));
-        }
-        let len = delivery.at.end - delivery.at.start;
-        if len == 0 {
-            return Ok(0);
-        }
-        let held = run.placement.bound(&delivery.at).ok_or_else(|| Undelivered::Refused(OF_NO_MEMORY.into()))?;
-        let mut written = 0;
-        for (from, hash) in (0..len).step_by(record::PIECE).zip(&delivery.pieces) {
-            let expected = (len - from).min(record::PIECE as u64);
-            let bytes = run.trace.blob(*hash).filter(|bytes| bytes.len() as u64 == expected);
-            let bytes =
-                bytes.ok_or_else(|| Undelivered::Refused(format!("{missing}: a part of the file is missing")))?;
-            let left = delivery.left.get((from / record::PIECE as u64) as usize);
-            let parts = match left.and_then(|left| run.trace.blob(*left)) {
-                _ if left == Some(hash) => Vec::new(),
-                Some(left) if left.len() == bytes.len() => changed(left, bytes),
-                _ => std::iter::once(0..bytes.len()).collect(),
-            };
-            for part in parts {
-                written += (part.end - part.start) as u64;
-                let to = held.word() + from + part.start as u64;
-                // SAFETY: the trace is mapped until the replay has ended.
-                let put = || unsafe { run.driver.write_ordered(to, &bytes[part], stream) };
-                run.placement.relaxed(put).map_err(Undelivered::Failed)?;
-            }
-        }
-        Ok(written)
     }
 
     /// Something of this replay's own for what another process had exported.
@@ -195,12 +201,6 @@ fn changed(left: &[u8], bytes: &[u8]) -> Vec<Range<usize>> {
         }
     }
     found
-}
-
-/// Why it was not written.
-enum Undelivered {
-    Refused(String),
-    Failed(Failure),
 }
 
 #[cfg(test)]

@@ -21,11 +21,12 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Behind what the queue has, whose context is current; none if the driver will not. Not while the queue
-    /// is captured.
+    /// Behind what the queue has; none if the driver will not. Not while the queue is captured.
     pub fn mark(&self, driver: &Driver, queue: Queue, call: u64) -> Option<Arrival> {
         let known = self.idle.lock().get_mut(&queue.context).and_then(Vec::pop);
-        let event = known.or_else(|| driver.create_event(false).ok())?;
+        // A copy on a stream does not need the stream's context to be current.
+        let create = || within(driver, queue.context, || driver.create_event(false));
+        let event = known.or_else(|| create().ok()?.ok())?;
         let arrival = Arrival { event, context: queue.context, call };
         match queue.record(driver, event) {
             Ok(()) => Some(arrival),

@@ -3,7 +3,8 @@
 
 use crate::driver::result;
 use crate::plan::action::{Action, Memory, action};
-use crate::run::alone;
+use crate::plan::survey::USES;
+use crate::run::alone::{self, OF_OTHERS};
 use crate::run::profiler_marks;
 use crate::run::state::Run;
 use trace::api::by_name;
@@ -46,13 +47,19 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     if asks_about_several(run, call, function) {
         return Decision::Skip("asks about a device, or a context of one, that stands in for several here");
     }
-    if let Some(decision) = alone::decide(run, call, function) {
+    if let Some(decision) = alone::decide(run.plan, call, function) {
         return decision;
+    }
+    if run.plan.absent.contains(&call.number) {
+        return Decision::Refuse(USES);
     }
     if let Some(crossing) = crossing::of(function).filter(|_| call.succeeded()) {
         let is_physical = matches!(crossing, Crossing::Exports(What::Physical) | Crossing::Imports(What::Physical));
         if run.company.is_some() || is_physical && call.passed().is_some() {
             return Decision::Cross(crossing);
+        }
+        if matches!(crossing, Crossing::Exports(What::Memory | What::Pool)) {
+            return Decision::Skip(OF_OTHERS);
         }
     }
     let itself = Decision::Execute { made: function, arguments: &[0] };

@@ -4,7 +4,7 @@ use crate::call::build::Builder;
 use crate::call::frame::Frame;
 use crate::check;
 use crate::check::payload;
-use crate::driver::{id, parameters, result};
+use crate::driver::{id, result};
 use crate::memory::buffer::Refusal;
 use crate::plan::copied;
 use crate::run::callbacks::runs;
@@ -51,7 +51,7 @@ impl<'t> Worker<'_, 't> {
         }
         // What failed when recorded has no copies to be followed by: what it was given stays until the end.
         if built.frame.retain || result == result::SUCCESS && !call.succeeded() {
-            self.run.retained.lock().push(built.frame);
+            self.run.retained.lock().push(built.frame.after_the_call());
         }
     }
 
@@ -86,6 +86,10 @@ impl<'t> Worker<'_, 't> {
         }
         for context in &built.ending {
             finish::context_ends(run, *context, &mut self.tally);
+        }
+        // Its handle may be another's as soon as the driver has it back.
+        if let Some(context) = built.ending.first().filter(|_| !ends_primary(function)) {
+            run.contexts.lock().remove(context);
         }
         if let Effect::Map { .. } = function.effect
             && let Some(Change::Mapped { at, bytes, .. }) = resolve(call, function)
@@ -134,9 +138,6 @@ impl<'t> Worker<'_, 't> {
         if is_marked {
             profiler_marks::end(run, self.queue(function, words));
         }
-        if parameters::end_with(function) {
-            run.parameters.forget();
-        }
         result
     }
 
@@ -172,11 +173,17 @@ impl<'t> Worker<'_, 't> {
         check::outputs(run, call, function, frame, &mut self.tally);
         self.copies(call, function, frame, words);
         self.ended(call, function);
-        // A primary context may be held by others still, and its handle stays good.
-        let is_kept = matches!(function.effect, Effect::ReleasePrimary | Effect::ResetPrimary);
-        if let Some(context) = ending.first().filter(|_| !is_kept) {
-            run.contexts.lock().remove(context);
-            run.reserved_ids.ended(*context);
+        match ending.first() {
+            // It may be held by others still, and its handle is good for the next one. Another thread that
+            // retains it meanwhile adds it behind this.
+            Some(context) if ends_primary(function) => {
+                let mut contexts = run.contexts.lock();
+                if !run.driver.has_primary_context(words[0] as i32).unwrap_or(true) {
+                    contexts.remove(context);
+                }
+            }
+            Some(context) => run.reserved_ids.ended(*context),
+            None => {}
         }
         self.compare_finished(call, function, words);
     }
@@ -215,9 +222,14 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// It did not fail when recorded: what it would have brought cannot be compared.
-    fn failed_here(&mut self, Built { call, function, frame, .. }: &Built<'t>) {
+    fn failed_here(&mut self, Built { call, function, frame, ending, .. }: &Built<'t>) {
+        self.run.contexts.lock().extend(ending.first());
         let readbacks = frame.readbacks.iter().filter(|_| self.run.verify);
         readbacks.for_each(|_| self.tally.not_compared(call.number));
         self.forgo(call, function);
     }
+}
+
+fn ends_primary(function: &Function) -> bool {
+    matches!(function.effect, Effect::ReleasePrimary | Effect::ResetPrimary)
 }

@@ -17,7 +17,10 @@ use trace::Call;
 use trace::api::copies::Region;
 
 const FOR_ARRIVALS: Duration = Duration::from_secs(1);
+/// Beyond the time that the program had let pass, as a launch before them may take as long again; so much of it
+/// at most.
 const FOR_COPIES: Duration = Duration::from_secs(5);
+const MOST_PASSED: Duration = Duration::from_secs(60);
 /// Copies that may stand behind a launch that waits: beyond the time that the program had let pass.
 const FOR_HELD: Duration = Duration::from_millis(50);
 const FOR_LAUNCHES: Duration = Duration::from_millis(50);
@@ -85,13 +88,16 @@ fn write(run: &Run, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally
 /// Of live memory, which had changed by that time when recorded.
 pub fn wait_for_readers(run: &Run, thread: u32, live: &Range<u64>, time: u64, held: &Held, tally: &mut Tally) {
     let moment = |ticks| run.trace.nanoseconds(ticks);
+    let mut longest = Duration::ZERO;
     for (queue, is_launch, put) in run.readbacks.take_readers(live, time) {
+        let passed = Duration::from_nanos(moment(time).saturating_sub(moment(put)).max(0) as u64);
+        let passed = passed.min(MOST_PASSED);
+        longest = longest.max(passed);
         let wait = match (is_launch, live.end - live.start) {
             (false, _) if held.queues.contains(&queue) => {
-                let passed = Duration::from_nanos(moment(time).saturating_sub(moment(put)).max(0) as u64);
-                FOR_COPIES.min(FOR_HELD + 2 * passed).saturating_sub(held.since.elapsed())
+                (FOR_COPIES + passed).min(FOR_HELD + 2 * passed).saturating_sub(held.since.elapsed())
             }
-            (false, _) => FOR_COPIES,
+            (false, _) => FOR_COPIES + passed,
             (true, ..=FLAG) => FOR_FLAGS,
             (true, _) => FOR_LAUNCHES,
         };
@@ -99,7 +105,7 @@ pub fn wait_for_readers(run: &Run, thread: u32, live: &Range<u64>, time: u64, he
             tally.written_in_use += 1;
         }
     }
-    arrived(run, thread, live, FOR_COPIES, tally);
+    arrived(run, thread, live, FOR_COPIES + longest, tally);
 }
 
 /// Before work is given that began then: compares what the recorder had looked at by that time. The work may

@@ -12,11 +12,13 @@ pub mod hazards;
 pub mod host_writes;
 mod lifetimes;
 pub mod partial_words;
+mod patience;
 mod prepared_call;
 pub mod profiler_marks;
 pub mod quiesce;
 pub mod readbacks;
 pub mod repeat;
+pub mod repeatable;
 pub mod repeats;
 pub mod restore;
 pub mod results;
@@ -32,20 +34,20 @@ use crate::options::Progress;
 use crate::plan::order::Gate;
 use crate::run::host_writes::apply;
 use crate::run::state::Run;
-use crate::run::watchdog::{EndAtLast, PATIENCE, Watchdog};
+use crate::run::watchdog::{EndAtLast, Watchdog};
 use crate::run::worker::Worker;
 use crate::tally::Tally;
 use parking_lot::Mutex;
-use trace::Trace;
+use std::time::Duration;
 
 /// Runs all lanes, each begun when its first call may start.
-pub fn lanes(run: &Run, progress: &dyn Progress) -> Result<Tally, Error> {
+pub fn lanes(run: &Run, limit: Option<Duration>, progress: &dyn Progress) -> Result<Tally, Error> {
     let order = &run.plan.order;
     let gate = Gate::new(order.calls);
     let total = Mutex::new(Tally::default());
     let watchdog = Watchdog::new(order.lanes.len());
     let ended = std::thread::scope(|scope| {
-        scope.spawn(|| watchdog.watch(|_| PATIENCE, |calls| progress.stalled(PATIENCE, &named(run.trace, calls))));
+        patience::attend(scope, run, &watchdog, limit, progress);
         let (watchdog, patience) = (&watchdog, |calls: &[u64]| run.host_writes.patience(run.trace, calls));
         if run.host_writes.any() {
             scope.spawn(move || watchdog.watch(patience, |calls| apply::let_go(run, calls)));
@@ -83,14 +85,6 @@ pub fn lanes(run: &Run, progress: &dyn Progress) -> Result<Tally, Error> {
         Some(error) => Err(error),
         None => Ok(total.into_inner()),
     }
-}
-
-fn named(trace: &Trace, calls: &[u64]) -> Vec<(u64, String)> {
-    let name = |call: trace::Call| match call.named_kernel() {
-        Some(kernel) if !kernel.name.is_empty() => format!("{} of {}", call.name(), kernel.name),
-        _ => call.name().to_owned(),
-    };
-    calls.iter().filter_map(|call| Some((*call, name(trace.call(*call)?)))).collect()
 }
 
 struct AbortOnPanic<'g>(&'g Gate);

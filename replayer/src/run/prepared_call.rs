@@ -1,8 +1,8 @@
 //! Calls that need nothing but to be made.
 //!
-//! A C loop has its arguments at hand. Those of a repeated range lie one behind the other, and those of the
-//! next call are asked for while one is made: a launch would else wait for them to come from memory, line by
-//! line.
+//! A C loop has its arguments at hand. Those of a repeated range lie one behind the other (those of launches
+//! in two such rows of their own), and those of the next call are asked for while one is made: a launch would
+//! else wait for them to come from memory, line by line.
 
 use crate::call::frame::Frame;
 use crate::driver::thunk::Thunk;
@@ -14,6 +14,8 @@ use trace::api::FUNCTIONS;
 /// Bytes that come from memory at once, and how many such lines of a call are asked for.
 const LINE: u64 = 64;
 const LINES: u64 = 8;
+/// Of what lies elsewhere: an array of arguments, and their values.
+const LINES_ELSEWHERE: usize = 4;
 
 /// Must not be used without the frame that it was made from.
 pub struct PreparedCall {
@@ -21,24 +23,36 @@ pub struct PreparedCall {
     entry: *const (),
     words: *const u64,
     lines: u32,
+    elsewhere: [*const u64; LINES_ELSEWHERE],
+    /// Of the recorded call.
+    pub number: u64,
     pub expected: u32,
     /// Pinned memory has to be written before it.
     pub writes: bool,
 }
 
 impl PreparedCall {
-    pub fn new(driver: &Driver, live: &'static Function, frame: &Frame, expected: u32, writes: bool) -> PreparedCall {
+    pub fn new(
+        driver: &Driver,
+        live: &'static Function,
+        frame: &Frame,
+        number: u64,
+        expected: u32,
+        writes: bool,
+    ) -> PreparedCall {
         let words = &frame.memory[0];
         assert!(words.bytes().len() / 8 >= FUNCTIONS[id(live)].words());
         let start = words.address();
-        let near = |memory: &Memory| {
-            let end = memory.address() + memory.bytes().len() as u64;
-            (start..start + LINE * LINES).contains(&memory.address()).then_some(end)
-        };
-        let end = frame.memory.iter().filter_map(near).max().unwrap_or(start);
+        let end_of = |memory: &Memory| memory.address() + memory.bytes().len() as u64;
+        let is_near = |memory: &Memory| (start..start + LINE * LINES).contains(&memory.address());
+        let end = frame.memory.iter().filter(|memory| is_near(memory)).map(end_of).max().unwrap_or(start);
         let lines = (end.div_ceil(LINE) - start / LINE).min(LINES) as u32;
+        let mut elsewhere = [start as *const u64; LINES_ELSEWHERE];
+        let arguments = frame.memory.iter().filter(|memory| memory.holds_arguments());
+        let all = arguments.flat_map(|memory| (memory.address() / LINE * LINE..end_of(memory)).step_by(LINE as usize));
+        elsewhere.iter_mut().zip(all).for_each(|(line, at)| *line = at as *const u64);
         let (thunk, entry) = driver.thunk(id(live));
-        PreparedCall { thunk, entry, words: start as *const u64, lines, expected, writes }
+        PreparedCall { thunk, entry, words: start as *const u64, lines, elsewhere, number, expected, writes }
     }
 
     /// Makes the call.
@@ -54,11 +68,13 @@ impl PreparedCall {
     /// Has the memory of the call brought near.
     pub fn fetch(&self) {
         #[cfg(target_arch = "x86_64")]
-        for line in 0..self.lines {
+        {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let at = self.words.cast::<i8>().wrapping_add((u64::from(line) * LINE) as usize);
-            // SAFETY: a hint, which reads nothing.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
+            let near = (0..self.lines).map(|line| self.words.cast::<i8>().wrapping_add(line as usize * LINE as usize));
+            for at in near.chain(self.elsewhere.map(<*const u64>::cast)) {
+                // SAFETY: a hint, which reads nothing.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
+            }
         }
     }
 }

@@ -20,6 +20,35 @@ pub struct Watchdog {
 
 const NONE: u64 = u64::MAX;
 
+/// What was found when it was looked last.
+struct Seen {
+    done: u64,
+    inside: Vec<u64>,
+    since: Instant,
+    told: bool,
+}
+
+impl Seen {
+    fn at(now: Instant) -> Seen {
+        Seen { done: 0, inside: Vec::new(), since: now, told: false }
+    }
+
+    /// The calls that have not come back for too long, the first time that this is found of them.
+    fn look(&mut self, at: &Watchdog, now: Instant, patience: impl Fn(&[u64]) -> Duration) -> Option<Vec<u64>> {
+        let done = at.done.iter().map(|done| done.load(Relaxed)).sum::<u64>();
+        let mut inside: Vec<u64> = at.inside.iter().map(|call| call.load(Relaxed)).collect();
+        inside.retain(|call| *call != NONE);
+        if (done, &inside) != (self.done, &self.inside) || inside.is_empty() {
+            *self = Seen { done, inside, since: now, told: false };
+        } else if !self.told && now.duration_since(self.since) >= patience(&inside) {
+            inside.sort_unstable();
+            self.told = true;
+            return Some(inside);
+        }
+        None
+    }
+}
+
 impl Watchdog {
     pub fn new(lanes: usize) -> Watchdog {
         Watchdog {
@@ -39,22 +68,23 @@ impl Watchdog {
         done
     }
 
+    /// The call that the lane's worker is inside of, to be told of the next one where it makes many.
+    pub fn lane(&self, lane: usize) -> &AtomicU64 {
+        &self.inside[lane]
+    }
+
     /// Looks on until [`end`](Watchdog::end), and calls `tell` once whenever nothing has come back for as
     /// long as `patience` says of the calls that workers are inside of.
     pub fn watch(&self, patience: impl Fn(&[u64]) -> Duration, tell: impl Fn(&[u64])) {
-        let (mut seen, mut since, mut told) = (0, Instant::now(), false);
+        let mut seen = Seen::at(Instant::now());
         let mut ended = self.ended.lock();
         while !*ended {
             self.end.wait_for(&mut ended, patience(&[]) / 8);
-            let done = self.done.iter().map(|done| done.load(Relaxed)).sum::<u64>();
-            let mut inside: Vec<u64> = self.inside.iter().map(|call| call.load(Relaxed)).collect();
-            inside.retain(|call| *call != NONE);
-            if done != seen || inside.is_empty() {
-                (seen, since, told) = (done, Instant::now(), false);
-            } else if !told && !*ended && since.elapsed() >= patience(&inside) {
-                inside.sort_unstable();
-                tell(&inside);
-                told = true;
+            if *ended {
+                return;
+            }
+            if let Some(stalled) = seen.look(self, Instant::now(), &patience) {
+                tell(&stalled);
             }
         }
     }
@@ -90,31 +120,56 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(40);
 
+    /// What is told when it is looked so often, at intervals of a quarter of the patience; `before` comes
+    /// before each look.
+    fn told(watchdog: &Watchdog, looks: u32, mut before: impl FnMut(u32)) -> Vec<Vec<u64>> {
+        let begun = Instant::now();
+        let mut seen = Seen::at(begun);
+        let mut look = |turn| {
+            before(turn);
+            seen.look(watchdog, begun + turn * SHORT / 4, |_| SHORT)
+        };
+        (0..looks).filter_map(&mut look).collect()
+    }
+
     #[test]
     fn a_call_that_does_not_come_back_is_named_once() {
         let watchdog = Watchdog::new(3);
-        let told = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            scope.spawn(|| watchdog.watch(|_| SHORT, |calls| told.lock().push(calls.to_vec())));
-            let _end = EndAtLast(&watchdog);
-            scope.spawn(|| watchdog.within(2, 9, || std::thread::sleep(6 * SHORT)));
-            watchdog.within(0, 7, || std::thread::sleep(6 * SHORT));
+        watchdog.within(2, 9, || {
+            watchdog.within(0, 7, || {
+                assert_eq!(told(&watchdog, 4, |_| ()), [[0; 0]; 0]);
+                assert_eq!(told(&watchdog, 20, |_| ()), [[7, 9]]);
+            });
+            // Of those that are left it is said again.
+            assert_eq!(told(&watchdog, 20, |_| ()), [[9]]);
         });
-        assert_eq!(told.into_inner(), [[7, 9]]);
+        assert_eq!(told(&watchdog, 20, |_| ()), [[0; 0]; 0]);
     }
 
     #[test]
     fn calls_that_come_back_and_lanes_that_wait_for_each_other_are_no_stall() {
         let watchdog = Watchdog::new(2);
-        let told = Mutex::new(0);
+        // Between two looks it is the same call, and another time that it is made.
+        let again = |_| watchdog.within(1, 5, || ());
+        watchdog.within(0, 5, || assert_eq!(told(&watchdog, 20, again), [[0; 0]; 0]));
+        let next = |_| _ = watchdog.lane(0).fetch_add(1, Relaxed);
+        watchdog.within(0, 5, || assert_eq!(told(&watchdog, 20, next), [[0; 0]; 0]));
+        assert_eq!(told(&watchdog, 20, |_| ()), [[0; 0]; 0]);
+    }
+
+    #[test]
+    fn who_watches_is_told_and_ends() {
+        let watchdog = Watchdog::new(1);
+        let calls = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
-            scope.spawn(|| watchdog.watch(|_| SHORT, |_| *told.lock() += 1));
+            scope.spawn(|| watchdog.watch(|_| SHORT, |stalled| calls.lock().push(stalled.to_vec())));
             let _end = EndAtLast(&watchdog);
-            for call in 0..20 {
-                watchdog.within(0, call, || std::thread::sleep(SHORT / 8));
-            }
-            std::thread::sleep(4 * SHORT);
+            watchdog.within(0, 7, || {
+                while calls.lock().is_empty() {
+                    std::thread::sleep(SHORT / 8);
+                }
+            });
         });
-        assert_eq!(told.into_inner(), 0);
+        assert_eq!(calls.into_inner(), [[7]]);
     }
 }

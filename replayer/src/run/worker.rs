@@ -14,8 +14,9 @@ use trace::api::roles::Role;
 use trace::api::types::Form;
 use trace::{Call, Function};
 
-/// Calls between two reports of progress.
+/// Calls between two reports of progress, of a replay of many; of fewer each is reported.
 const STRIDE: u64 = 256;
+const MANY: u64 = 1 << 16;
 
 /// Makes the calls of one recorded thread.
 pub(super) struct Worker<'w, 't> {
@@ -34,6 +35,7 @@ impl<'t> Worker<'_, 't> {
         progress: &dyn Progress,
     ) {
         let mut done = 0;
+        let stride = if self.run.plan.calls() < MANY { 1 } else { STRIDE };
         for step in lane.steps.iter().take_while(|step| step.call < self.run.end) {
             let held = self.run.repeats.as_ref().map(|repeats| repeats.before(self.run, gate, step.call));
             if held.is_some_and(|held| held.is_err()) {
@@ -63,7 +65,7 @@ impl<'t> Worker<'_, 't> {
                 repeats.returned(step.call);
             }
             done += 1;
-            if done == STRIDE {
+            if done == stride {
                 progress.advance(done);
                 done = 0;
             }
@@ -84,7 +86,7 @@ impl<'t> Worker<'_, 't> {
             return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
         };
         let decision = decide(self.run, &call, function);
-        if self.run.plan.alone.as_ref().is_some_and(|alone| alone.touching.contains(&call.number)) {
+        if self.run.plan.may_differ.contains(&call.number) {
             self.run.refused.lock().insert(call.number);
         }
         if !matches!(decision, Decision::Nothing(_)) {

@@ -4,8 +4,8 @@ pub mod device_memory;
 
 use crate::company::Company;
 use crate::driver::Driver;
-use crate::driver::parameters::Parameters;
 use crate::extent::Tolerance;
+use crate::memory::arguments::Arguments;
 use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
@@ -30,8 +30,8 @@ pub struct Session<'a> {
     pub contexts: Mutex<BTreeSet<u64>>,
     /// What linkers made, by recorded address.
     pub linked: Mutex<HashMap<u64, Linked>>,
-    /// Of the live functions that were launched.
-    pub parameters: Parameters,
+    /// Memory for those of launches.
+    pub arguments: Arguments,
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when

@@ -11,14 +11,14 @@ use trace::api::types::{Form, Kind};
 use trace::model::stream::StreamHandle;
 
 /// A launch of a live function, or a kernel in its place.
-pub struct Launch<'a> {
+pub struct Launch {
     pub function: u64,
     pub grid: [u32; 3],
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// Addresses of the values of its parameters.
-    pub arguments: &'a [u64],
+    /// Where the addresses of the values of its parameters stand.
+    pub arguments: u64,
 }
 
 /// More parameters than a function can have.
@@ -79,9 +79,11 @@ impl Driver {
         unsafe { self.told(name, |blocks| [blocks, function, threads.into(), shared.into()]) }
     }
 
-    /// The name of a live function, or of a kernel in its place.
-    pub fn function_name(&self, function: u64) -> Option<String> {
-        ["cuFuncGetName", "cuKernelGetName"].into_iter().find_map(|name| {
+    /// The name of a live function, or of a kernel in its place: which it is likely to be is asked for first.
+    pub fn function_name(&self, function: u64, is_kernel: bool) -> Option<String> {
+        let mut names = ["cuFuncGetName", "cuKernelGetName"];
+        names.rotate_left(is_kernel.into());
+        names.into_iter().find_map(|name| {
             // SAFETY: an output word and a handle.
             let text: usize = unsafe { self.told(name, |text| [text, function]) }.ok()?;
             // SAFETY: the driver has just handed out a string of its own.
@@ -89,7 +91,14 @@ impl Driver {
         })
     }
 
-    /// Offset and size of each parameter of a live function, or of a kernel in its place.
+    /// Whether a live function, or a kernel, has these parameters at least: where it has, no question fails.
+    pub fn has_parameters(&self, function: u64, is_kernel: bool, known: &[(usize, usize)]) -> bool {
+        let name = if is_kernel { "cuKernelGetParamInfo" } else { "cuFuncGetParamInfo" };
+        known.iter().enumerate().all(|(at, known)| self.parameter(name, function, at).is_ok_and(|told| told == *known))
+    }
+
+    /// Offset and size of each parameter of a live function, or of a kernel in its place. The driver tells by
+    /// errors that it is a kernel, and that there are no more, which tools report.
     pub fn parameters(&self, function: u64) -> Result<Vec<(usize, usize)>, Failure> {
         match self.parameters_by("cuFuncGetParamInfo", function) {
             // How a CUkernel is answered.
@@ -103,16 +112,20 @@ impl Driver {
     fn parameters_by(&self, name: &'static str, function: u64) -> Result<Vec<(usize, usize)>, Failure> {
         let mut found = Vec::new();
         loop {
-            let (mut offset, mut size) = (0usize, 0usize);
-            let words = [function, found.len() as u64, &raw mut offset as u64, &raw mut size as u64];
-            // SAFETY: a handle, an ordinal, two output words.
-            match unsafe { self.ask(name, &words) } {
-                Ok(()) if found.len() < MOST => found.push((offset, size)),
+            match self.parameter(name, function, found.len()) {
+                Ok(parameter) if found.len() < MOST => found.push(parameter),
                 // An ordinal out of range is how the list ends.
-                Ok(()) | Err(Failure { code: Some(result::INVALID_VALUE), .. }) => return Ok(found),
+                Ok(_) | Err(Failure { code: Some(result::INVALID_VALUE), .. }) => return Ok(found),
                 Err(failure) => return Err(failure),
             }
         }
+    }
+
+    fn parameter(&self, name: &'static str, function: u64, at: usize) -> Result<(usize, usize), Failure> {
+        let (mut offset, mut size) = (0usize, 0usize);
+        let words = [function, at as u64, &raw mut offset as u64, &raw mut size as u64];
+        // SAFETY: a handle, an ordinal, two output words.
+        unsafe { self.ask(name, &words) }.map(|()| (offset, size))
     }
 
     /// # Safety
@@ -122,7 +135,7 @@ impl Driver {
         let [gx, gy, gz, bx, by, bz, shared] =
             [grid[0], grid[1], grid[2], block[0], block[1], block[2], *shared].map(u64::from);
         let name = twin(stream, "cuLaunchKernel", "cuLaunchKernel_ptsz");
-        let words = [*function, gx, gy, gz, bx, by, bz, shared, stream.handle, arguments.as_ptr() as u64, 0];
+        let words = [*function, gx, gy, gz, bx, by, bz, shared, stream.handle, *arguments, 0];
         // SAFETY: forwarded from the caller; the arguments outlive the call.
         unsafe { self.ask(name, &words) }
     }
@@ -151,7 +164,7 @@ impl Driver {
         ];
         let name = twin(stream, "cuLaunchKernelEx", "cuLaunchKernelEx_ptsz");
         // SAFETY: forwarded from the caller; configuration and arguments outlive the call.
-        unsafe { self.ask(name, &[config.as_ptr() as u64, *function, arguments.as_ptr() as u64, 0]) }
+        unsafe { self.ask(name, &[config.as_ptr() as u64, *function, *arguments, 0]) }
     }
 
     pub fn array_descriptor(&self, array: u64) -> Result<CUDA_ARRAY3D_DESCRIPTOR, Failure> {

@@ -71,6 +71,15 @@ impl Driver {
         unsafe { self.told("cuDevicePrimaryCtxRetain", |context| [context, u64::from(device as u32)]) }
     }
 
+    /// Whether anybody holds it.
+    pub fn has_primary_context(&self, device: i32) -> Result<bool, Failure> {
+        let mut flags = 0u32;
+        let words = |active| [u64::from(device as u32), &raw mut flags as u64, active];
+        // SAFETY: a plain value and two output words.
+        let active: i32 = unsafe { self.told("cuDevicePrimaryCtxGetState", words) }?;
+        Ok(active != 0)
+    }
+
     /// Waits for all work of the current context.
     pub fn synchronize_context(&self) -> Result<(), Failure> {
         // SAFETY: no arguments.

@@ -209,9 +209,9 @@ impl Driver {
     /// # Safety
     /// The bytes stay as they are until the stream has come to the end of the copy.
     pub unsafe fn write_ordered(&self, to: u64, bytes: &[u8], stream: StreamHandle) -> Result<(), Failure> {
-        let name = twin(stream, "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync_v2_ptsz");
+        let (name, words) = ordered_write(to, bytes, stream);
         // SAFETY: forwarded from the caller.
-        unsafe { self.ask(name, &[to, bytes.as_ptr() as u64, bytes.len() as u64, stream.handle]) }
+        unsafe { self.ask(name, &words) }
     }
 
     /// # Safety
@@ -227,4 +227,10 @@ impl Driver {
         // SAFETY: no pointer is followed; an address that is no device memory is an error.
         unsafe { self.ask(name, &[start, byte.into(), len, stream.handle]) }
     }
+}
+
+/// The call that writes these bytes in a stream's order: its function and arguments.
+pub fn ordered_write(to: u64, bytes: &[u8], stream: StreamHandle) -> (&'static str, [u64; 4]) {
+    let name = twin(stream, "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync_v2_ptsz");
+    (name, [to, bytes.as_ptr() as u64, bytes.len() as u64, stream.handle])
 }

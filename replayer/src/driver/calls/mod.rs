@@ -12,6 +12,7 @@ mod stream;
 
 pub use code::Launch;
 pub use graph::{ATTRIBUTE, COPY_WORDS};
+pub use memory::ordered_write;
 
 use super::{Driver, Failure};
 

@@ -1,7 +1,7 @@
 //! What takes the place of other processes where one is replayed without them.
 
 use super::Survey;
-use crate::plan::alone::{Alone, REFUSED, StandIn, TOUCHES, UNHELD, launches_nccl, names};
+use crate::plan::alone::{Alone, REFUSED, StandIn, TOUCHES, UNHELD, has_other_ranks, launches_nccl, named, names};
 use std::ops::Range;
 use trace::api::effect::Memory;
 use trace::api::roles::Class;
@@ -10,10 +10,14 @@ use trace::crossing::{Crossing, What};
 use trace::model::change::Change;
 use trace::{Call, Function, Trace, crossing as across};
 
-const OF_OTHERS: &str = "left out or stood in for, as it is about what other processes have";
+const CHANGED: &str = "memory of another process that it was given changed meanwhile: if that process changed it and a kernel waits \
+                       for it, the replay may wait without end";
 
-const WRITTEN_BY_OTHERS: &str =
-    "other processes may write memory that they are given here: what they wrote is not in the trace";
+const WAITS: &str = "waits for ranks that are not replayed here";
+const BY_WHAT_IS_KEPT: &str = "replay --alone writes what it delivered in its place";
+const TOGETHER: &str = "replay of the job's directory has them all";
+
+const OF_OTHERS: &str = "left out or stood in for, as it is about what other processes have";
 
 impl Survey {
     /// Of a process that is replayed without the others of its job.
@@ -28,11 +32,11 @@ impl Survey {
     }
 
     /// A call about what is shared with other processes.
-    pub(super) fn is_of_others(&mut self, call: &Call, function: &Function, change: Option<Change>) -> bool {
+    pub(super) fn is_of_others(&mut self, call: &Call, function: &'static Function, change: Option<Change>) -> bool {
         let Some(crossing) = across::of(function).filter(|_| self.is_alone()) else { return false };
         self.notes.about_call(format!("{}: {OF_OTHERS}", function.name), call.number);
         match (crossing, change) {
-            (Crossing::Imports(What::Memory), Some(Change::Allocated { at, .. })) => self.opens(call, function, at),
+            (Crossing::Imports(What::Memory), Some(Change::Allocated { .. })) => self.opens(call, function, change),
             (Crossing::Closes, Some(Change::Freed { kind, at })) => {
                 let Some(alone) = &mut self.plan.alone else { return true };
                 if let Some(range) = self.live.around(at).filter(|range| alone.foreign.contains(range.start)) {
@@ -45,23 +49,15 @@ impl Survey {
                     }
                 }
             }
-            (Crossing::Exports(_), _) => self.exports(call, function, crossing),
+            (Crossing::Exports(what), _) => self.exports(call, function, what),
             _ => {}
         }
         true
     }
 
-    /// Where collectives are kept it is NCCL that has others write there.
-    pub(super) fn exports(&mut self, call: &Call, function: &Function, crossing: Crossing) {
-        let is_memory = !matches!(crossing, Crossing::Exports(What::Event));
-        if is_memory && self.plan.alone.as_ref().is_some_and(|alone| !alone.keeps_collectives) {
-            self.reasons.about_call(format!("{}: {WRITTEN_BY_OTHERS}", function.name), call.number);
-        }
-    }
-
     /// Memory of another process: how far it goes is told where it is kept.
-    fn opens(&mut self, call: &Call, function: &Function, address: u64) {
-        let Some(alone) = &mut self.plan.alone else { return };
+    fn opens(&mut self, call: &Call, function: &Function, change: Option<Change>) {
+        let (Some(alone), Some(Change::Allocated { at: address, .. })) = (&mut self.plan.alone, change) else { return };
         match alone.place(call, address) {
             Some(range) => {
                 alone.foreign.insert(range.clone());
@@ -77,6 +73,7 @@ impl Survey {
                 if alone.keeps_memory {
                     self.reasons.about_call(format!("{}: {UNHELD}", function.name), call.number);
                 }
+                self.is_absent(call, function, What::Memory, change);
             }
         }
     }
@@ -101,15 +98,31 @@ impl Survey {
     /// What is kept of memory of others that this call was about to use.
     pub(super) fn uses(&mut self, call: &Call, function: &Function) {
         let Some(alone) = self.plan.alone.as_mut().filter(|alone| alone.keeps_memory) else { return };
-        let held = alone.used_by(call);
-        if held.is_empty() {
-            return;
+        let (held, has_changed) = alone.used_by(call);
+        let Some(first) = held.first() else { return };
+        if function.class == Class::launch {
+            alone.given.insert(call.number, first.at.clone());
         }
         for why in held.iter().map(|held| &held.lost).filter(|why| !why.is_empty()) {
             self.reasons.about_call(format!("{}: {UNHELD}: {why}", function.name), call.number);
-            alone.touching.insert(call.number);
+            self.plan.may_differ.insert(call.number);
         }
         alone.held.insert(call.number, held);
+        if has_changed && function.class == Class::launch {
+            let of = call.named_kernel().map_or_else(String::new, |kernel| format!(" of {}", kernel.name));
+            self.notes.about_call(format!("{}{of}: {CHANGED}", function.name), call.number);
+        }
+    }
+
+    /// A collective's launch that is made where others of its ranks are not.
+    pub(super) fn waits_for_ranks(&mut self, trace: &Trace, call: &Call, function: &Function) {
+        let lacks_ranks = self.imports.as_ref().is_none_or(|imports| self.is_incomplete && imports.is_empty());
+        let is_it = !self.is_alone() && function.class == Class::launch && launches_nccl(call) && lacks_ranks;
+        if is_it && *self.has_other_ranks.get_or_insert_with(|| has_other_ranks(trace)) {
+            let how = if trace.keeps_collectives() { BY_WHAT_IS_KEPT } else { TOGETHER };
+            self.reasons.about_call(format!("{}: {WAITS}: {how}", function.name), call.number);
+            self.plan.may_differ.insert(call.number);
+        }
     }
 
     /// Physical memory that another process has: how much of it is used its mappings tell.
@@ -168,8 +181,11 @@ impl Survey {
             && !(alone.keeps_memory && (is_captured || alone.held.contains_key(&call.number)))
             && (names(call, &alone.foreign) || alone.keeps_memory && function.launches_graph())
         {
+            if let Some(given) = named(call, &alone.foreign).filter(|_| function.class == Class::launch) {
+                alone.given.insert(call.number, given);
+            }
             self.reasons.about_call(format!("{}: {TOUCHES}", function.name), call.number);
-            alone.touching.insert(call.number);
+            self.plan.may_differ.insert(call.number);
         }
         false
     }

@@ -1,0 +1,53 @@
+//! How long a replay waits for calls that do not come back: what is said of them, and when it gives up.
+
+use crate::options::Progress;
+use crate::plan::peers::{Awaiting, awaiting, may_await};
+use crate::run::state::Run;
+use crate::run::watchdog::{PATIENCE, Watchdog};
+use std::thread::Scope;
+use std::time::Duration;
+use trace::Trace;
+
+/// What may wait for processes that are not here is told after so long.
+const SOON: Duration = Duration::from_secs(10);
+/// And given up after so long: a kernel may take long by itself, too.
+const LONG: Duration = Duration::from_secs(600);
+
+/// Looks on in threads of its own, until the watchdog's end.
+pub fn attend<'s>(
+    scope: &'s Scope<'s, '_>,
+    run: &'s Run,
+    watchdog: &'s Watchdog,
+    limit: Option<Duration>,
+    progress: &'s dyn Progress,
+) {
+    scope.spawn(|| watchdog.watch(|_| PATIENCE, |calls| progress.stalled(PATIENCE, &named(run.trace, calls))));
+    let lacks_others = run.company.is_none() && may_await(run.trace, run.plan);
+    let others = move |calls: &[u64]| -> Vec<Awaiting> {
+        if lacks_others { awaiting(run.trace, run.plan, calls) } else { Vec::new() }
+    };
+    if lacks_others {
+        let tell = move |calls: &[u64]| match &others(calls)[..] {
+            [] => {}
+            others => progress.awaits_others(SOON, &named(run.trace, calls), others),
+        };
+        scope.spawn(move || watchdog.watch(|_| SOON, tell));
+    }
+    if lacks_others || limit.is_some() {
+        let longest = limit.unwrap_or(LONG);
+        let tell = move |calls: &[u64]| {
+            if limit.is_some() || !others(calls).is_empty() {
+                progress.gives_up(longest, &named(run.trace, calls));
+            }
+        };
+        scope.spawn(move || watchdog.watch(|_| longest, tell));
+    }
+}
+
+fn named(trace: &Trace, calls: &[u64]) -> Vec<(u64, String)> {
+    let name = |call: trace::Call| match call.named_kernel() {
+        Some(kernel) if !kernel.name.is_empty() => format!("{} of {}", call.name(), kernel.name),
+        _ => call.name().to_owned(),
+    };
+    calls.iter().filter_map(|call| Some((*call, name(trace.call(*call)?)))).collect()
+}
