@@ -27,7 +27,7 @@ fn a_panic_gives_the_terminal_back() {
         let started = Instant::now();
         loop {
             let text = tmux(&["capture-pane", "-p"]);
-            if text.contains(wanted) || started.elapsed() > Duration::from_secs(20) {
+            if text.contains(wanted) || started.elapsed() > Duration::from_secs(120) {
                 return text;
             }
             std::thread::sleep(Duration::from_millis(20));

@@ -124,7 +124,8 @@ fn read(trace: &Trace, plans: &[Plan], range: Range<u64>) -> Block {
         let end = call.end.map_or(u64::MAX, |end| ns(trace, end));
         // A run of polls is one event.
         let last_end = call.last_end().map_or(u64::MAX, |end| ns(trace, end));
-        block.end = block.end.max(if end == u64::MAX { begin } else { last_end });
+        let last_return = call.last_return().map_or(begin, |end| ns(trace, end));
+        block.end = block.end.max(if end == u64::MAX { begin } else { last_return });
         let (function, number) = (call.function_id(), number as u32);
         let flags = Flags::new(category, failed, call.end.is_none()).0;
         let (name, sequence, inner) = (function.into(), call.sequence, call.inner);

@@ -182,6 +182,18 @@ impl Job {
         found
     }
 
+    /// The lanes of ranks that have the communicator of a collective, and have not begun it.
+    pub fn behind(&self, lane: usize, at: usize) -> Vec<usize> {
+        let Some(wanted) = self.operation(lane, at).filter(|wanted| wanted.is_collective) else { return Vec::new() };
+        let others = self.counterparts(lane, at);
+        let has_begun = |of: usize| of == lane || others.iter().any(|(other, _)| *other == of);
+        let on_it = |all: &[Operation]| all.first().is_some_and(|first| first.communicator == wanted.communicator);
+        let lanes = self.operations.iter().filter(|(of, all)| on_it(all) && !has_begun(**of)).map(|(of, _)| *of);
+        let mut found: Vec<usize> = lanes.collect();
+        found.sort_unstable();
+        found
+    }
+
     /// The one at the next rank: behind the last the first.
     pub fn next(&self, lane: usize, at: usize) -> Option<(usize, usize)> {
         let all = self.counterparts(lane, at);
@@ -208,6 +220,7 @@ mod tests {
         let job = Job { specs, peers: Vec::new(), operations: operations.into_iter().collect() };
         assert_eq!(job.counterparts(3, 0), [(5, 0), (9, 0)]);
         assert_eq!((job.next(3, 0), job.next(5, 0), job.next(9, 0)), (Some((5, 0)), Some((9, 0)), Some((3, 0))));
+        assert_eq!((job.behind(3, 1), job.behind(3, 0), job.behind(6, 0)), (vec![5], vec![], vec![]));
         // One has not come to it; another communicator is another.
         assert_eq!((job.next(3, 1), job.next(9, 1), job.next(6, 0)), (Some((9, 1)), Some((3, 1)), None));
         let mut sent = operation(7, 1);

@@ -29,19 +29,8 @@ pub fn operation(job: &Job, model: &Model, lane: usize, at: usize) -> Vec<Detail
         let text = format!("{what}begun {} {how}, {}", duration(apart.unsigned_abs()), done(found));
         all.push(detail(tame(label(job, model, *other)), text, tone));
     }
-    if operation.is_collective {
-        // Those that have the communicator, and have not come to this.
-        let behind = model.lanes.iter().enumerate().filter(|(of, other)| {
-            let is_of = |first: &Operation| first.communicator == operation.communicator;
-            matches!(other.source, Source::Operations { .. })
-                && *of != lane
-                && job.operation(*of, 0).is_some_and(is_of)
-                && !others.iter().any(|(known, _)| known == of)
-        });
-        all.extend(
-            behind.take(RANKS).map(|(of, _)| detail(tame(label(job, model, of)), "has not begun it", Tone::Bad)),
-        );
-    }
+    let behind = job.behind(lane, at).into_iter().take(RANKS);
+    all.extend(behind.map(|of| detail(tame(label(job, model, of)), "has not begun it", Tone::Bad)));
     all
 }
 

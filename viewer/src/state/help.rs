@@ -10,6 +10,10 @@ pub const ABOUT: u16 = 22;
 
 const NOTE: &str = "Keys are set in cutrace/view.toml in the configuration directory: [keys] zoom-in = [\"w\", \"+\"]";
 
+/// Of a job, whose processes stand on one time axis.
+const OF_A_JOB: &str = "At a collective a line leads from where one rank began it to where the next did; beside it stand who was last, and \
+                        who has not begun it";
+
 pub struct Line {
     pub keys: String,
     pub text: String,
@@ -48,7 +52,9 @@ pub fn lines(state: &State) -> Vec<Line> {
     }
     if wanted.is_empty() {
         all.push(line("", "", Kind::Note));
-        all.extend(text::lines(NOTE, room(2), 9).iter().map(|note| line("", note, Kind::Note)));
+        let notes = state.opened.job.as_ref().map(|_| OF_A_JOB).into_iter().chain([NOTE]);
+        let lines = notes.flat_map(|note| text::lines(note, room(2), 9));
+        all.extend(lines.map(|note| line("", note, Kind::Note)));
     } else if all.is_empty() {
         all.push(line("", "no action has this in its keys, its name or what it does", Kind::Note));
     }

@@ -283,7 +283,14 @@ fn tree(model: &Model) -> Vec<Row> {
     let mut peers: Vec<u32> = lanes.peers.iter().map(|(process, _)| *process).collect();
     peers.dedup();
     for peer in peers {
-        let own: Vec<usize> = lanes.peers.iter().filter(|(process, _)| *process == peer).map(|(_, at)| *at).collect();
+        let mut own: Vec<usize> =
+            lanes.peers.iter().filter(|(process, _)| *process == peer).map(|(_, at)| *at).collect();
+        // As of the first process: threads, communicators, devices.
+        own.sort_by_key(|at| match model.lanes[*at].source.inner() {
+            Source::Thread { .. } => 0,
+            Source::Operations { .. } => 1,
+            _ => 2,
+        });
         all.push(row(Id::Peer(peer), 0, own.clone(), Some(false)));
         all.extend(own.into_iter().map(|at| row(Id::PeerLane(at), 1, vec![at], None)));
     }
@@ -330,10 +337,7 @@ fn of_job(opened: &Opened, lane: &Lane) -> String {
         }
         Source::Operations { communicator, .. } => {
             let found = whose.trace.communicators.iter().find(|of| of.number == *communicator);
-            let name = found.map_or_else(String::new, |of| match of.name.as_str() {
-                "" => format!("{:#x}", of.id),
-                name => name.to_owned(),
-            });
+            let name = found.map_or_else(String::new, |of| name_of_communicator(opened, of.id));
             tame(&format!("NCCL {name}"))
         }
         inner => {
@@ -342,6 +346,14 @@ fn of_job(opened: &Opened, lane: &Lane) -> String {
             format!("{hatched}{name}")
         }
     }
+}
+
+/// The same at all ranks, of which NCCL may tell only some the name.
+fn name_of_communicator(opened: &Opened, id: u64) -> String {
+    let peers = opened.job.iter().flat_map(|job| &job.peers);
+    let mut all = std::iter::once(opened).chain(peers).flat_map(|process| &process.trace.communicators);
+    let named = all.find(|communicator| communicator.id == id && !communicator.name.is_empty());
+    named.map_or_else(|| format!("{id:#x}"), |communicator| communicator.name.clone())
 }
 
 /// What a row is called.

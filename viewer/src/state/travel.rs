@@ -189,12 +189,17 @@ impl State {
         selected.or_else(|| self.lane_of(lane)?.under(event.begin))
     }
 
+    /// The current event, if it is a rank's part of a collective.
+    pub fn collective(&self) -> Option<At> {
+        let (lane, event) = self.current()?;
+        let at = self.index_of(lane, &event)?;
+        self.opened.job.as_ref()?.operation(lane, at).filter(|operation| operation.is_collective)?;
+        Some((lane, at))
+    }
+
     /// What belongs to the current event on other lanes: of a collective that of every other rank.
     pub fn partners(&self) -> Vec<At> {
-        let of_ranks = self.current().and_then(|(lane, event)| {
-            let job = self.opened.job.as_ref()?;
-            Some(job.counterparts(lane, self.index_of(lane, &event)?))
-        });
+        let of_ranks = self.collective().and_then(|(lane, at)| Some(self.opened.job.as_ref()?.counterparts(lane, at)));
         of_ranks.filter(|all| !all.is_empty()).unwrap_or_else(|| self.partner().into_iter().collect())
     }
 

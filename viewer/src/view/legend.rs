@@ -4,13 +4,14 @@ use super::overlay::clear;
 use super::paint::put;
 use super::theme::Theme;
 use crate::data::event::Category;
+use crate::data::open::Opened;
 use crate::text::lines;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 /// Where the meaning of a sign begins.
-const ABOUT: u16 = 10;
+const ABOUT: u16 = 11;
 
 const COLOURS: &[(Category, &str)] = &[
     (Category::Launch, "launches of kernels and graphs; kernels"),
@@ -35,10 +36,10 @@ const OF_TWO: &[(Category, &str)] = &[
 
 type Sign = (String, Style, &'static str);
 
-fn signs(theme: &Theme, is_pair: bool) -> Vec<Sign> {
+fn signs(theme: &Theme, opened: &Opened) -> Vec<Sign> {
     let of = |(category, about): &(Category, &'static str)| (" name ".into(), theme.fill(*category, false), *about);
     let mut all: Vec<Sign> = COLOURS.iter().map(of).collect();
-    all.extend(OF_TWO.iter().filter(|_| is_pair).map(of));
+    all.extend(OF_TWO.iter().filter(|_| opened.second.is_some()).map(of));
     all.push(("!name".into(), theme.fill(Category::Launch, true), "it failed"));
     let launch = theme.ink_of(Category::Launch, false);
     let levels: String = (1..=8).map(|level| theme.level(level)).collect();
@@ -56,17 +57,24 @@ fn signs(theme: &Theme, is_pair: bool) -> Vec<Sign> {
     all.push(("name ?".into(), launch, "nothing in the trace tells when it ended"));
     all.push(("43%".into(), theme.quiet(), "of the window the lane has something to do"));
     all.push(("! | +".into(), Style::new(), "above, in the whole trace: calls failed, waited, loaded modules"));
+    if opened.job.is_some() {
+        let line = theme.glyph("\u{2517}\u{2501}\u{2501}\u{2513}", "+--+");
+        let about = "from where a rank began the collective at the cursor to where the next one did";
+        all.push((line.into(), theme.ink_of(Category::Submit, false), about));
+        all.push(("last, by".into(), theme.title(), "of these who began it last: how long after the first"));
+        all.push(("not begun".into(), theme.alarm(), "of these who has not begun it"));
+    }
     all.push((theme.glyph("\u{2022}", "*").into(), theme.title(), "there: matches of the search"));
     all.push((theme.glyph("\u{25bc}", "v").into(), theme.title(), "a mark"));
     all.push((theme.glyph("\u{25be}", "V").into(), theme.title(), "the cursor"));
     all
 }
 
-pub fn draw(theme: &Theme, buffer: &mut Buffer, (width, height): (u16, u16), is_pair: bool) {
+pub fn draw(theme: &Theme, buffer: &mut Buffer, (width, height): (u16, u16), opened: &Opened) {
     clear(buffer, Rect::new(0, 0, width, height));
     put(buffer, 0, 0, "Colours and signs (any key closes)", width, theme.title());
     let mut y = 1;
-    for (sign, style, about) in signs(theme, is_pair) {
+    for (sign, style, about) in signs(theme, opened) {
         for (n, line) in lines(about, usize::from(width.saturating_sub(ABOUT)).max(8), 4).into_iter().enumerate() {
             if y >= height {
                 return;

@@ -1,6 +1,7 @@
 //! Drawing a [`State`]: nothing here changes it, and every size is drawn.
 
 mod cells;
+mod connection;
 mod finding;
 mod holes;
 mod legend;

@@ -15,7 +15,7 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
         help(state, theme, buffer);
     }
     if state.legend {
-        legend::draw(theme, buffer, state.size, state.opened.second.is_some());
+        legend::draw(theme, buffer, state.size, &state.opened);
     }
     palette(state, theme, buffer);
 }

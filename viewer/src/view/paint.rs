@@ -2,7 +2,7 @@
 
 use crate::state::layout::Area;
 use crate::text::cut;
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use unicode_width::UnicodeWidthStr;
@@ -23,6 +23,12 @@ pub fn glyph(buffer: &mut Buffer, x: u16, y: u16, symbol: &str, style: Style) {
     if let Some(cell) = buffer.cell_mut((x, y)) {
         cell.set_symbol(symbol).set_style(style);
     }
+}
+
+/// Whether a cell shows nothing.
+pub fn is_free(buffer: &Buffer, x: u16, y: u16) -> bool {
+    let is_blank = |cell: &Cell| cell.symbol() == " " && cell.modifier.is_empty() && cell.bg == Color::Reset;
+    buffer.cell((x, y)).is_some_and(is_blank)
 }
 
 /// Gives a piece of a row what is behind it: what stands there keeps its colour if it has one.

@@ -1,8 +1,9 @@
 //! The lanes, each as high as there is room for.
 
 use super::cells::{Place, level, place};
+use super::connection;
 use super::holes;
-use super::paint::{behind, put, tint};
+use super::paint::{behind, is_free, put, tint};
 use super::theme::Theme;
 use crate::data::event::Category;
 use crate::data::lane::{Cell, Lane, Source, views};
@@ -42,6 +43,7 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
         }
         (at.y..at.y + at.height).for_each(|y| holes::row(state, theme, buffer, &row.lanes, y));
     }
+    connection::draw(state, theme, buffer);
     marks(state, theme, buffer);
 }
 
@@ -210,11 +212,8 @@ fn marks(state: &State, theme: &Theme, buffer: &mut Buffer) {
         for y in area.y..area.y + area.height {
             for x in area.x + first..area.x + first + width {
                 // Only the background of cells that show nothing: bars keep their colours.
-                let free = |cell: &ratatui::buffer::Cell| {
-                    cell.symbol() == " " && cell.modifier.is_empty() && cell.bg == ratatui::style::Color::Reset
-                };
-                if let Some(cell) = buffer.cell_mut((x, y)).filter(|cell| free(cell)) {
-                    cell.set_style(theme.selected());
+                if is_free(buffer, x, y) {
+                    tint(buffer, Area { x, y, width: 1, height: 1 }, theme.selected());
                 }
             }
         }
