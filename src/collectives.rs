@@ -27,6 +27,8 @@ pub struct Operation {
     pub number: u64,
     /// Of the member's.
     pub kind: usize,
+    pub thread: u32,
+    pub is_collective: bool,
     /// Of a send or receive.
     pub peer: Option<i32>,
     pub way: Option<String>,
@@ -174,6 +176,8 @@ fn told(trace: &Trace) -> Found {
             member: at,
             number: operation.number,
             kind,
+            thread: operation.thread(),
+            is_collective: operation.is_collective(),
             peer: operation.peer(),
             way: operation.way(),
             is_captured: operation.is_captured(),
@@ -206,6 +210,8 @@ fn by_kernels(trace: &Trace) -> Found {
             member: 0,
             number: number as u64,
             kind,
+            thread: call.thread,
+            is_collective,
             peer: None,
             way: None,
             is_captured: false,

@@ -101,11 +101,15 @@ const NAME: &str = "libcuda.so.1";
 /// What the simulated driver calls its devices.
 const SIM_DEVICE: &str = "cutrace simulated device";
 
+/// Whether a driver is ours.
+pub fn is_simulated(driver: &Path) -> bool {
+    driver.file_name() == Some(OsStr::new(ours::SIM))
+}
+
 /// What a trace is replayed on if no driver is named: the simulated one, if it was recorded on that.
 pub fn of_recording(trace: &Trace) -> Choice {
     let path = Path::new(&trace.preamble.driver_path);
-    let is_sim =
-        path.file_name() == Some(OsStr::new(ours::SIM)) || trace.devices.iter().any(|device| device.name == SIM_DEVICE);
+    let is_sim = is_simulated(path) || trace.devices.iter().any(|device| device.name == SIM_DEVICE);
     let is_named = env::var_os("CUTRACE_LIBCUDA").is_some_and(|path| !path.is_empty());
     if !is_sim || is_named {
         return Choice::System;

@@ -4,6 +4,7 @@ mod blocks;
 mod hopeless;
 
 use crate::exit;
+use crate::job::among::Among;
 use crate::latest::File;
 use crate::line;
 use crate::reading::Reading;
@@ -25,6 +26,7 @@ Examples:
   cutrace dump --calls ..20              the first 20 calls of trace.bin
   cutrace dump --window 1.5s..1.6s       what began in that tenth of a second
   cutrace dump app.bin --grep Launch     the launches, with kernel names and arguments
+  cutrace dump run/ --rank 3             of a job the calls of one process
   cutrace dump --grep '!!'               the calls that failed
   cutrace dump --json | jq -r 'select(.kind == \"call\").function'
                                          one object a line, behind one about the trace")]
@@ -32,13 +34,17 @@ pub struct Arguments {
     #[command(flatten)]
     file: File,
     #[command(flatten)]
+    among: Among,
+    #[command(flatten)]
     pub reading: Reading,
     /// Of what the CPU wrote without a call, every range with what it holds, rather than how many there are
     #[arg(long)]
     writes: bool,
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub fn run(mut arguments: Arguments) -> Result<u8> {
+    arguments.file.find()?;
+    let status = arguments.file.choose(&arguments.among)?;
     let trace = arguments.file.open()?;
     let mut out = BufWriter::with_capacity(1 << 16, Results::begin());
     if arguments.reading.json {
@@ -60,5 +66,5 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         Ok(left > 0 && !results::are_unread())
     })?;
     out.flush()?;
-    Ok(exit::damage(&trace, missing))
+    Ok(status.max(exit::damage(&trace, missing)))
 }

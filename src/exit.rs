@@ -4,6 +4,7 @@ use crate::figures::counted;
 use crate::results::Results;
 use std::fmt::Display;
 use std::io::{self, Write};
+use trace::finish;
 use trace::preamble::Data;
 use trace::text::plain;
 
@@ -40,16 +41,21 @@ pub fn failure(status: u8, message: impl Display) -> anyhow::Error {
 pub fn explain(error: anyhow::Error, as_json: bool) -> u8 {
     let message = in_full(&error);
     say(&message);
-    let status = match error.downcast_ref::<Failure>() {
-        Some(failure) => failure.status,
-        None if error.is::<trace::Error>() => UNREADABLE,
-        None => FAILED,
-    };
+    let status = status_of(&error);
     if as_json {
         let object = serde_json::json!({ "schema": 1, "error": { "status": status, "message": message } });
         let _full = writeln!(Results::begin(), "{object}");
     }
     status
+}
+
+/// How a command ends that fails with it.
+pub fn status_of(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<Failure>() {
+        Some(failure) => failure.status,
+        None if error.is::<trace::Error>() => UNREADABLE,
+        None => FAILED,
+    }
 }
 
 /// An error with its causes, without those that it quotes already.
@@ -74,14 +80,33 @@ pub fn say(message: impl Display) {
     let _gone = writeln!(io::stderr(), "cutrace: {}", plain(&message.to_string()));
 }
 
+/// As `say`, of a process that ends now: no other thread's line comes after this one.
+pub fn say_last(message: impl Display) {
+    let mut until_the_end = std::mem::ManuallyDrop::new(io::stderr().lock());
+    let _gone = writeln!(until_the_end, "cutrace: {}", plain(&message.to_string()));
+}
+
 /// The damage of a trace in one line.
 pub fn damage_of(trace: &trace::Trace) -> Option<String> {
-    let first = trace.damage.first()?;
-    let more = match trace.damage.len() {
-        1 => String::new(),
-        n => format!(" (and {} more places)", n - 1),
-    };
-    Some(format!("{}: at offset {}: {}{more}", trace.path.display(), first.offset, first.what))
+    let more = |count: usize| if count > 1 { format!(" (and {} more places)", count - 1) } else { String::new() };
+    let path = trace.path.display();
+    if let Some(first) = trace.damage.first() {
+        return Some(format!("{path}: at offset {}: {}{}", first.offset, first.what, more(trace.damage.len())));
+    }
+    // What is lost does not come back when the trace is closed.
+    let mut lost = trace.losses.iter().filter(|(what, _)| finish::is_damage(what));
+    let (first, _) = lost.next()?;
+    Some(format!("{path}: closed without what was {first}{}", more(1 + lost.count())))
+}
+
+/// The same of one that has lost something and was not closed without it: no replay takes that.
+pub fn damage_that_loses(trace: &trace::Trace) -> Option<String> {
+    damage_of(trace).filter(|_| trace.damage.iter().any(|damage| damage.loses))
+}
+
+/// Whether something that was recorded is gone, be it that the trace was closed without it.
+pub fn has_lost(trace: &trace::Trace) -> bool {
+    trace.damage.iter().any(|damage| damage.loses) || trace.losses.iter().any(|(what, _)| finish::is_damage(what))
 }
 
 /// Tells of damage, and gives the exit status for having met it. `missing`: pieces of data that the calls

@@ -3,6 +3,7 @@
 mod as_json;
 mod counts;
 mod job;
+pub mod judged;
 pub mod kept;
 mod text;
 pub mod told;

@@ -1,177 +1,97 @@
-//! What is read if no file is named: the latest trace of this directory. A recording does not replace
-//! `trace.bin`.
+//! What is read if no file is named: the latest trace of this directory, or the directory of a job, if that
+//! was recorded later. A recording does not replace `trace.bin`.
 
-use crate::exit::{UNREADABLE, USAGE, failure, say};
+use crate::exit::{DONE, UNREADABLE, USAGE, failure, say};
 use crate::figures::counted;
-use crate::job::{Job, Process, SESSION, ranges};
+use crate::job::among::Among;
+use crate::job::{Job, SESSION, ranges};
 use crate::layout;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use std::ops::RangeInclusive;
+use std::collections::{BTreeSet, HashMap};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::UNIX_EPOCH;
+use trace::job::PROCESSES;
 use trace::{Error, Trace};
 
 const DEFAULT: &str = "trace.bin";
 
 #[derive(Args)]
 pub struct File {
-    /// The trace [default: the latest here of trace.bin, trace.1.bin, ...]
+    /// The trace [default: the latest here of trace.bin, trace.1.bin, ... and recorded directories]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct Files {
-    /// The trace, or more than one [default: the latest here of trace.bin, trace.1.bin, ...]
+    /// The trace, or more than one [default: the latest here of trace.bin, trace.1.bin, ... and recorded
+    /// directories]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     pub among: Among,
 }
 
-/// Which processes of a directory.
-#[derive(Args, Debug, Default)]
-pub struct Among {
-    /// Of a directory only these ranks: 0,3-5. '%q{VAR}' stands for what a variable holds
-    #[arg(long = "rank", value_name = "RANKS")]
-    pub ranks: Option<Ranks>,
-    /// Of a directory only this recording, as cutrace info DIRECTORY numbers them
-    #[arg(long, value_name = "N")]
-    recording: Option<u64>,
-}
-
-impl Among {
-    pub fn is_all(&self) -> bool {
-        self.ranks.is_none() && self.recording.is_none()
-    }
-
-    pub fn has(&self, process: &Process) -> bool {
-        self.ranks.as_ref().is_none_or(|ranks| ranks.has(process.rank)) && self.is_of_recording(process)
-    }
-
-    pub fn is_of_recording(&self, process: &Process) -> bool {
-        self.recording.is_none_or(|recording| recording == process.recording)
-    }
-
-    /// What is wrong where no directory is named.
-    pub fn refuse(&self) -> Result<()> {
-        let option = match self {
-            Among { ranks: Some(_), .. } => "--rank",
-            Among { recording: Some(_), .. } => "--recording",
-            _ => return Ok(()),
-        };
-        Err(failure(USAGE, format_args!("{option}: chooses among the traces of a directory, and none is named")))
-    }
-
-    /// Of a job these processes only. What is wrong with it is said.
-    pub fn of(&self, directory: &Path) -> Result<Job> {
-        let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
-        job.troubles.iter().for_each(say);
-        job.recordings_in_words().filter(|_| self.recording.is_none()).iter().for_each(say);
-        let there = |process: &&Process| process.trace.is_some();
-        let ranks: Vec<u64> = job.processes.iter().filter(there).filter_map(|process| process.rank).collect();
-        let (shown, recordings) = (job.directory.display().to_string(), job.recordings.len() as u64);
-        job.processes.retain(|process| self.has(process));
-        match (job.processes.iter().any(|process| there(&process)), self) {
-            (true, _) => Ok(job),
-            (false, Among { recording: Some(n), .. }) if !(1..=recordings).contains(n) => {
-                let there = counted(recordings, "recording");
-                Err(failure(USAGE, format_args!("--recording {n}: {shown} holds {there}")))
-            }
-            (false, Among { ranks: Some(_), .. }) => {
-                let known = match ranks.is_empty() {
-                    true => "none of its processes has a rank: without --rank they are all read".into(),
-                    false => format!("there are {}", ranges(&ranks)),
-                };
-                Err(failure(USAGE, format_args!("{shown}: no trace of these ranks; {known}")))
-            }
-            _ => {
-                let directory = shown.trim_end_matches('/');
-                let hint = format_args!("cutrace record -o {directory}/ PROGRAM makes some").to_string();
-                Err(failure(UNREADABLE, format_args!("{shown}: no trace in it; {hint}")))
-            }
-        }
-    }
-}
-
-/// Numbers of processes in their job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ranks {
-    ranges: Vec<RangeInclusive<u64>>,
-    /// A variable has named them, which a launcher sets for each process that it starts.
-    pub are_launched: bool,
-}
-
-impl Ranks {
-    pub fn has(&self, rank: Option<u64>) -> bool {
-        rank.is_some_and(|rank| self.ranges.iter().any(|range| range.contains(&rank)))
-    }
-}
-
-/// With what variables hold for `%q{VARIABLE}`.
-fn with_variables(text: &str) -> Result<String, String> {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some((before, name)) = rest.split_once("%q{") {
-        let (name, behind) = name.split_once('}').ok_or("expected %q{VARIABLE}")?;
-        let value = std::env::var(name).map_err(|_| format!("the variable {name} is not set here"))?;
-        out += before;
-        out += &value;
-        rest = behind;
-    }
-    Ok(out + rest)
-}
-
-impl FromStr for Ranks {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Ranks, String> {
-        let named = with_variables(text)?;
-        let number = |text: &str| text.trim().parse::<u64>().ok();
-        let range = |part: &str| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let range = number(first).zip(number(last)).filter(|(first, last)| first <= last);
-            range.map(|(first, last)| first..=last).ok_or_else(|| format!("{named:?}: expected ranks as 3 or 0,3-5"))
-        };
-        let ranges = named.split(',').map(range).collect::<Result<_, _>>()?;
-        Ok(Ranks { ranges, are_launched: named != text })
-    }
-}
-
 impl File {
+    /// Names the latest, if nothing is named.
+    pub fn find(&mut self) -> Result<()> {
+        if self.file.is_none() {
+            self.file = Some(latest()?);
+        }
+        Ok(())
+    }
+
     /// A directory of more than one trace, or that should have more; any, if not all of it is asked for.
     pub fn job(&self, is_all: bool) -> Result<Option<&Path>> {
         let Some(directory) = self.file.as_deref().filter(|path| path.is_dir()) else { return Ok(None) };
         if !is_all {
             return Ok(Some(directory));
         }
-        let job = Job::open(directory).with_context(|| directory.display().to_string())?;
+        let job = Among::default().job(directory)?;
         let recorded = job.processes.iter().filter(|process| process.trace.is_some()).count();
-        Ok((recorded > 1 || recorded == 1 && job.is_incomplete).then_some(directory))
+        Ok((recorded > 1 || recorded == 1 && job.is_incomplete()).then_some(directory))
     }
 
-    /// Of a directory, the trace of one process. Of several of a rank the one that used NCCL is meant.
-    pub fn choose(&mut self, among: &Among) -> Result<()> {
-        let Some(directory) = self.file.as_deref().filter(|path| path.is_dir()) else { return among.refuse() };
-        let mut all = traces(directory, among)?;
-        if all.len() > 1 {
-            let uses_nccl = |path: &PathBuf| Trace::open(path).is_ok_and(|trace| !trace.communicators.is_empty());
-            let found: Vec<PathBuf> = all.iter().filter(|path| uses_nccl(path)).cloned().collect();
-            all = if found.is_empty() { all } else { found };
-        }
-        match &mut all[..] {
-            [only] => self.file = Some(std::mem::take(only)),
-            _ => {
-                let why = format!("{}: {}; --rank says which one", directory.display(), one_of(&all));
-                return Err(failure(USAGE, why));
+    /// Of a directory, the trace of one process; how the command ends if it ends well, by what is missing of
+    /// the job. Of several of one rank the only one that used NCCL is meant, and that is said.
+    pub fn choose(&mut self, among: &Among) -> Result<u8> {
+        let Some(directory) = self.file.as_deref().filter(|path| path.is_dir()) else {
+            return among.refuse().map(|()| DONE);
+        };
+        let job = among.of(directory)?;
+        let (shown, status, has_several) = (directory.display(), job.status(), job.has_several());
+        let traced = || job.processes.iter().filter(|process| process.trace.is_some());
+        let ranks: BTreeSet<Option<u64>> = traced().map(|process| process.rank).collect();
+        let known: Vec<u64> = ranks.iter().copied().flatten().collect();
+        let all: Vec<PathBuf> = job.traces().map(Path::to_path_buf).collect();
+        let which = match (&all[..], &known[..]) {
+            ([only], _) => {
+                self.file = Some(only.clone());
+                return Ok(status);
             }
-        }
-        Ok(())
+            (_, []) => "none of its processes has a rank".into(),
+            (_, [rank]) if ranks.len() == 1 => {
+                let uses_nccl = |path: &&PathBuf| Trace::open(path).is_ok_and(|trace| !trace.communicators.is_empty());
+                let found: Vec<&PathBuf> = all.iter().filter(|_| !has_several).filter(uses_nccl).collect();
+                if let [only] = found[..] {
+                    let (traces, only) = (counted(all.len() as u64, "trace"), only.clone());
+                    let name = only.display();
+                    say(format_args!("{shown}: of {traces} of rank {rank} the one that used NCCL is read: {name}"));
+                    self.file = Some(only);
+                    return Ok(status);
+                }
+                format!("all are of rank {rank}: name its file")
+            }
+            (_, known) => format!("--rank says which one: there are {}", ranges(known)),
+        };
+        Err(failure(USAGE, format!("{shown}: {}; {which}", one_of(&all))))
     }
 
     pub fn path(&self) -> Result<PathBuf> {
         let path = self.file.clone().map_or_else(latest, Ok)?;
+        is_there(&path)?;
         if !path.is_dir() {
             return Ok(path);
         }
@@ -186,33 +106,62 @@ impl File {
     }
 }
 
+/// By trace, the number of its recording, of a directory of which several are read.
+pub type Recordings = HashMap<PathBuf, u64>;
+
+/// Traces that are to be read.
+#[derive(Default)]
+pub struct Chosen {
+    pub paths: Vec<PathBuf>,
+    /// The only thing that is named, if it is a directory.
+    pub directory: Option<PathBuf>,
+    /// Of the directory, if it is the only thing that is named.
+    pub recordings: Recordings,
+    /// How the command ends if it ends well: by what is missing of a job.
+    pub status: u8,
+}
+
 impl Files {
     /// Traces; those of a directory instead of it, by rank.
-    pub fn paths(&self) -> Result<Vec<PathBuf>> {
-        let mut all = Vec::new();
-        for path in self.named()? {
-            match path.is_dir() {
-                true => all.extend(traces(&path, &self.among)?),
-                false => all.push(path),
+    pub fn chosen(&self) -> Result<Chosen> {
+        let (named, mut chosen) = (self.named()?, Chosen { status: DONE, ..Chosen::default() });
+        for path in &named {
+            if !path.is_dir() {
+                chosen.paths.push(path.clone());
+                continue;
+            }
+            let job = self.among.of(path)?;
+            chosen.status = chosen.status.max(job.status());
+            let has_several = job.has_several() && named.len() == 1;
+            for process in job.processes {
+                let Some(trace) = process.trace else { continue };
+                chosen.recordings.extend(has_several.then(|| (trace.clone(), process.recording)));
+                chosen.paths.push(trace);
             }
         }
-        Ok(all)
-    }
-
-    /// The only thing that is named, if it is a directory.
-    pub fn directory(&self) -> Option<&Path> {
-        match &self.files[..] {
-            [directory] if directory.is_dir() => Some(directory),
-            _ => None,
-        }
+        chosen.directory = <[PathBuf; 1]>::try_from(named).ok().map(|[only]| only).filter(|path| path.is_dir());
+        Ok(chosen)
     }
 
     /// Traces, and directories of them.
     pub fn named(&self) -> Result<Vec<PathBuf>> {
-        if !self.files.iter().any(|path| path.is_dir()) {
+        let named = if self.files.is_empty() { vec![latest()?] } else { self.files.clone() };
+        if !named.iter().any(|path| path.is_dir()) {
             self.among.refuse()?;
         }
-        if self.files.is_empty() { Ok(vec![latest()?]) } else { Ok(self.files.clone()) }
+        named.iter().try_for_each(|path| is_there(path))?;
+        Ok(named)
+    }
+}
+
+/// Says what is expected where nothing of this name is.
+pub fn is_there(path: &Path) -> Result<()> {
+    let expected = "expected a trace, or a directory of traces; cutrace record -o NAME PROGRAM makes either";
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(failure(UNREADABLE, format_args!("{}: {error}; {expected}", path.display())))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -245,6 +194,13 @@ fn latest() -> Result<PathBuf> {
     let entries = std::fs::read_dir(".").into_iter().flatten().flatten();
     let mut all: Vec<Found> = entries.filter_map(|entry| Found::of(entry.file_name().into_string().ok()?)).collect();
     all.sort_by_key(|found| (found.begun, found.number));
+    let is_later = |(begun, _): &(u64, PathBuf)| all.last().is_none_or(|last| last.begun < *begun);
+    if let Some((_, directory)) = latest_job().filter(is_later) {
+        if layout::is_first() {
+            say(format_args!("no file is named: reading {}/, which was recorded last here", directory.display()));
+        }
+        return Ok(directory);
+    }
     let Some(last) = all.last() else {
         let why = "name a trace, or make one: cutrace record PROGRAM";
         return Err(failure(UNREADABLE, format_args!("no file is named, and there is no {DEFAULT} here; {why}")));
@@ -256,6 +212,36 @@ fn latest() -> Result<PathBuf> {
         say(format_args!("no file is named: reading {}, the latest of {} traces here", found.name, all.len()));
     }
     Ok(PathBuf::from(&found.name))
+}
+
+/// The directory in this one with the recording that was begun last, and when it was. A recording adds files to its
+/// directory when it begins, so that most directories need not be read.
+fn latest_job() -> Option<(u64, PathBuf)> {
+    /// Files may be stamped by another machine's clock.
+    const SKEW: u64 = 60_000_000_000;
+    let entries = std::fs::read_dir(".").into_iter().flatten().flatten();
+    // No link to what is elsewhere.
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|is| is.is_dir()));
+    let jobs = directories.map(|entry| PathBuf::from(entry.file_name())).filter(|path| path.join(PROCESSES).is_dir());
+    let changed = |path: PathBuf| (changed(&path).max(changed(&path.join(PROCESSES))), path);
+    let mut jobs: Vec<(u64, PathBuf)> = jobs.map(changed).collect();
+    jobs.sort();
+    let mut latest: Option<(u64, PathBuf)> = None;
+    for (changed, path) in jobs.into_iter().rev() {
+        if latest.as_ref().is_some_and(|(began, _)| changed.saturating_add(SKEW) < *began) {
+            break;
+        }
+        let job = Job::open(&path).ok();
+        let began = job.and_then(|job| Some(job.recordings.last()?.began));
+        latest = latest.max(began.map(|began| (began, path)));
+    }
+    latest
+}
+
+/// In nanoseconds since 1970; 0 if it cannot be told.
+fn changed(path: &Path) -> u64 {
+    let changed = path.metadata().and_then(|about| about.modified()).ok();
+    changed.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |since| since.as_nanos() as u64)
 }
 
 impl Found {
@@ -273,11 +259,7 @@ impl Found {
             Err(_) if path.is_symlink() => return None,
             preamble => preamble.ok(),
         };
-        let changed = || path.metadata().ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok();
-        let begun = match &preamble {
-            Some(preamble) => preamble.created,
-            None => changed().map_or(0, |since| since.as_nanos() as u64),
-        };
+        let begun = preamble.as_ref().map_or_else(|| changed(path), |preamble| preamble.created);
         let variables = preamble.map_or_else(Vec::new, |preamble| preamble.environment);
         let session = variables.into_iter().find(|(name, _)| name == SESSION).map(|(_, value)| value);
         Some(Found { number, name, begun, session })

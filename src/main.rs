@@ -95,7 +95,8 @@ Examples:
 
 Exit status:
   0 done                        1 failed, or a finding
-  2 usage                       3 the trace cannot be read (or not all of it)
+  2 usage                       3 the trace cannot be read (or not all of it), or one of
+                                  those of a directory is missing
   4 the replay diverged         5 no usable driver
   6 the replay could check nothing
 An output that exists or cannot be written is 1; flags that contradict each other or the trace are 2.

@@ -1,10 +1,14 @@
 //! A file that gets its name when it is whole.
 
-use crate::exit::{FAILED, USAGE, failure};
+use crate::exit::{FAILED, USAGE, failure, say_last};
+use crate::figures::counted;
+use crate::signals;
 use anyhow::{Context, Result};
 use std::fs::File;
+use std::mem::ManuallyDrop;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use tempfile::NamedTempFile;
 
 pub struct Output {
@@ -20,6 +24,21 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 /// Whether both names are of one file.
 pub fn are_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|found| Some(found) == identity(other))
+}
+
+/// What a signal interrupts.
+#[derive(Default)]
+struct Begun {
+    /// What is being written: its name until it is whole, and the one that it is to get.
+    partial: Option<(PathBuf, PathBuf)>,
+    /// Traces that were put into their places before.
+    finished: u64,
+}
+
+static BEGUN: Mutex<Begun> = Mutex::new(Begun { partial: None, finished: 0 });
+
+fn begun() -> MutexGuard<'static, Begun> {
+    BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Output {
@@ -48,12 +67,6 @@ impl Output {
         }
         let temporary = Output::beside(flag, path, directory)?;
         Ok(Output { temporary, path: path.to_path_buf(), force })
-    }
-
-    /// A file beside it for what is only needed until it is written.
-    pub fn another(&self) -> Result<NamedTempFile> {
-        let directory = self.partial().parent().unwrap_or(Path::new("."));
-        Output::beside("-o", &self.path, directory)
     }
 
     /// A file that takes the place of this one, and its mode. A link goes on naming it.
@@ -95,6 +108,28 @@ impl Output {
         &self.path
     }
 
+    /// From here on a signal that ends this process leaves nothing of this trace behind, and that is said.
+    pub fn remove_when_interrupted(&self) {
+        static ONCE: Once = Once::new();
+        begun().partial = Some((self.partial().to_path_buf(), self.path.clone()));
+        ONCE.call_once(|| {
+            signals::on_interruption(move |signal| {
+                // Until the process ends: no trace gets its name after it was said which ones did.
+                let mut begun = ManuallyDrop::new(begun());
+                let traces = counted(begun.finished, "trace");
+                match (begun.partial.take(), begun.finished) {
+                    (Some((partial, path)), finished) => {
+                        let _gone_already = std::fs::remove_file(partial);
+                        let before = if finished > 0 { format!("; {traces} written before it") } else { String::new() };
+                        let path = path.display();
+                        say_last(format_args!("interrupted by {signal}; nothing was written to {path}{before}"));
+                    }
+                    (None, _) => say_last(format_args!("interrupted by {signal}; {traces} written")),
+                }
+            });
+        });
+    }
+
     /// Puts the file into its place. One that is replaced is there, whole, until the new one is on the disk.
     pub fn finish(self) -> Result<()> {
         let Output { temporary, path, force } = self;
@@ -102,8 +137,12 @@ impl Output {
         if force {
             temporary.as_file().sync_all().with_context(shown)?;
         }
+        // A signal comes before this, or finds the trace in its place.
+        let mut begun = begun();
         let put = if force { temporary.persist(&path) } else { temporary.persist_noclobber(&path) };
+        begun.partial = None;
         put.map_err(|error| error.error).with_context(shown)?;
+        begun.finished += 1;
         Ok(())
     }
 }

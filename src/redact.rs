@@ -76,7 +76,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let partial = output.partial().to_path_buf();
     signals::on_interruption(move |signal| {
         let _gone_already = std::fs::remove_file(&partial);
-        exit::say(format_args!("interrupted by {signal}; nothing was written"));
+        exit::say_last(format_args!("interrupted by {signal}; nothing was written"));
     });
     let mut overwritten = 0;
     let mut written = || -> std::io::Result<(u64, Trace)> {

@@ -1,13 +1,17 @@
 //! `cutrace repair`: closes a trace that nobody closed.
 
+use crate::exit::{FAILED, USAGE, failure};
 use crate::figures::{counted, grouped, size};
+use crate::job::Job;
+use crate::latest::is_there;
 use crate::output::Output;
 use crate::results::Results;
-use crate::{exit, signals, verdict};
+use crate::shell::shell;
+use crate::{exit, verdict};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace::call::{Content, Image};
 use trace::finish::{self, Finished, finish};
 use trace::preamble::Data;
@@ -19,21 +23,26 @@ use trace::{Trace, pack};
 /// A trace that `cutrace record` did not close (bare LD_PRELOAD, a crash of the launcher) can be read as it
 /// is; closing it makes opening faster and damage visible. Damaged pieces are left out of the index and
 /// listed among the losses. The trace is replaced, once its repaired copy is whole. One that is closed and
-/// whole is left alone. What is left of a damaged packed trace is written unpacked.
+/// whole is left alone. What is left of a damaged packed trace is written unpacked. Of a directory each trace
+/// is repaired, in its place.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   cutrace repair trace.bin               in place
   cutrace repair damaged.bin -o good.bin
+  cutrace repair run/                    each trace of a job, in place
 
 Exit status:
   0 closed, and nothing is missing
-  1 OUT exists or cannot be written, or a process still writes the trace
+  1 OUT exists or cannot be written, or a process still writes the trace, or
+    a directory only links to it
   2 usage
-  3 closed, but something of it was damaged and is lost; or no trace at all")]
+  3 closed, but something of it was damaged and is lost; or no trace at all,
+    or a directory lacks one
+The commands that read such a trace end with 3 ever after.")]
 pub struct Arguments {
-    /// The trace
-    #[arg(value_name = "FILE")]
+    /// The trace, or a directory of traces
+    #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
     /// Write the repaired trace to this new file and leave FILE as it is
     #[arg(short, long, value_name = "OUT")]
@@ -60,16 +69,94 @@ const SCHEMA: u32 = 1;
 const MISSING: &str = "pieces of data of these calls, not in the file";
 
 pub fn run(arguments: Arguments) -> Result<u8> {
-    let mut trace = Trace::open(&arguments.file)?;
+    let mut out = Results::begin();
+    is_there(&arguments.file)?;
+    let (object, status) = match arguments.file.is_dir() {
+        true => each(&mut out, &arguments)?,
+        false => {
+            let (trace, told) = repaired(&arguments, &arguments.file)?;
+            if !arguments.json {
+                told.tell(&mut out, &trace)?;
+                writeln!(out, "verdict: {}", told.done.verdict)?;
+            }
+            (told.object(), told.status())
+        }
+    };
+    if arguments.json {
+        serde_json::to_writer_pretty(&mut out, &object)?;
+        writeln!(out)?;
+    }
+    Ok(status)
+}
+
+/// The traces of a directory, of all its recordings. One that cannot be repaired does not keep the others
+/// from it.
+fn each(out: &mut Results, arguments: &Arguments) -> Result<(Value, u8)> {
+    let directory = arguments.file.display().to_string();
+    if let Some(output) = &arguments.output {
+        let why = "the traces of a directory are repaired in their places; name one of them";
+        return Err(failure(USAGE, format_args!("-o {}: {why}", output.display())));
+    }
+    let job = Job::whole(&arguments.file)?;
+    let (mut objects, mut errors, mut status) = (Vec::new(), Vec::new(), job.status());
+    let (mut closed, mut lacking) = (0, 0);
+    for path in job.traces() {
+        match repaired(arguments, path) {
+            Ok((trace, told)) => {
+                closed += u64::from(told.done.written);
+                lacking += u64::from(!told.is_whole);
+                status = status.max(told.status());
+                objects.push(told.object());
+                if !arguments.json {
+                    told.tell(out, &trace)?;
+                }
+            }
+            Err(error) => {
+                exit::say(exit::in_full(&error));
+                status = status.max(exit::status_of(&error));
+                errors.push(exit::in_full(&error));
+            }
+        }
+    }
+    if !arguments.json {
+        let (name, traces) = (plain(&directory), counted((objects.len() + errors.len()) as u64, "trace"));
+        let shell = shell(std::slice::from_ref(&directory));
+        let failed = if errors.is_empty() { String::new() } else { format!(", {} not repaired", errors.len()) };
+        writeln!(
+            out,
+            "{name}: {traces}: {closed} closed now, {lacking} not whole{failed}; verdict: cutrace info {shell}"
+        )?;
+    }
+    let object = json!({
+        "schema": SCHEMA, "directory": directory, "traces": objects, "errors": errors, "troubles": job.troubles,
+    });
+    Ok((object, status))
+}
+
+/// What came of one trace.
+struct Repaired {
+    name: String,
+    done: Finished,
+    /// Pieces of data.
+    missing: u64,
+    is_whole: bool,
+}
+
+fn repaired(arguments: &Arguments, path: &Path) -> Result<(Trace, Repaired)> {
+    let mut trace = Trace::open(path)?;
     trace.check_blobs();
-    let output = output(&arguments, &trace)?;
+    let output = output(arguments, path, &trace)?;
     let mut original = None;
     if let Some(output) = &output {
-        copy(&arguments, &trace, output)?;
+        copy(path, &trace, output)?;
         original = Some(std::mem::replace(&mut trace, Trace::open(output.partial())?));
         trace.check_blobs();
     }
-    let done = finish(&trace, verdict::in_words)?;
+    let mut done = finish(&trace, verdict::in_words)?;
+    // A long trace is closed without one.
+    if done.verdict.is_empty() {
+        (done.verdict, done.reasons) = verdict::in_words(&trace);
+    }
     if let Some(output) = output {
         output.finish()?;
     }
@@ -78,40 +165,37 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     // Damage stands among the losses of a footer, so that it is still known the next time.
     let missing = missing(&trace);
-    let is_whole = missing == 0 && !done.losses.iter().any(|(what, _)| what.starts_with("at offset "));
-    let mut out = Results::begin();
-    let name = arguments.output.as_ref().unwrap_or(&arguments.file).display().to_string();
-    if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &object(&name, &done, missing))?;
-        writeln!(out)?;
-    } else if done.written {
-        tell_closed(&mut out, &trace, &name, &done, missing)?;
-    } else {
-        tell_left_alone(&mut out, &name, &done, missing, is_whole)?;
-    }
-    Ok(if is_whole { exit::DONE } else { exit::UNREADABLE })
+    let is_whole = missing == 0 && !done.losses.iter().any(|(what, _)| finish::is_damage(what));
+    let name = arguments.output.as_deref().unwrap_or(path).display().to_string();
+    Ok((trace, Repaired { name, done, missing, is_whole }))
 }
 
 /// Where the repaired trace goes; none for one that is closed and whole, which stays as it is.
-fn output(arguments: &Arguments, trace: &Trace) -> Result<Option<Output>> {
+fn output(arguments: &Arguments, file: &Path, trace: &Trace) -> Result<Option<Output>> {
     Ok(match &arguments.output {
-        Some(path) => Some(Output::create("-o", path, arguments.force, &arguments.file)?),
+        Some(path) => Some(Output::create("-o", path, arguments.force, file)?),
         None if finish::is_whole(trace) => None,
         None => {
+            if let Some(target) = linked_out_of(&arguments.file, file) {
+                let (file, target) = (file.display(), target.display());
+                return Err(failure(FAILED, format_args!("{file}: a link to {target}: name it to repair it")));
+            }
             finish::not_in_use(trace)?;
-            Some(Output::replacing(&arguments.file)?)
+            Some(Output::replacing(file)?)
         }
     })
 }
 
+/// What a link in a directory names elsewhere: who names the directory does not mean that.
+fn linked_out_of(directory: &Path, file: &Path) -> Option<PathBuf> {
+    let target = file.canonicalize().ok().filter(|_| directory.is_dir())?;
+    (!target.starts_with(directory.canonicalize().ok()?)).then_some(target)
+}
+
 /// Writes what there is of the trace; an interruption from here on leaves nothing behind.
-fn copy(arguments: &Arguments, trace: &Trace, output: &Output) -> Result<()> {
-    let partial = output.partial().to_path_buf();
-    signals::on_interruption(move |signal| {
-        let _gone_already = std::fs::remove_file(&partial);
-        exit::say(format_args!("interrupted by {signal}; nothing was written"));
-    });
-    let mut from = std::fs::File::open(&arguments.file).context(arguments.file.display().to_string())?;
+fn copy(file: &Path, trace: &Trace, output: &Output) -> Result<()> {
+    output.remove_when_interrupted();
+    let mut from = std::fs::File::open(file).context(file.display().to_string())?;
     // What is missing of a packed trace is left out of a plain one.
     let copied = match trace.is_packed() && !finish::is_whole(trace) {
         true => pack::unpack(trace, output.file()),
@@ -121,47 +205,52 @@ fn copy(arguments: &Arguments, trace: &Trace, output: &Output) -> Result<()> {
     Ok(())
 }
 
-fn object(name: &str, done: &Finished, missing: u64) -> Value {
-    let losses = done.losses.iter().map(|(what, count)| json!({ "what": what, "count": count }));
-    json!({
-        "schema": SCHEMA,
-        "path": name,
-        "written": done.written,
-        "calls": done.calls,
-        "segments": done.segments,
-        "sealed": done.sealed,
-        "bytes": done.bytes,
-        "missing": missing,
-        "losses": losses.collect::<Vec<_>>(),
-        "verdict": done.verdict,
-        "reasons": done.reasons,
-    })
-}
+impl Repaired {
+    fn status(&self) -> u8 {
+        if self.is_whole { exit::DONE } else { exit::UNREADABLE }
+    }
 
-fn tell_left_alone(out: &mut Results, name: &str, done: &Finished, missing: u64, is_whole: bool) -> Result<()> {
-    let (name, calls, bytes) = (plain(name), counted(done.calls, "call"), size(done.bytes));
-    let whole = if is_whole { " and whole" } else { ", not whole" };
-    writeln!(out, "{name}: closed{whole}: {calls}, {} segments, {bytes}", done.segments)?;
-    for (what, count) in done.losses.iter().filter(|(what, _)| what.starts_with("at offset ")) {
-        tell_lost(out, what, *count)?;
+    fn object(&self) -> Value {
+        let Repaired { name, done, missing, .. } = self;
+        let losses = done.losses.iter().map(|(what, count)| json!({ "what": what, "count": count }));
+        json!({
+            "schema": SCHEMA,
+            "path": name,
+            "written": done.written,
+            "calls": done.calls,
+            "segments": done.segments,
+            "sealed": done.sealed,
+            "bytes": done.bytes,
+            "missing": missing,
+            "losses": losses.collect::<Vec<_>>(),
+            "verdict": done.verdict,
+            "reasons": done.reasons,
+        })
     }
-    tell_lost(out, MISSING, missing)
-}
 
-fn tell_closed(out: &mut Results, trace: &Trace, name: &str, done: &Finished, missing: u64) -> Result<()> {
-    let (name, calls, bytes) = (plain(name), counted(done.calls, "call"), size(done.bytes));
-    writeln!(out, "{name}: {calls}, {} segments ({} sealed now), {bytes}; footer written", done.segments, done.sealed)?;
-    for damage in &trace.damage {
-        let at = format!("at offset {}: {}", damage.offset, damage.what);
-        let mended = if done.losses.iter().any(|(what, _)| *what == at) { "" } else { "; mended" };
-        writeln!(out, "damage: {}{mended}", plain(&at))?;
+    /// What was done with it, and what of it is lost.
+    fn tell(&self, out: &mut Results, trace: &Trace) -> Result<()> {
+        let Finished { segments, sealed, losses, .. } = &self.done;
+        let (name, calls, bytes) = (plain(&self.name), counted(self.done.calls, "call"), size(self.done.bytes));
+        if !self.done.written {
+            let whole = if self.is_whole { " and whole" } else { ", not whole" };
+            writeln!(out, "{name}: closed{whole}: {calls}, {segments} segments, {bytes}")?;
+            for (what, count) in losses.iter().filter(|(what, _)| finish::is_damage(what)) {
+                tell_lost(out, what, *count)?;
+            }
+            return tell_lost(out, MISSING, self.missing);
+        }
+        writeln!(out, "{name}: {calls}, {segments} segments ({sealed} sealed now), {bytes}; footer written")?;
+        for damage in &trace.damage {
+            let at = format!("at offset {}: {}", damage.offset, damage.what);
+            let mended = if losses.iter().any(|(what, _)| *what == at) { "" } else { "; mended" };
+            writeln!(out, "damage: {}{mended}", plain(&at))?;
+        }
+        for (what, count) in &trace.losses {
+            tell_lost(out, what, *count)?;
+        }
+        tell_lost(out, MISSING, self.missing)
     }
-    for (what, count) in &trace.losses {
-        tell_lost(out, what, *count)?;
-    }
-    tell_lost(out, MISSING, missing)?;
-    writeln!(out, "verdict: {}", done.verdict)?;
-    Ok(())
 }
 
 fn tell_lost(out: &mut Results, what: &str, count: u64) -> Result<()> {

@@ -13,6 +13,7 @@ mod interruption;
 mod looping;
 mod printed;
 mod sandbox;
+mod sharing;
 mod shown;
 mod timing;
 mod together;
@@ -21,7 +22,8 @@ mod told;
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure, say};
 use crate::figures::size;
-use crate::latest::{Among, File};
+use crate::job::among::Among;
+use crate::latest::File;
 use crate::output::Output;
 use crate::results::Results;
 use crate::{exit, layout, references};
@@ -119,9 +121,10 @@ pub struct Arguments {
     /// is refused
     #[arg(long, value_name = "FILE|DIR")]
     weights: Vec<PathBuf>,
-    /// Of a job: end it when no replay of it has come further for so long, or a rank that a launcher starts
-    /// (--rank '%q{VAR}') has not come [default: 600, 60 once one has diverged, 60 for a rank]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Give up when no call has come to its end for so long; of a job, when no replay of it has come further,
+    /// or a rank that a launcher starts (--rank '%q{VAR}') has not come [default: none, 600 where another
+    /// process is waited for; of a job 600, 60 once one has diverged or where a trace is missing, 60 for a rank]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
     /// Plan and verdict only: no driver is needed or loaded
     #[arg(long)]
@@ -255,6 +258,7 @@ impl Devices {
 }
 
 pub fn run(mut arguments: Arguments) -> Result<u8> {
+    arguments.file.find()?;
     if arguments.alone {
         arguments.file.choose(&std::mem::take(&mut arguments.among))?;
     }
@@ -262,9 +266,6 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         return together::run(&arguments, directory);
     }
     arguments.among.refuse()?;
-    if arguments.timeout.is_some() {
-        return Err(failure(USAGE, "--timeout: is for the replays of a directory, and none is named"));
-    }
     let company = Link::inherited()?.map(Arc::new);
     if arguments.untrusted {
         sandbox::close_inherited()?;
@@ -281,7 +282,9 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     let scope = arguments.looping.range(&trace)?;
     if arguments.dry_run || plan.verdict == Verdict::No {
         shown::plan(&trace, &plan, !arguments.no_placement, arguments.json)?;
-        return Ok(match (exit::damage(&trace, 0), plan.verdict) {
+        // What was lost before the trace was closed is among the verdict's reasons.
+        let damage = if trace.damage.is_empty() { DONE } else { exit::damage(&trace, 0) };
+        return Ok(match (damage, plan.verdict) {
             (DONE, Verdict::No) => FAILED,
             (damage, _) => damage,
         });
@@ -289,7 +292,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     let prepared = prepare(&arguments, &trace, &plan, tools, scope.as_ref(), &interruption)?;
     let Prepared { found, mut options, timed, dumped, is_cut } = prepared;
     options.company = company.map(|link| link as Arc<dyn Company>);
-    let bar = Bar::new(interruption.bar.clone(), plan.calls());
+    let bar = Bar::new(&interruption, &trace.path, plan.calls());
     let aside = printed::Aside::begin();
     let report = replayer::replay(&trace, &plan, &options, &bar);
     let printed = aside.finish();
@@ -337,7 +340,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
 /// The trace, of which a replay needs all.
 fn opened(arguments: &Arguments) -> Result<Trace> {
     let mut trace = arguments.file.open()?;
-    let damage = exit::damage_of(&trace).filter(|_| trace.damage.iter().any(|damage| damage.loses));
+    let damage = exit::damage_that_loses(&trace);
     // Up to the first call that needs a blob that is damaged, all can be made again.
     trace.check_blobs();
     if !arguments.dry_run {
@@ -352,7 +355,7 @@ fn opened(arguments: &Arguments) -> Result<Trace> {
 
 fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Result<Plan> {
     Ok(match company {
-        Some(link) => plan_in_company(trace, link.imports()),
+        Some(link) => plan_in_company(trace, link.imports(), link.is_incomplete()),
         None if arguments.alone => {
             let refused = |why| failure(FAILED, format_args!("{}: --alone: {why}", trace.path.display()));
             plan_alone(trace).map_err(refused)?
@@ -436,6 +439,7 @@ fn prepare(
         // In the sandbox it cannot start anew.
         translate: layout::is_last() || arguments.untrusted,
         company: None,
+        limit: arguments.timeout,
         tools,
     };
     Ok(Prepared { found, options, timed, dumped, is_cut: missing.is_some() })

@@ -1,11 +1,14 @@
 //! The end of a recording: closes the traces of all its processes and says in one line what was recorded.
 
+mod of_job;
+
 use crate::exit::{self, say};
 use crate::figures::{counted, grouped, size};
 use crate::info::kept::{Kept, LONG};
 use crate::info::told::Told;
-use crate::job::{Job, Process, begins_as_one};
+use crate::job::begins_as_one;
 use crate::{pack, verdict};
+use of_job::OfJob;
 use std::collections::HashMap;
 use std::env;
 use std::ffi::OsStr;
@@ -159,7 +162,7 @@ pub fn close(asked: &Asked) -> u64 {
         }
     }
     if !closed.is_empty() || !open.is_empty() {
-        say_recorded(asked, &closed, &open, empty);
+        say_recorded(asked, &mut closed, &open, empty);
     } else {
         say_nothing_recorded(asked, announced.is_empty());
     }
@@ -167,12 +170,13 @@ pub fn close(asked: &Asked) -> u64 {
 }
 
 /// `empty`: why the range of each closed trace never began, where it did not.
-fn say_recorded(asked: &Asked, closed: &[(String, Finished)], open: &[String], empty: Vec<Option<String>>) {
+fn say_recorded(asked: &Asked, closed: &mut [(String, Finished)], open: &[String], empty: Vec<Option<String>>) {
     let kept =
         asked.existing.map_or(String::new(), |path| format!("; {} existed already and was kept", relative(path)));
     let ended = asked.ended;
     let how = if ended.is_success() { String::new() } else { format!("; the program ended: {ended}") };
-    let job = asked.job.map(|directory| OfJob::of(directory, asked));
+    let mut job = asked.job.map(|directory| OfJob::of(directory, asked));
+    job.iter_mut().for_each(|job| job.judge(closed));
     let others = job.as_ref().map_or("", |job| &job.failed);
     say(closing_line(closed, open, job.as_ref()) + &how + others + &kept);
     // Of several processes one may be the launcher of the others.
@@ -208,37 +212,6 @@ fn ended_by(asked: &Asked, paths: &[PathBuf]) -> HashMap<PathBuf, Ended> {
         }
     }
     last.into_iter().filter_map(|(pid, (_, path))| Some((path.clone(), *ended.get(&pid)?))).collect()
-}
-
-/// What the directory of a job says of the processes of this recording.
-struct OfJob {
-    name: String,
-    /// That never called the driver.
-    silent: u64,
-    /// Those that failed, in words.
-    failed: String,
-}
-
-impl OfJob {
-    fn of(directory: &Path, asked: &Asked) -> OfJob {
-        const NAMED: usize = 3;
-        let session = asked.session.display().to_string();
-        let mut all = Job::open(directory).map_or(Vec::new(), |job| job.processes);
-        all.retain(|process| process.session == session);
-        let silent = all.iter().filter(|process| process.trace.is_none() && process.untraced.is_none()).count() as u64;
-        let is_other = |process: &&Process| process.pid != asked.pid && process.trace.is_some();
-        let failed = all.iter().filter(is_other).filter_map(|process| {
-            let ended = process.ended.filter(|ended| !ended.is_success())?;
-            let rank = process.rank.map_or(String::new(), |rank| format!(" (rank {rank})"));
-            Some(format!("process {}{rank}: {ended}", process.pid))
-        });
-        let mut failed: Vec<String> = failed.collect();
-        let more = failed.len().saturating_sub(NAMED);
-        failed.truncate(NAMED);
-        failed.extend((more > 0).then(|| format!("and {more} more failed")));
-        let failed = failed.iter().map(|one| format!("; {one}")).collect();
-        OfJob { name: relative(directory) + "/", silent, failed }
-    }
 }
 
 /// Why the range began too late for every call.
@@ -334,7 +307,8 @@ fn closing_line(closed: &[(String, Finished)], open: &[String], job: Option<&OfJ
         let processes = if closed.len() == 1 { String::new() } else { format!("{} processes: ", closed.len()) };
         let calls: u64 = closed.iter().map(|(_, f)| f.calls).sum();
         let bytes: u64 = closed.iter().map(|(_, f)| f.bytes).sum();
-        let (calls, bytes, verdicts) = (counted(calls, "call"), size(bytes), verdicts(closed));
+        let whose = job.map_or("", |job| &job.whose);
+        let (calls, bytes, verdicts) = (counted(calls, "call"), size(bytes), verdicts(closed, whose));
         let whose = match job {
             Some(OfJob { name, silent, .. }) => {
                 let recorded = counted(closed.len() as u64, "process");
@@ -363,7 +337,7 @@ fn closing_line(closed: &[(String, Finished)], open: &[String], job: Option<&OfJ
 }
 
 /// How many traces have which verdict, and why the first of the worst has it.
-fn verdicts(closed: &[(String, Finished)]) -> String {
+fn verdicts(closed: &[(String, Finished)], whose: &str) -> String {
     const KINDS: [&str; 4] =
         ["not judged yet, for its length (see cutrace info)", "replayable", "partly replayable", "not replayable"];
     let kind = |finished: &Finished| match finished.verdict.as_str() {
@@ -381,6 +355,7 @@ fn verdicts(closed: &[(String, Finished)]) -> String {
         (count, _) => Some(format!("{} {name}", grouped(count))),
     };
     let mut text = counts.into_iter().zip(KINDS).filter_map(of_kind).collect::<Vec<_>>().join(", ");
+    text += whose;
     let worst = counts.iter().rposition(|count| *count != 0).unwrap_or(0);
     let first = closed.iter().find(|(_, finished)| kind(finished) == worst);
     if let Some((name, Finished { reasons, .. })) = first {

@@ -1,8 +1,8 @@
 //! `cutrace view`: the timeline in the terminal.
 
-use crate::exit::{self, DONE, USAGE, damage, failure};
+use crate::exit::{self, USAGE, damage, failure};
 use crate::export::process::Process;
-use crate::latest::Files;
+use crate::latest::{Chosen, Files};
 use crate::report::findings::find;
 use crate::results::Results;
 use anyhow::Result;
@@ -26,8 +26,8 @@ use viewer::state::tab::Tab;
 /// of its end, drawn hatched. Off a terminal the tables are printed as a report. An index is kept beside the
 /// trace (FILE.idx, or in the cache directory), so that it opens at once the next time; it can be deleted. Of
 /// two traces the calls of the second stand beside those of the first, by their order. The processes of a
-/// directory are on one time axis, each with what it did on NCCL's communicators; tables are of the one that
-/// began first.
+/// directory are on one time axis, each with what it did on NCCL's communicators, and lines that connect the
+/// parts of the collective at the cursor; tables are of the one that began first.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -144,8 +144,9 @@ fn place(text: &str) -> Result<String, String> {
 }
 
 /// The processes of a job, the one that began first before the others.
-fn specs(directory: &Path, paths: &[PathBuf]) -> Result<Specs> {
+fn specs(directory: &Path, paths: &[PathBuf], status: &mut u8) -> Result<Specs> {
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    *status = traces.iter().map(|trace| damage(trace, 0)).fold(*status, u8::max);
     let mut all: Vec<Spec> = Process::all(&traces)
         .iter()
         .zip(paths)
@@ -161,9 +162,9 @@ fn specs(directory: &Path, paths: &[PathBuf]) -> Result<Specs> {
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
-    let paths = arguments.files.paths()?;
-    let directory = arguments.files.directory().filter(|_| paths.len() > 1);
-    let job = directory.map(|directory| specs(directory, &paths)).transpose()?;
+    let Chosen { paths, directory, mut status, .. } = arguments.files.chosen()?;
+    let directory = directory.filter(|_| paths.len() > 1);
+    let job = directory.as_deref().map(|directory| specs(directory, &paths, &mut status)).transpose()?;
     let (first, second) = match (&paths[..], &job) {
         (_, Some(job)) => (job.all[0].path.clone(), None),
         ([first], _) => (first.clone(), None),
@@ -201,7 +202,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             Filter::new(text, &opened).map_err(|why| failure(USAGE, format_args!("--filter {text:?}: {why}")))?;
         }
         keep_index(&opened, &options);
-        let ended = damage(&opened.trace, 0);
+        if options.job.is_none() {
+            status = status.max(damage(&opened.trace, 0));
+        }
         let (text, beyond) = match arguments.once {
             true => once(opened, &options, (arguments.size.0, arguments.size.1), paints),
             false => printed(opened, &options),
@@ -212,12 +215,12 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let mut out = Results::begin();
         out.write_all(text.as_bytes())?;
         out.flush()?;
-        return Ok(ended);
+        return Ok(status);
     }
     match show(&first, &options) {
         Ok(beyond) => {
             beyond.iter().for_each(exit::say);
-            Ok(DONE)
+            Ok(status)
         }
         Err(Error::Signal(signal)) => Ok(128 + signal as u8),
         Err(Error::Open(error)) => Err(explained(error)),

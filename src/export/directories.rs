@@ -49,6 +49,7 @@ impl Set {
         let shown = self.into.join(&name).display().to_string();
         let partial = self.add(name, false, "two tables have this name")?;
         let _held = hold();
+        std::fs::create_dir_all(partial.parent().unwrap_or(&self.into)).with_context(|| shown.clone())?;
         // Mode 0600, as a trace: it holds the application's data.
         File::options().write(true).create_new(true).mode(0o600).open(partial).with_context(|| shown)
     }

@@ -15,7 +15,7 @@ mod perfetto;
 mod placed;
 pub mod process;
 mod proto;
-mod sink;
+pub mod sink;
 mod sqlite;
 mod submitted;
 mod track;
@@ -132,7 +132,8 @@ const SCHEMA: u32 = 1;
 pub fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { to, output, reading, .. } = &arguments;
     arguments.check()?;
-    let paths = arguments.files.paths()?;
+    let chosen = arguments.files.chosen()?;
+    let paths = chosen.paths;
     let Written { calls, bytes, status } = match to {
         Format::Sqlite => as_sqlite(&arguments, &paths)?,
         Format::Parquet => as_parquet(&arguments, &paths)?,
@@ -147,7 +148,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(calls, "call"), size(bytes));
         writeln!(Results::begin(), "{}", trace::text::plain(&said))?;
     }
-    Ok(status)
+    Ok(status.max(chosen.status))
 }
 
 /// What was written, and how the command ends by the damage of the traces.
@@ -266,7 +267,8 @@ fn as_jsonl(out: &mut Sink, trace: &Trace, reading: &Reading) -> Result<u64> {
     Ok(walked.made)
 }
 
-const ROWS: Needs = Needs { arguments: false, model: true, all: false };
+/// What calls tell of devices, contexts and streams counts for those that are asked for, whoever told it.
+const ROWS: Needs = Needs { arguments: false, model: true, all: true };
 
 fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let output = Output::create("-o", &arguments.output, arguments.force, source(arguments, paths))?;

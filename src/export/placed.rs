@@ -32,6 +32,11 @@ impl<'t> Placed<'t> {
         Placed { works: ByCall::of(trace), ends: HashMap::new() }
     }
 
+    /// What the call gave to devices, without a place.
+    pub fn works(&self, call: u64) -> impl Iterator<Item = Work<'t>> {
+        self.works.call(call)
+    }
+
     /// What the call gave to devices. `begin`: of the recorded call, in nanoseconds.
     pub fn call(&mut self, call: u64, begin: i64) -> Vec<Slice<'t>> {
         let Placed { works, ends } = self;

@@ -1,7 +1,7 @@
 //! Where an export goes: to stdout, or under a name of its own until it is whole; compressed if its name ends
 //! in .gz.
 
-use crate::exit::{USAGE, failure, say};
+use crate::exit::{USAGE, failure, say_last};
 use crate::output::Output;
 use crate::results::Results;
 use crate::signals;
@@ -44,7 +44,7 @@ pub fn remove_when_interrupted(partial: &Path, directory: Option<&Path>) {
             false => std::fs::remove_file(&partial),
         };
         let _others_in_it = directory.as_ref().map(std::fs::remove_dir);
-        say(format_args!("interrupted by {signal}; nothing was written"));
+        say_last(format_args!("interrupted by {signal}; nothing was written"));
     });
 }
 

@@ -1,19 +1,19 @@
 //! What a job was: a line for each of its processes, and the verdict on the whole.
 
 use super::as_json::SCHEMA;
-use super::kept;
+use super::judged::{Judged, judge_together, worst};
 use crate::collectives::{self, Group, Member, groups};
-use crate::exit::{self, damage_of, say};
+use crate::exit::{damage_of, say};
 use crate::figures::counted;
+use crate::job::among::Among;
 use crate::job::{Job, Process};
-use crate::latest::Among;
+use crate::json;
 use crate::reading::Reading;
 use crate::report::render::{Format, Output};
 use crate::report::table::{Cell, Column, Head, Layout, Table, column};
 use crate::shell::shell;
 use crate::unfinished::Unfinished;
-use crate::{json, verdict};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -33,36 +33,33 @@ struct Recorded {
     /// That it had contexts on.
     devices: BTreeSet<i32>,
     ended: Option<Ended>,
-    verdict: String,
-    reasons: Vec<String>,
+    said: Judged,
     unfinished: Value,
     inside: Vec<String>,
     /// Of NCCL's communicators.
     members: Vec<Member>,
-    is_damaged: bool,
 }
 
 /// As `info` of a trace.
 pub fn one(out: &mut impl Write, directory: &Path, among: &Among, reading: &Reading) -> Result<(Option<Value>, u8)> {
-    let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
+    let mut job = among.job(directory)?;
     if job.processes.is_empty() {
-        let why = "no trace in it, and no process is told of; cutrace record -o DIRECTORY/ makes some";
-        return Err(exit::failure(exit::UNREADABLE, format_args!("{}: {why}", directory.display())));
+        return Err(job.has_no_trace());
     }
-    job.processes.retain(|process| among.has(process));
+    among.choose(&mut job, |_| true)?;
     let mut all = Vec::new();
-    for process in &job.processes {
-        let opened = process.trace.as_ref().map(Trace::open).transpose();
+    for at in 0..job.processes.len() {
+        let opened = job.processes[at].trace.as_ref().map(Trace::open).transpose();
         let recorded = opened.unwrap_or_else(|error| {
-            job.troubles.push(error.to_string());
+            job.lacks(error.to_string());
             None
         });
-        job.troubles.extend(recorded.as_ref().and_then(damage_of));
+        recorded.as_ref().and_then(damage_of).into_iter().for_each(|damage| job.is_damaged_by(damage));
         all.push(recorded.map(|trace| recorded_in(&trace)));
     }
     job.troubles.iter().for_each(say);
-    let is_whole = job.troubles.is_empty() && !all.iter().flatten().any(|recorded| recorded.is_damaged);
-    let status = if is_whole { exit::DONE } else { exit::UNREADABLE };
+    judge_together(&job, all.iter_mut().map(|recorded| recorded.as_mut().map(|recorded| &mut recorded.said)));
+    let status = job.status();
     let groups = groups(all.iter().flatten().flat_map(|recorded| &recorded.members));
     if reading.json {
         return Ok((Some(object(&job, &all, &groups)), status));
@@ -72,7 +69,8 @@ pub fn one(out: &mut impl Write, directory: &Path, among: &Among, reading: &Read
 }
 
 fn recorded_in(trace: &Trace) -> Recorded {
-    let mut found = Recorded { calls: trace.calls_made(), ended: trace.ended, ..Recorded::default() };
+    let said = Judged::alone(trace);
+    let mut found = Recorded { calls: trace.calls_made(), ended: trace.ended, said, ..Recorded::default() };
     for call in trace.calls() {
         found.failed += u64::from(!matches!(call.result, None | Some(0 | crate::line::NOT_READY)));
         let makes_context = |function: &trace::Function| {
@@ -86,8 +84,6 @@ fn recorded_in(trace: &Trace) -> Recorded {
             found.devices.insert(device);
         }
     }
-    (found.verdict, found.reasons) = judged(trace, verdict::JUDGED);
-    found.is_damaged = !trace.damage.is_empty();
     found.members = collectives::of(trace).members;
     if let Some(unfinished) = Unfinished::of(trace) {
         found.unfinished = unfinished.json(trace);
@@ -96,34 +92,8 @@ fn recorded_in(trace: &Trace) -> Recorded {
     found
 }
 
-/// What a trace of more calls is that nobody has judged, and all the others of a job may be.
-const NOT_JUDGED: &str = "not judged";
-
-/// The verdict and its reasons: what `record` has found, or what was kept of it since. `most`: calls of a
-/// trace that is judged here.
-fn judged(trace: &Trace, most: usize) -> (String, Vec<String>) {
-    if let Some(footer) = trace.footer.as_ref().filter(|of| trace.damage.is_empty() && !of.verdict.is_empty()) {
-        return (footer.verdict.clone(), footer.reasons.clone());
-    }
-    if trace.len() <= most {
-        return verdict::in_words(trace);
-    }
-    if let Some((_, told)) = kept::find(&trace.path) {
-        return (told.said.verdict, told.said.reasons);
-    }
-    let command = shell(&["cutrace".into(), "info".into(), trace.path.display().to_string()]);
-    (NOT_JUDGED.into(), vec![format!("for its length; {command} does that, once")])
-}
-
 /// Where ranks disagree that is told here.
 const NOTES: usize = 8;
-
-/// The worst of all.
-fn verdict_of(all: &[Option<Recorded>]) -> &str {
-    const ORDER: [&str; 4] = ["no", "partly", NOT_JUDGED, "replayable"];
-    let is_there = |verdict: &&str| all.iter().flatten().any(|recorded| recorded.verdict == *verdict);
-    ORDER.into_iter().find(is_there).unwrap_or("no")
-}
 
 fn how_it_ended(process: &Process, recorded: Option<&Recorded>) -> Option<Ended> {
     recorded.and_then(|recorded| recorded.ended).or(process.ended)
@@ -161,21 +131,31 @@ fn object(job: &Job, all: &[Option<Recorded>], groups: &[Group]) -> Value {
             "failed": recorded.map(|recorded| recorded.failed),
             "devices": recorded.map(|recorded| &recorded.devices),
             "unfinished": recorded.map(|recorded| &recorded.unfinished),
-            "verdict": recorded.map(|recorded| &recorded.verdict),
-            "reasons": recorded.map(|recorded| &recorded.reasons),
+            "verdict": recorded.map(|recorded| &recorded.said.verdict),
+            "reasons": recorded.map(|recorded| &recorded.said.reasons),
+            "verdict_alone": recorded.map(|Recorded { said, .. }| said.alone.as_ref().unwrap_or(&said.verdict)),
+        })
+    });
+    let recordings = job.recordings.iter().zip(1..).map(|(recording, number): (_, u64)| {
+        json!({
+            "recording": number,
+            "started_ns": recording.began,
+            "processes": recording.processes,
+            "read": recording.is_read,
         })
     });
     json!({
         "schema": SCHEMA,
         "directory": job.directory.display().to_string(),
+        "recordings": recordings.collect::<Vec<_>>(),
         "processes": processes.collect::<Vec<_>>(),
         "troubles": job.troubles,
         "collectives": groups.iter().filter(|group| group.is_told()).flat_map(Group::notes).collect::<Vec<_>>(),
-        "verdict": verdict_of(all),
+        "verdict": worst(all.iter().flatten().map(|recorded| &recorded.said)),
     })
 }
 
-/// Where there are several recordings, else all but the first.
+/// Where several recordings are read, else all but the first.
 const COLUMNS: &[Column] = &[
     column("recording", "recording"),
     column("rank", "rank"),
@@ -206,7 +186,7 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
         writeln!(out, "{}", plain(&words))?;
     }
     writeln!(out)?;
-    let has_many = job.recordings.len() > 1;
+    let has_many = job.has_several();
     let mut table = Table::new(if has_many { Head { columns: COLUMNS, ..HEAD } } else { HEAD });
     for (process, recorded) in job.processes.iter().zip(all) {
         let recording = has_many.then_some(Cell::Number(process.recording));
@@ -224,20 +204,22 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
         let directory = shell(&[job.directory.display().to_string()]);
         writeln!(out, "  cutrace report {directory} -r collectives tells more")?;
     }
-    writeln!(out, "\nverdict: {}", verdict_of(all))?;
-    if verdict_of(all) == "partly" && all.iter().flatten().count() > 1 {
+    writeln!(out, "\nverdict: {}", worst(all.iter().flatten().map(|recorded| &recorded.said)))?;
+    if all.iter().flatten().any(|recorded| recorded.said.alone.is_some()) {
         let directory = shell(&[job.directory.display().to_string()]);
-        writeln!(out, "  of each by itself; cutrace replay {directory} has what they share, too")?;
+        writeln!(out, "  of all together (cutrace replay {directory}): alone some of them lack what they share")?;
     }
     for (process, recorded) in job.processes.iter().zip(all) {
-        let Some(recorded) = recorded.as_ref().filter(|recorded| recorded.verdict != "replayable") else { continue };
+        let Some(Recorded { said, .. }) = recorded.as_ref().filter(|of| of.said.verdict != "replayable") else {
+            continue;
+        };
         let whose = whose(process);
-        let reasons = recorded.reasons.first().map_or("", |reason| reason.as_str());
-        let more = match recorded.reasons.len() {
+        let reasons = said.reasons.first().map_or("", |reason| reason.as_str());
+        let more = match said.reasons.len() {
             0 | 1 => String::new(),
             n => format!(", and {} more", n - 1),
         };
-        writeln!(out, "  {whose}: {}: {}{more}", recorded.verdict, plain(reasons))?;
+        writeln!(out, "  {whose}: {}: {}{more}", said.verdict, plain(reasons))?;
     }
     Ok(())
 }
@@ -255,6 +237,7 @@ fn row(process: &Process, recorded: Option<&Recorded>, has_hosts: bool) -> Vec<C
     };
     let calls = match (recorded, &process.untraced) {
         (Some(recorded), _) => Cell::Count(recorded.calls),
+        (None, Some(why)) if process.is_lost() => why.as_str().into(),
         (None, Some(why)) => format!("not recorded: {why}").into(),
         (None, None) => "never called CUDA".into(),
     };
@@ -265,7 +248,7 @@ fn row(process: &Process, recorded: Option<&Recorded>, has_hosts: bool) -> Vec<C
         calls,
         recorded.map_or(Cell::None, |recorded| Cell::Count(recorded.failed)),
         ended_in_words(process, recorded).into(),
-        recorded.map(|recorded| recorded.verdict.clone()).into(),
+        recorded.map(|recorded| recorded.said.verdict.clone()).into(),
         recorded.and_then(|recorded| recorded.inside.first().cloned()).into(),
         name.unwrap_or_else(program).into(),
     ]
@@ -274,24 +257,4 @@ fn row(process: &Process, recorded: Option<&Recorded>, has_hosts: bool) -> Vec<C
 /// `rank 3`, or `process 123` of one that has none.
 fn whose(process: &Process) -> String {
     process.rank.map_or_else(|| format!("process {}", process.pid), |rank| format!("rank {rank}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_trace_that_nobody_has_judged_is_not_judged_here() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/failing_calls.bin");
-        let mut trace = Trace::open(&path).expect("a trace");
-        let said = judged(&trace, 0);
-        trace.footer = None;
-        assert_eq!(judged(&trace, trace.len()).0, said.0);
-        let (verdict, why) = judged(&trace, trace.len() - 1);
-        let command = format!("for its length; cutrace info {} does that, once", path.display());
-        assert_eq!((verdict.as_str(), why), (NOT_JUDGED, vec![command]));
-        let all =
-            ["replayable", NOT_JUDGED].map(|verdict| Some(Recorded { verdict: verdict.into(), ..Recorded::default() }));
-        assert_eq!(verdict_of(&all), NOT_JUDGED);
-    }
 }

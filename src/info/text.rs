@@ -125,7 +125,7 @@ fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
         let bytes = size(collectives.delivered_bytes);
         line(out, format!("{:<17} {bytes:>9} that {kept} delivered{lost} (replay --alone)", "kept"))?;
     }
-    if shared_memory.is_kept {
+    if shared_memory.is_kept && shared_memory.calls + shared_memory.lost != 0 {
         let (calls, bytes) = (counted(shared_memory.calls, "call"), size(shared_memory.bytes));
         let lost = match shared_memory.lost {
             0 => String::new(),

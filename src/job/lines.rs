@@ -78,38 +78,53 @@ fn ended<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Ended, D::Error> {
 /// A file of a process is not longer: one that forks for ever has many files.
 const MOST: u64 = 1 << 20;
 
-/// By process, and how many lines are none. A directory without such a folder says nothing.
-pub fn read(folder: &Path) -> io::Result<(HashMap<Key, Vec<Line>>, u64)> {
-    let (mut all, mut unread) = (HashMap::<Key, Vec<Line>>::new(), 0);
+/// What the files of a folder say.
+#[derive(Default)]
+pub struct Told {
+    pub by_process: HashMap<Key, Vec<Line>>,
+    /// Lines, and files of them, that cannot be read.
+    pub unread: u64,
+    /// Files that are none of a process's.
+    pub strange: u64,
+}
+
+/// A directory without such a folder says nothing.
+pub fn read(folder: &Path) -> io::Result<Told> {
+    let mut told = Told::default();
     let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((all, unread)),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(told),
         entries => entries?,
     };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(stem) = name.strip_suffix(EXTENSION) else { continue };
+        let Some(stem) = name.strip_suffix(EXTENSION) else {
+            // What file systems and desktops leave has a dot before its name.
+            told.strange += u64::from(!name.starts_with('.'));
+            continue;
+        };
         // Of anything else (a pipe) the reading may not end.
         if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            unread += 1;
+            told.unread += 1;
             continue;
         }
         let host = stem.rsplit_once('-').map_or(stem, |(host, _)| host).to_owned();
         let mut text = Vec::new();
         if File::open(entry.path()).and_then(|file| file.take(MOST).read_to_end(&mut text)).is_err() {
-            unread += 1;
+            told.unread += 1;
         }
-        // A last line without an end was being written.
+        // A last line without an end was being written; the first is written at once.
+        told.unread += u64::from(!text.is_empty() && !text.contains(&b'\n'));
         for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             match serde_json::from_slice::<Line>(line) {
                 Ok(line) => {
                     let key = Key { host: host.clone(), pid: line.pid, start: line.start };
-                    all.entry(key).or_default().push(line);
+                    told.by_process.entry(key).or_default().push(line);
                 }
-                Err(_) => unread += 1,
+                Err(_) => told.unread += 1,
             }
         }
     }
-    Ok((all, unread))
+    Ok(told)
 }
 
 /// The process that a file is about, as its last beginning says, and whose `record` that is.
@@ -153,9 +168,12 @@ mod tests {
             r#"{"what":"ended","time":9,"pid""#,
         );
         std::fs::write(folder.path().join("a-b-7.jsonl"), text).expect("our own directory");
-        let (all, unread) = read(folder.path()).expect("readable");
-        let lines = &all[&Key { host: "a-b".into(), pid: 7, start: 9 }];
-        assert_eq!((lines.len(), unread), (3, 1));
+        std::fs::write(folder.path().join("a-b-8.jsonl"), "no line").expect("our own directory");
+        std::fs::write(folder.path().join("notes.txt"), "").expect("our own directory");
+        std::fs::write(folder.path().join(".hidden"), "").expect("our own directory");
+        let Told { by_process, unread, strange } = read(folder.path()).expect("readable");
+        let lines = &by_process[&Key { host: "a-b".into(), pid: 7, start: 9 }];
+        assert_eq!((lines.len(), unread, strange), (3, 2, 1));
         assert!(matches!(&lines[0].what, What::Began(Began { rank: Some(3), ranks: None, .. })));
         assert!(matches!(lines[2].what, What::Ended(Ended { status: 2, signal: 0 })));
     }

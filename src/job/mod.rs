@@ -1,21 +1,27 @@
 //! A job: the traces of a directory, and the processes that it says there were. Traces say of themselves what
 //! they are, so that one is found without its process's lines, and one process without the others.
 
+pub mod among;
+mod judged;
 pub mod lines;
-mod recordings;
+pub mod recordings;
+mod traces;
 pub mod watch;
 
+pub use traces::{begins_as_one, closed_traces};
+
+use crate::exit::{DONE, UNREADABLE, say};
 use crate::figures::counted;
+use anyhow::Context;
 use lines::{Began, Line};
 use recordings::Recording;
 use std::collections::HashMap;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::path::{Path, PathBuf};
-use trace::Trace;
 use trace::preamble::{LOCAL_RANK, Preamble, RANK, RANKS};
 use trace::record::Ended;
-use trace::segment::MAGIC;
 
+#[derive(Default)]
 pub struct Job {
     pub directory: PathBuf,
     /// By rank, and when they began.
@@ -24,8 +30,16 @@ pub struct Job {
     pub recordings: Vec<Recording>,
     /// What is not as it should be, in words.
     pub troubles: Vec<String>,
-    /// A trace that should be there is not, or cannot be read.
-    pub is_incomplete: bool,
+    /// Of those the traces that should be there and are not, or cannot be read.
+    pub missing: Vec<String>,
+    /// Whether one of those that can be read is damaged.
+    is_damaged: bool,
+    /// What was found in the directory and cannot be read, in words: of which process is not known.
+    unread: Vec<String>,
+    /// What it holds besides that is nothing of a job, in words.
+    strange: Option<String>,
+    /// Processes with traces have been left out of it, by choice.
+    pub is_chosen: bool,
 }
 
 /// A process that recorded, or that could have.
@@ -59,70 +73,110 @@ pub struct Process {
     until: u64,
     /// Its number among those of the directory, from 1.
     pub recording: u64,
+    /// Others of the directory are read, too.
+    is_among_several: bool,
+    /// What is wrong with its trace, in words.
+    trouble: Option<String>,
+    /// Other files with the same trace, by name.
+    copies: Vec<String>,
 }
 
 impl Job {
+    /// All that is in the directory, and not judged.
     pub fn open(directory: &Path) -> io::Result<Job> {
-        let mut troubles = Vec::new();
-        let (told, unread) = lines::read(&directory.join(trace::job::PROCESSES))?;
-        if unread > 0 {
-            let lines = counted(unread, "line");
-            troubles.push(format!("{lines} about processes cannot be read; what traces say of themselves counts"));
+        let folder = directory.join(trace::job::PROCESSES);
+        let lines::Told { by_process, unread: lines, strange } = lines::read(&folder)?;
+        let mut processes = processes(by_process, directory);
+        let mut unread = traces::adopt(&mut processes, directory)?;
+        if lines > 0 {
+            let lines = counted(lines, "line");
+            unread.insert(0, format!("{lines} about processes cannot be read; what traces say of themselves counts"));
         }
-        let mut processes = processes(told, directory);
-        adopt(&mut processes, directory, &mut troubles)?;
-        let is_incomplete = !troubles.is_empty();
+        let strange = (strange > 0).then(|| {
+            format!("{}: left aside, as nothing about a process: {}", folder.display(), counted(strange, "file"))
+        });
         processes.sort_by(|a, b| {
             let rank = |process: &Process| process.rank.map_or((0, 0), |rank| (1, rank));
             (rank(a), a.began, a.pid).cmp(&(rank(b), b.began, b.pid))
         });
         let recordings = recordings::told_apart(&mut processes);
-        let job = Job { directory: directory.to_path_buf(), processes, recordings, troubles, is_incomplete };
-        Ok(job.judged())
+        Ok(Job {
+            directory: directory.to_path_buf(),
+            processes,
+            recordings,
+            troubles: Vec::new(),
+            missing: Vec::new(),
+            is_damaged: false,
+            unread,
+            strange,
+            is_chosen: false,
+        })
     }
 
-    /// With what is wrong with the ranks.
-    fn judged(mut self) -> Job {
-        let recorded = || self.processes.iter().filter(|process| process.trace.is_some());
-        let mut troubles = Vec::new();
-        for number in 1..=self.recordings.len() as u64 {
-            let of = if self.recordings.len() > 1 { format!("recording {number}: ") } else { String::new() };
-            let mut by_rank: HashMap<u64, Vec<&Process>> = HashMap::new();
-            let recorded = || recorded().filter(|process| process.recording == number);
-            for (rank, process) in recorded().filter_map(|process| Some((process.rank?, process))) {
-                by_rank.entry(rank).or_default().push(process);
-            }
-            let mut twice: Vec<_> = by_rank.iter().filter(|(_, all)| all.len() > 1).collect();
-            twice.sort_by_key(|(rank, _)| **rank);
-            for (rank, all) in twice {
-                let pids: Vec<String> = all.iter().map(|process| process.pid.to_string()).collect();
-                troubles.push(format!("{of}rank {rank} is {} processes with traces: {}", all.len(), pids.join(", ")));
-            }
-            let Some(ranks) = recorded().filter_map(|process| process.ranks).max() else { continue };
-            let missing: Vec<u64> = (0..ranks.min(MOST_RANKS)).filter(|rank| !by_rank.contains_key(rank)).collect();
-            if !missing.is_empty() {
-                self.is_incomplete = true;
-                troubles.push(format!("{of}of {} no trace is here: {}", counted(ranks, "rank"), ranges(&missing)));
-            }
+    /// All that is in the directory. What is wrong with it is said.
+    pub fn whole(directory: &Path) -> anyhow::Result<Job> {
+        let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
+        job.keep(|_| true);
+        job.judge(None);
+        job.troubles.iter().for_each(say);
+        match job.processes.iter().any(|process| process.trace.is_some()) {
+            true => Ok(job),
+            false => Err(job.has_no_trace()),
         }
-        let mut hosts: Vec<&str> = recorded().map(|process| process.host.as_str()).collect();
-        hosts.sort_unstable();
-        hosts.dedup();
-        if hosts.len() > 1 {
-            let hosts = hosts.join(", ");
-            troubles
-                .push(format!("several hosts ({hosts}), each with a clock of its own: times are compared within one"));
-        }
-        self.troubles.extend(troubles);
-        self
     }
-}
 
-impl Job {
-    /// That it holds several recordings, if it does.
+    /// Its traces, by rank.
+    pub fn traces(&self) -> impl Iterator<Item = &Path> {
+        self.processes.iter().filter_map(|process| process.trace.as_deref())
+    }
+
+    /// Leaves out other recordings.
+    pub fn keep(&mut self, is_wanted: impl Fn(u64) -> bool) {
+        self.processes.retain(|process| is_wanted(process.recording));
+        for (recording, number) in self.recordings.iter_mut().zip(1..) {
+            recording.is_read = is_wanted(number);
+        }
+        let has_several = self.has_several();
+        self.processes.iter_mut().for_each(|process| process.is_among_several = has_several);
+    }
+
+    /// How a command ends that has read it, if all else is well.
+    pub fn status(&self) -> u8 {
+        if self.is_incomplete() || self.is_damaged { UNREADABLE } else { DONE }
+    }
+
+    /// One of its traces cannot be opened, for what reason.
+    pub fn lacks(&mut self, why: String) {
+        self.troubles.push(why.clone());
+        self.missing.push(why);
+    }
+
+    /// One of its traces is found to be damaged when it is read, which need not have cost anything.
+    pub fn is_damaged_by(&mut self, damage: String) {
+        self.troubles.push(damage);
+        self.is_damaged = true;
+    }
+
+    /// A trace that should be there is not, or cannot be read.
+    pub fn is_incomplete(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// That it holds several recordings, if it does, and which are read.
     pub fn recordings_in_words(&self) -> Option<String> {
-        let directory = self.directory.display();
-        recordings::in_words(&self.recordings).map(|words| format!("{directory} {words}"))
+        let (directory, held) = (self.directory.display(), self.recordings_held());
+        let read = recordings::read(&self.recordings);
+        (self.recordings.len() > 1).then(|| format!("{directory} {held}; {read}"))
+    }
+
+    /// `holds 2 recordings: 1: ...`.
+    pub fn recordings_held(&self) -> String {
+        recordings::held(&self.recordings)
+    }
+
+    /// Whether several of its recordings are read.
+    pub fn has_several(&self) -> bool {
+        self.recordings.iter().filter(|recording| recording.is_read).count() > 1
     }
 
     /// Whether processes of several hosts are in it.
@@ -132,6 +186,20 @@ impl Job {
 }
 
 impl Process {
+    /// `rank 3 (process 12)`, `recording 2, process 12`.
+    pub fn name(&self) -> String {
+        let of = if self.is_among_several { format!("recording {}, ", self.recording) } else { String::new() };
+        match self.rank {
+            Some(rank) => format!("{of}rank {rank} (process {})", self.pid),
+            None => format!("{of}process {}", self.pid),
+        }
+    }
+
+    /// Whether it had a trace that is not there any more, or cannot be read.
+    pub fn is_lost(&self) -> bool {
+        self.trouble.is_some()
+    }
+
     /// Whether it is seen to run, here.
     pub fn is_running(&self) -> bool {
         let boot = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -143,9 +211,6 @@ impl Process {
     }
 }
 
-/// Ranks that are looked for: what a trace claims is anybody's.
-const MOST_RANKS: u64 = 1 << 16;
-
 /// `0-2,5`.
 pub fn ranges(all: &[u64]) -> String {
     let mut runs: Vec<(u64, u64)> = Vec::new();
@@ -155,8 +220,13 @@ pub fn ranges(all: &[u64]) -> String {
             _ => runs.push((number, number)),
         }
     }
-    let run = |(first, last): (u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    runs.into_iter().map(run).collect::<Vec<_>>().join(",")
+    in_words(runs)
+}
+
+/// By the first and the last of each.
+fn in_words(ranges: impl IntoIterator<Item = (u64, u64)>) -> String {
+    let one = |(first, last): (u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    ranges.into_iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 /// What the lines say. A process that becomes another program has a trace for each that calls the driver.
@@ -212,45 +282,10 @@ fn process(key: &lines::Key, time: u64, began: Began) -> Process {
         session,
         until: time,
         recording: 0,
+        is_among_several: false,
+        trouble: None,
+        copies: Vec::new(),
     }
-}
-
-/// Adds what the traces say of themselves.
-fn adopt(processes: &mut Vec<Process>, directory: &Path, troubles: &mut Vec<String>) -> io::Result<()> {
-    let mut traces: Vec<PathBuf> = std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect();
-    traces.retain(|path| begins_as_one(path));
-    traces.sort();
-    for process in processes.iter_mut() {
-        let Some(path) = process.trace.clone() else { continue };
-        traces.retain(|other| *other != path);
-        let why = match Trace::preamble_of(&path) {
-            Ok(preamble) => {
-                says(process, &preamble);
-                continue;
-            }
-            Err(_) if !path.exists() => {
-                let (name, pid) = (shown(&path), process.pid);
-                troubles.push(format!("{name}, the trace of process {pid}, is not there"));
-                "its trace is not there"
-            }
-            Err(error) => {
-                troubles.push(error.to_string());
-                "its trace cannot be read"
-            }
-        };
-        (process.trace, process.untraced) = (None, Some(why.into()));
-    }
-    for path in traces {
-        match Trace::preamble_of(&path) {
-            Ok(preamble) => {
-                let mut process = Process { trace: Some(path), ..Process::default() };
-                says(&mut process, &preamble);
-                processes.push(process);
-            }
-            Err(error) => troubles.push(error.to_string()),
-        }
-    }
-    Ok(())
 }
 
 /// The variable that names the file of a process's `record`.
@@ -272,29 +307,6 @@ fn says(process: &mut Process, preamble: &Preamble) {
         let session = preamble.environment.iter().find(|(name, _)| name == SESSION);
         process.session = session.map_or_else(String::new, |(_, value)| value.clone());
     }
-}
-
-fn shown(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// Traces of this directory that are whole.
-pub fn closed_traces(directory: &Path) -> u64 {
-    let is_closed = |path: &PathBuf| {
-        let mut last = [0; MAGIC.len()];
-        let end = |mut file: std::fs::File| file.seek(io::SeekFrom::End(-(last.len() as i64))).map(|_| file);
-        let read = std::fs::File::open(path).and_then(end).and_then(|mut file| file.read_exact(&mut last));
-        read.is_ok() && last == MAGIC
-    };
-    let paths = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    paths.filter(|path| begins_as_one(path) && is_closed(path)).count() as u64
-}
-
-/// Most files of a directory are no traces.
-pub fn begins_as_one(path: &Path) -> bool {
-    let mut first = [0; MAGIC.len()];
-    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
-    is_file && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == MAGIC
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The recordings of one directory, told apart: each `record` into it has a session of its own, and so has
 //! each rank of one under `mpirun`.
 
-use super::Process;
+use super::{Job, Process, ranges};
 use crate::figures::counted;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
 /// What was recorded into the directory by one launch.
 #[derive(Debug, Default)]
@@ -13,6 +14,8 @@ pub struct Recording {
     until: u64,
     ranks: HashSet<u64>,
     pub processes: u64,
+    /// Rather than left out.
+    pub is_read: bool,
 }
 
 impl Recording {
@@ -59,14 +62,58 @@ pub fn told_apart(processes: &mut [Process]) -> Vec<Recording> {
     all
 }
 
-/// In words, if there is more than one.
-pub fn in_words(all: &[Recording]) -> Option<String> {
+/// The number of the recording of each trace, where several are read; in one directory those that it has
+/// for `info`. Empty of one recording.
+pub fn of_traces(paths: &[PathBuf]) -> HashMap<PathBuf, u64> {
+    let place = |path: &Path| {
+        let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        (parent.to_path_buf(), parent.join(path.file_name().unwrap_or_default()))
+    };
+    let parents: BTreeSet<PathBuf> = paths.iter().map(|path| place(path).0).collect();
+    let jobs = parents.iter().filter_map(|parent| Job::open(parent).ok());
+    let told = jobs.flat_map(|job| job.processes).filter_map(|process| Some((process.trace.clone()?, process)));
+    let mut told: HashMap<PathBuf, Process> = told.collect();
+    // Of a copy all is known that its trace says.
+    let mut process = |path: &PathBuf| told.remove(&place(path).1).or_else(|| Process::of_trace(path).ok());
+    let (paths, mut processes): (Vec<&PathBuf>, Vec<Process>) =
+        paths.iter().filter_map(|path| Some((path, process(path)?))).unzip();
+    if parents.len() > 1 || processes.iter().any(|process| process.recording == 0) {
+        told_apart(&mut processes);
+    }
+    let numbers: BTreeSet<u64> = processes.iter().map(|process| process.recording).collect();
+    match numbers.len() {
+        0 | 1 => HashMap::new(),
+        _ => paths.into_iter().cloned().zip(processes.iter().map(|process| process.recording)).collect(),
+    }
+}
+
+/// Recordings that are named one by one: the newest.
+const NAMED: usize = 8;
+
+/// `holds 2 recordings: 1: 3 processes, from 2026-11-26 07:31:05 UTC; 2: ...`.
+pub fn held(all: &[Recording]) -> String {
+    let left_out = all.len().saturating_sub(NAMED);
     let one = |(n, recording): (usize, &Recording)| {
         format!("{}: {}, from {}", n + 1, counted(recording.processes, "process"), date(recording.began))
     };
-    let each: Vec<String> = all.iter().enumerate().map(one).collect();
-    let n = counted(all.len() as u64, "recording");
-    (all.len() > 1).then(|| format!("holds {n} (--recording N chooses one): {}", each.join("; ")))
+    let mut each: Vec<String> = all.iter().enumerate().skip(left_out).map(one).collect();
+    if left_out > 0 {
+        each.insert(0, "...".into());
+    }
+    format!("holds {}: {}", counted(all.len() as u64, "recording"), each.join("; "))
+}
+
+/// `2 is read, the newest; --recording chooses others (1, 1-2, all)`.
+pub fn read(all: &[Recording]) -> String {
+    let newest = all.len() as u64;
+    let read: Vec<u64> = (1..).zip(all).filter(|(_, recording)| recording.is_read).map(|(number, _)| number).collect();
+    let which = match &read[..] {
+        [number] if *number == newest => format!("{number} is read, the newest"),
+        [number] => format!("{number} is read"),
+        read if read.len() as u64 == newest => "all are read".into(),
+        read => format!("{} are read", ranges(read)),
+    };
+    format!("{which}; --recording chooses others (1, 1-{newest}, all)")
 }
 
 /// `2026-11-26 07:31:05 UTC`.

@@ -5,6 +5,7 @@ use replayer::{Options, Outcome, Plan, Report, bisection};
 use serde_json::{Value, json};
 use std::io::Write;
 use trace::Trace;
+use trace::crossing::exports;
 
 /// Version of the JSON form. Fields may be added within a version.
 pub const SCHEMA: u32 = 1;
@@ -87,6 +88,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "variables_not_set": plan.environment.left_out,
         "inner": report.inner,
         "unfinished": report.unfinished,
+        "inside": listed(trace, plan.unfinished.iter().copied()),
         "under_way": report.under_way.iter().map(|work| json!({ "stream": work.stream, "calls": work.calls })).collect::<Vec<_>>(),
         "checked": {
             "results": report.tally.checked.results,
@@ -130,9 +132,10 @@ fn not_compared(trace: &Trace, report: &Report) -> Value {
     json!({
         "copies": listed(trace, report.tally.unchecked.iter().copied()),
         "copies_in_all": report.tally.unchecked.len(),
-        "behind_refused": report.tally.behind_refused.iter().take(LISTED).map(|(call, refused)| json!({
-            "call": call, "refused": refused,
-        })).collect::<Vec<_>>(),
+        "behind_refused": report.tally.behind_refused.iter().take(LISTED).map(|(call, refused)| {
+            let is_exported = trace.call(*refused).is_some_and(|call| exports(&call));
+            json!({ "call": call, if is_exported { "exported" } else { "refused" }: refused })
+        }).collect::<Vec<_>>(),
         "launches": listed(trace, report.unreached.iter().copied()),
         "launches_in_all": report.unreached.len(),
     })

@@ -1,6 +1,7 @@
 //! A replay that a signal ends: it says how far it came, and leaves no half a file behind.
 
 use super::again;
+use crate::exit::FAILED;
 use crate::figures::grouped;
 use crate::{exit, signals};
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -27,17 +28,21 @@ impl Interruption {
     pub fn attend(&self) {
         let Interruption { bar, partial } = self.clone();
         signals::on_interruption(move |name| {
-            for partial in partial.lock().drain(..) {
-                let _gone_already = std::fs::remove_file(partial);
-            }
+            remove(&partial);
             again::interrupt();
-            let so_far = match (bar.position(), bar.length()) {
-                (done, Some(all)) => format!("after about {} of {} calls", grouped(done), grouped(all)),
-                (_, None) => "before the first call".into(),
-            };
+            let so_far = so_far(&bar);
             bar.finish_and_clear();
-            exit::say(format_args!("interrupted by {name} {so_far}; there is no verdict"));
+            exit::say_last(format_args!("interrupted by {name} {so_far}; there is no verdict"));
         })
+    }
+
+    /// Ends the process, whose replay comes to no end.
+    pub fn give_up(&self, why: &str) -> ! {
+        remove(&self.partial);
+        let so_far = so_far(&self.bar);
+        self.bar.finish_and_clear();
+        exit::say_last(format_args!("{why}: given up {so_far}; there is no verdict"));
+        exit::at_once(FAILED)
     }
 
     /// This file, too, is not whole yet.
@@ -48,5 +53,19 @@ impl Interruption {
     /// All are.
     pub fn removes_none(&self) {
         self.partial.lock().clear();
+    }
+}
+
+fn remove(partial: &Mutex<Vec<PathBuf>>) {
+    for partial in partial.lock().drain(..) {
+        let _gone_already = std::fs::remove_file(partial);
+    }
+}
+
+/// A replay of many calls reports some of them at a time.
+fn so_far(bar: &ProgressBar) -> String {
+    match (bar.position(), bar.length()) {
+        (done, Some(all)) => format!("after about {} of {} calls", grouped(done), grouped(all)),
+        (_, None) => "before the first call".into(),
     }
 }

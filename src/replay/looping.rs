@@ -156,6 +156,11 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &Repeated) -> Re
     for (why, count) in &repeated.left_out {
         writeln!(out, "  left out     {}: {why}", counted(*count, "call"))?;
     }
+    if repeated.delivered > 0 || repeated.brought > 0 {
+        let launches = counted(repeated.delivered, "launch");
+        let bytes = size(repeated.brought);
+        writeln!(out, "  alone        in place of {launches} of NCCL's and for other processes: {bytes} each time")?;
+    }
     writeln!(out, "  restored     {} each time", size(repeated.restored))?;
     if repeated.unread > 0 {
         writeln!(out, "  not restored {} that cannot be read", counted(repeated.unread, "allocation"))?;
@@ -210,6 +215,8 @@ pub fn object(range: &Range<u64>, repeated: &Repeated) -> Value {
         "threads": repeated.threads,
         "left_out": repeated.left_out.iter().map(|(why, count)| json!({ "reason": why, "count": count }))
             .collect::<Vec<_>>(),
+        "delivered_launches": repeated.delivered,
+        "brought_bytes": repeated.brought,
         "restored_bytes": repeated.restored,
         "unread_allocations": repeated.unread,
         "runs": repeated.runs,

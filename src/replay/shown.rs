@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 use trace::Trace;
+use trace::crossing::exports;
 
 pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()> {
     let mut out = Results::begin();
@@ -86,7 +87,7 @@ pub fn text(
         let calls = counted(report.tally.emulated, "call");
         writeln!(out, "               {calls} among them got or gave back memory, by other calls than the program's")?;
     }
-    if plan.alone.as_ref().is_some_and(|alone| alone.keeps_memory) {
+    if plan.alone.as_ref().is_some_and(|alone| alone.keeps_memory) && report.tally.held != 0 {
         let calls = counted(report.tally.held, "call");
         let bytes = size(report.tally.held_bytes);
         writeln!(out, "  imported     before {calls}: {bytes} that memory of other processes had held")?;
@@ -215,7 +216,7 @@ fn compared_with(out: &mut impl Write, trace: &Trace, report: &Report) -> Result
     Ok(())
 }
 
-/// What differs for want of a call that was refused: by that call, the first.
+/// What differs for want of a call that was refused, or of what others had written: by that call, the first.
 fn behind_refused(out: &mut impl Write, trace: &Trace, report: &Report) -> Result<()> {
     const NAMED: usize = 3;
     let mut by_refused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -223,17 +224,18 @@ fn behind_refused(out: &mut impl Write, trace: &Trace, report: &Report) -> Resul
         by_refused.entry(*refused).or_default().push(*call);
     }
     for (refused, calls) in by_refused.iter().take(NAMED) {
-        let name = trace.call(*refused).map_or("?", |call| call.name());
+        let call = trace.call(*refused);
+        let (name, is_exported) = call.map_or(("?", false), |call| (call.name(), exports(&call)));
         let more = if calls.len() > 1 {
             format!(" and {} more differ", grouped(calls.len() as u64 - 1))
         } else {
             " differs".into()
         };
-        writeln!(
-            out,
-            "               call {}{more}, which may be for call {refused} {name}: it was refused",
-            calls[0]
-        )?;
+        let why = match is_exported {
+            true => format!("as other processes may have written what call {refused} {name} handed out"),
+            false => format!("which may be for call {refused} {name}: it was refused"),
+        };
+        writeln!(out, "               call {}{more}, {why}", calls[0])?;
     }
     Ok(())
 }

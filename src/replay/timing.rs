@@ -96,10 +96,11 @@ impl Timed {
     }
 }
 
-/// `made`: the file that holds it, and its size.
-pub fn text(out: &mut impl Write, measured: &Measured, made: &(PathBuf, u64)) -> std::io::Result<()> {
+/// `made`: the file that holds it, and its size. `on_sim`: what took the times is simulated as well.
+pub fn text(out: &mut impl Write, measured: &Measured, made: &(PathBuf, u64), on_sim: bool) -> std::io::Result<()> {
     let (timed, source) = (grouped(measured.works), works::source(measured.source, measured.version));
-    writeln!(out, "  timed        {timed} kernels, copies and fills, by {source}")?;
+    let simulated = if on_sim { ", all of it simulated" } else { "" };
+    writeln!(out, "  timed        {timed} kernels, copies and fills, by {source}{simulated}")?;
     for (why, count) in &measured.untimed {
         writeln!(out, "  not timed    {}: {why}", grouped(*count))?;
     }

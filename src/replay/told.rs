@@ -2,6 +2,7 @@
 
 use super::explain::Explanation;
 use super::{as_json, bisect, explained, finding, looping, printed, shown, timing};
+use crate::driver::is_simulated;
 use anyhow::Result;
 use replayer::{Options, Plan, Report};
 use serde_json::Value;
@@ -47,7 +48,7 @@ impl Told<'_> {
             bisect::text(out, self.explained.as_ref(), self.report)?;
         }
         if let Some((measured, made)) = self.report.measured.as_ref().zip(self.timed.as_ref()) {
-            timing::text(out, measured, made)?;
+            timing::text(out, measured, made, is_simulated(&self.options.driver))?;
         }
         if let Some((scope, repeated)) = self.scope.as_ref().zip(self.report.repeated.as_ref()) {
             looping::text(out, scope, repeated)?;

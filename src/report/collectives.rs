@@ -1,10 +1,11 @@
 //! `collectives`: how far each rank is on its communicators, and what was done on them.
 
+use super::device::Scope;
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step};
 use crate::collectives::{Found, Group, Kind, Member, Operation, groups, is_kernel, of};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use trace::Trace;
 use trace::api::roles::Class;
 use trace::launch::launched;
@@ -58,31 +59,34 @@ const MEMBERS: Head = Head {
     report: "collectives",
     part: "communicators",
     title: "Ranks by communicator (collectives)",
-    columns: &[
-        column("communicator", "communicator"),
-        column("id", "id"),
-        column("its rank", "rank"),
-        column("rank", "job_rank"),
-        column("process", "pid"),
-        column("ranks", "ranks"),
-        column("begun", "begun"),
-        column("finished", "finished"),
-        column("last begun", "last_begun"),
-        column("last finished", "last_finished"),
-        column("trace", "trace"),
-    ],
+    columns: MEMBER_COLUMNS.split_first().expect("not empty").1,
     layout: Layout::Grid,
 };
+const MEMBER_COLUMNS: &[Column] = &[
+    column("recording", "recording"),
+    column("communicator", "communicator"),
+    column("id", "id"),
+    column("its rank", "rank"),
+    column("rank", "job_rank"),
+    column("process", "pid"),
+    column("ranks", "ranks"),
+    column("begun", "begun"),
+    column("finished", "finished"),
+    column("last begun", "last_begun"),
+    column("last finished", "last_finished"),
+    column("trace", "trace"),
+];
 const FINISHED_AT: usize = 7;
 
 pub const OPERATIONS: Head = Head {
     report: "collectives",
     part: "operations",
     title: "Operations of NCCL, the latest first (collectives)",
-    columns: OPERATION_COLUMNS,
+    columns: OPERATION_COLUMNS.split_first().expect("not empty").1,
     layout: Layout::Grid,
 };
 const OPERATION_COLUMNS: &[Column] = &[
+    column("recording", "recording"),
     column("communicator", "communicator"),
     column("id", "id"),
     column("its rank", "rank"),
@@ -103,6 +107,9 @@ const OPERATION_COLUMNS: &[Column] = &[
     column("type", "datatype"),
     column("way", "way"),
 ];
+/// Where several recordings of a directory are read.
+pub const OF_RECORDINGS: [Head; 2] =
+    [Head { columns: MEMBER_COLUMNS, ..MEMBERS }, Head { columns: OPERATION_COLUMNS, ..OPERATIONS }];
 /// In both tables.
 const ID_AT: usize = 1;
 const RANK_AT: usize = 2;
@@ -147,17 +154,50 @@ impl Collectives<'_> {
         }
     }
 
-    /// By member, how many collectives are known to have finished: those up to the last one that has.
-    fn finished_of(&self) -> Vec<usize> {
-        let mut finished = vec![0; self.found.members.len()];
-        for (at, operation) in self.found.operations.iter().enumerate().filter(|(_, of)| of.peer.is_none()) {
+    /// By member, what there is of these operations.
+    fn counts(&self, wanted: &[usize]) -> Vec<Counts> {
+        let mut all = vec![Counts::default(); self.found.members.len()];
+        let collectives =
+            || wanted.iter().map(|at| (*at, &self.found.operations[*at])).filter(|(_, of)| of.is_collective);
+        for (at, operation) in collectives() {
+            let (counts, number) = (&mut all[operation.member], operation.number as usize);
+            counts.begun += 1;
+            counts.last_begun = counts.last_begun.max(number);
             if matches!(self.state(at), "finished" | "captured") {
-                let last = &mut finished[operation.member];
-                *last = (*last).max(operation.number as usize);
+                counts.last_finished = counts.last_finished.max(number);
             }
         }
-        finished
+        for (_, operation) in collectives() {
+            let counts = &mut all[operation.member];
+            counts.finished += usize::from(operation.number as usize <= counts.last_finished);
+        }
+        all
     }
+
+    /// Whether its launch was asked for; of one that has none, whether it began among the calls that were. A
+    /// pattern may match the operation's own name, too.
+    fn is_wanted(&self, at: usize, scope: &Scope) -> bool {
+        let operation = &self.found.operations[at];
+        let function = &self.found.members[operation.member].kinds[operation.kind].function;
+        let launch = match self.launches[at] {
+            Launch::None => None,
+            Launch::Captured(call) | Launch::Put(call) => self.trace.call(call),
+        };
+        match launch {
+            Some(call) => scope.has(&call) || scope.is_begun_here(call.thread, call.begin, function),
+            None => scope.is_begun_here(operation.thread, operation.begin, function),
+        }
+    }
+}
+
+/// Collectives of a communicator: up to the last that is known to have finished all have.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    begun: usize,
+    finished: usize,
+    /// By their numbers, 0 if there is none.
+    last_begun: usize,
+    last_finished: usize,
 }
 
 impl<'t> Report<'t> for Collectives<'t> {
@@ -165,7 +205,7 @@ impl<'t> Report<'t> for Collectives<'t> {
         self.assign(step.call.begin);
         if step.class() == Some(Class::launch) && !step.call.inner {
             let number = step.call.number;
-            let launch = match launched(&step.call, step.objects).filter(|kernel| is_kernel(kernel)) {
+            let launch = match launched(step.call, step.objects).filter(|kernel| is_kernel(kernel)) {
                 Some(_) if step.followed.is_captured => Launch::Captured(number),
                 Some(_) => Launch::Put(number),
                 None => Launch::None,
@@ -187,21 +227,21 @@ impl<'t> Report<'t> for Collectives<'t> {
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
         self.assign(u64::MAX);
-        let finished = self.finished_of();
-        for (member, finished) in self.found.members.iter_mut().zip(finished) {
-            member.unfinished = Some(finished);
-        }
+        let count = self.found.operations.len();
+        let wanted: Vec<usize> = (0..count).filter(|at| self.is_wanted(*at, &ending.scope)).collect();
+        let counts = self.counts(&wanted);
         let mut members = Table::new(MEMBERS);
-        for member in &self.found.members {
-            members.row(member_row(member, ending.trace));
+        for (member, counts) in self.found.members.iter_mut().zip(counts) {
+            members.row(member_row(member, counts, ending.trace));
+            member.unfinished = Some(counts.last_finished);
         }
         let mut operations = Table::new(OPERATIONS);
         let timed = ByCall::of(ending.trace);
-        for at in 0..self.found.operations.len() {
+        for at in wanted {
             operations.row(self.row(at, &timed));
         }
         sort(&mut operations.rows);
-        members.notes = notes(&self.found.members, false);
+        members.notes = notes(&self.found.members, ending.scope.is_everything(), false);
         vec![members, operations]
     }
 }
@@ -218,9 +258,8 @@ fn id_of(member: &Member) -> Cell {
     member.id.map(|id| format!("{id:#018x}")).into()
 }
 
-fn member_row(member: &Member, trace: &Trace) -> Vec<Cell> {
-    let finished = member.unfinished.unwrap_or(0);
-    let last = |count: usize| count.checked_sub(1).map(|at| member.described(at));
+fn member_row(member: &Member, counts: Counts, trace: &Trace) -> Vec<Cell> {
+    let last = |number: usize| number.checked_sub(1).map(|at| member.described(at));
     let file = trace.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     vec![
         name_of(member),
@@ -229,10 +268,10 @@ fn member_row(member: &Member, trace: &Trace) -> Vec<Cell> {
         member.job_rank.map_or(Cell::None, Cell::Number),
         Cell::Number(member.pid.into()),
         if member.ranks > 0 { Cell::Count(member.ranks.into()) } else { Cell::None },
-        Cell::Count(member.begun.len() as u64),
-        Cell::Count(finished as u64),
-        last(member.begun.len()).into(),
-        last(finished).into(),
+        Cell::Count(counts.begun as u64),
+        Cell::Count(counts.finished as u64),
+        last(counts.last_begun).into(),
+        last(counts.last_finished).into(),
         file.into(),
     ]
 }
@@ -290,49 +329,52 @@ fn sort(rows: &mut [Vec<Cell>]) {
         _ => None,
     };
     rows.sort_by_cached_key(|row| {
-        let is_transfer = row.len() == OPERATION_COLUMNS.len() && row[PEER_AT] != Cell::None;
+        let is_transfer = row.len() == OPERATIONS.columns.len() && row[PEER_AT] != Cell::None;
         (first_met(&row[ID_AT]), is_transfer, Reverse(of(&row[NUMBER_AT])), of(&row[RANK_AT]), of(&row[PID_AT]))
     });
 }
 
-/// `are_all`: whether all of the job's traces are at hand.
-fn notes(members: &[Member], are_all: bool) -> Vec<String> {
+/// `is_everything`: whether no operation is left out. `is_job`: whether all of the job's traces are at hand.
+fn notes(members: &[Member], is_everything: bool, is_job: bool) -> Vec<String> {
     const BY_NAMES: &str = "NCCL has not told what it does (NCCL_PROFILER_PLUGIN): of a process all of its kernels \
                             count as one communicator's, and their names say what they do";
     let of_group = |group: Group| {
-        let missing = group.missing().filter(|_| are_all).map(|note| format!("{}: {note}", group.name()));
+        let missing = group.missing().filter(|_| is_job).map(|note| format!("{}: {note}", group.name()));
         group.notes().into_iter().chain(missing).collect::<Vec<_>>()
     };
+    const SELECTED: &str = "counted is what was asked for; who is behind is told of all operations, without --calls, \
+                            --window, --thread and --grep";
     const NONE: &str = "nothing of NCCL: it has told of no communicator, and no kernel of its was launched";
     let by_names = match members {
         [] => Some(NONE.to_owned()),
         _ => members.iter().any(|member| member.id.is_none()).then(|| BY_NAMES.to_owned()),
     };
-    groups(members).into_iter().flat_map(of_group).chain(by_names).collect()
+    let compared = groups(members).into_iter().filter(|_| is_everything).flat_map(of_group);
+    let selected = (!is_everything && !members.is_empty()).then(|| SELECTED.to_owned());
+    compared.chain(by_names).chain(selected).collect()
 }
 
-/// The tables of several traces in one of each kind. Times of one host are on one clock.
-pub fn together<'t>(all: impl IntoIterator<Item = (&'t Trace, Vec<Table>)>) -> Vec<Table> {
-    let all: Vec<_> = all.into_iter().collect();
-    let began = |trace: &Trace| trace.preamble.clocks[0].ns;
-    let mut hosts: HashMap<&str, u64> = HashMap::new();
-    for (trace, _) in &all {
-        let first = hosts.entry(&trace.preamble.host).or_insert(u64::MAX);
-        *first = (*first).min(began(trace));
-    }
+/// The tables of several traces in one of each kind; their times are of one clock, by which `later` is when a
+/// trace starts. `is_everything`: as for [`notes`].
+pub fn together<'t>(
+    all: impl IntoIterator<Item = (&'t Trace, Vec<Table>)>,
+    later: impl Fn(&Trace) -> u64,
+    is_everything: bool,
+) -> Vec<Table> {
     let (mut members, mut operations) = (Table::new(MEMBERS), Table::new(OPERATIONS));
-    let mut of_all = Vec::new();
-    for (trace, tables) in &all {
-        let later = began(trace).saturating_sub(hosts[&*trace.preamble.host]).min(i64::MAX as u64) as i64;
-        let [told, done] = &tables[..] else { continue };
-        for (mut member, row) in of(trace).members.into_iter().zip(&told.rows) {
+    let (mut of_all, mut hosts) = (Vec::new(), HashSet::new());
+    for (trace, tables) in all {
+        let later = i64::try_from(later(trace)).unwrap_or(i64::MAX);
+        hosts.insert(&*trace.preamble.host);
+        let Ok([told, done]) = <[Table; 2]>::try_from(tables) else { continue };
+        for (mut member, row) in of(trace).members.into_iter().zip(told.rows) {
             if let Cell::Count(finished) = row[FINISHED_AT] {
                 member.unfinished = Some(finished as usize);
             }
             of_all.push(member);
-            members.rows.push(row.clone());
+            members.rows.push(row);
         }
-        operations.rows.extend(done.rows.iter().cloned().map(|mut row| {
+        operations.rows.extend(done.rows.into_iter().map(|mut row| {
             for at in TIMES_AT {
                 if let Cell::Time(time) = &mut row[at] {
                     *time = time.saturating_add(later);
@@ -343,9 +385,9 @@ pub fn together<'t>(all: impl IntoIterator<Item = (&'t Trace, Vec<Table>)>) -> V
     }
     sort(&mut members.rows);
     sort(&mut operations.rows);
-    members.notes = notes(&of_all, true);
+    members.notes = notes(&of_all, is_everything, true);
     if hosts.len() > 1 {
-        operations.note("times count from the first trace of each host, whose clock is its own");
+        operations.note("each host has a clock of its own: their times are put beside each other by the time of day");
     }
     vec![members, operations]
 }

@@ -170,8 +170,8 @@ fn arguments(call: &Call) -> Option<(String, String)> {
 }
 
 impl<'t> Report<'t> for Errors<'t> {
-    fn sees_launches(&self) -> bool {
-        false
+    fn sees(&self, function: &Function, succeeds: bool) -> bool {
+        !succeeds || Limits::sees(function)
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {
@@ -199,12 +199,12 @@ impl<'t> Report<'t> for Errors<'t> {
         failures.last = number;
         if self.said.len() < MOST_SAID {
             let (call, function) = (number, step.call.name());
-            let memory = misfits(&step.call, step.objects).into_iter().map(|text| ("memory".to_owned(), text));
+            let memory = misfits(step.call, step.objects).into_iter().map(|text| ("memory".to_owned(), text));
             // A sticky error is not this call's.
-            let ended = if is_sticky(result) { Vec::new() } else { ended(&step.call, step.objects) };
+            let ended = if is_sticky(result) { Vec::new() } else { ended(step.call, step.objects) };
             let exceeded = self.limits.exceeded(step).map(|text| ("launch".to_owned(), text));
-            let said = memory.chain(ended).chain(exceeded).chain(logs(&step.call));
-            let said = said.chain(outcome(&step.call, step.objects)).chain(arguments(&step.call));
+            let said = memory.chain(ended).chain(exceeded).chain(logs(step.call));
+            let said = said.chain(outcome(step.call, step.objects)).chain(arguments(step.call));
             self.said.extend(said.map(|(what, text)| Said { call, function, what, text }));
         }
     }

@@ -16,13 +16,21 @@ pub struct Host {
     last: i64,
     /// Until when some thread was in the driver, and in which call.
     inside: Option<(i64, u64)>,
-    /// A run of polls that began when no thread was in the driver: until when it lasted, the polls, and the
-    /// time between them.
-    run: Option<(i64, u64, i64)>,
+    /// A run of polls or queries that began when no thread was in the driver.
+    run: Option<Run>,
     outside: Stretches,
     /// Since when nothing is outstanding, and the call that told so.
     idle: Option<(i64, u64)>,
     idled: Stretches,
+}
+
+struct Run {
+    /// Until when it lasted, or its thread's next call, if it went on behind that.
+    until: i64,
+    goes_on: bool,
+    polls: u64,
+    /// Nanoseconds until then, less those inside all of them: negative if later ones took longer.
+    between: i64,
 }
 
 #[derive(Clone, Copy)]
@@ -62,6 +70,10 @@ impl Stretches {
         self.time = self.time.saturating_add(time);
     }
 
+    fn time(&self) -> i64 {
+        self.time.max(0)
+    }
+
     fn longest(&self) -> Vec<Stretch> {
         let mut all = self.longest.clone();
         sort(&mut all);
@@ -81,7 +93,7 @@ impl Stretches {
             what,
             evidence: format!("in {}; the longest: {}", counted(self.count, "stretch"), told.join(", ")),
             next: "cutrace report -r host".into(),
-            cost: Cost::Time(self.time),
+            cost: Cost::Time(self.time()),
             times: self.count,
             calls: longest.iter().map(|stretch| stretch.before).collect(),
         }
@@ -151,7 +163,7 @@ impl<'t> Report<'t> for Host {
         }
         if step.selected {
             self.first.get_or_insert(begin);
-            self.last = self.last.max(step.last_end().unwrap_or(begin));
+            self.last = self.last.max(step.last_return().unwrap_or(begin));
         }
         self.follow_work(step);
     }
@@ -175,7 +187,7 @@ impl<'t> Report<'t> for Host {
             }
             let more = stretches.count.saturating_sub(table.rows.len() as u64);
             if more > 0 {
-                table.note(format!("and {} more, {} in all", counted(more, "stretch"), duration(stretches.time)));
+                table.note(format!("and {} more, {} in all", counted(more, "stretch"), duration(stretches.time())));
             }
             if ending.trace.calls_left_out() > 0 {
                 table.note("calls that were left out may have been made meanwhile");
@@ -193,8 +205,8 @@ impl<'t> Report<'t> for Host {
         };
         // What calls that were left out did in between is not known.
         if ending.trace.calls_left_out() == 0 {
-            if self.outside.time > elapsed / 2 {
-                let what = format!("no thread was in the driver for {}", share(self.outside.time));
+            if self.outside.time() > elapsed / 2 {
+                let what = format!("no thread was in the driver for {}", share(self.outside.time()));
                 found.push(self.outside.finding("host_bound", what, ending));
             }
             if self.idled.time > 0 && !ending.trace.has_device_times() {
@@ -213,18 +225,21 @@ impl Host {
         self.last - self.first.unwrap_or(self.last)
     }
 
-    /// Between polls of a run no thread was in the driver, unless another thread made calls meanwhile.
+    /// Between polls of a run no thread was in the driver, unless another thread made calls meanwhile. Of
+    /// queries that went on behind later calls nobody knows where they stand: their time is taken off all.
     fn follow_run(&mut self, step: &Step) {
-        let is_over = |(until, ..): &(i64, u64, i64)| *until <= step.begin && self.first.is_some() && step.selected;
-        if let Some((_, polls, between)) = self.run.take().filter(is_over) {
-            self.outside.add_short(polls, between);
+        let is_over = |run: &Run| run.until <= step.begin && self.first.is_some() && step.selected;
+        if let Some(run) = self.run.take().filter(is_over) {
+            self.outside.add_short(if run.goes_on { 0 } else { run.polls }, run.between);
         }
         let was_outside = self.inside.is_none_or(|(until, _)| until <= step.begin);
         if let (Some(repeats), Some(end), Some(last)) = (step.call.repeats, step.end, step.last_end())
             && was_outside
         {
+            let goes_on = repeats.in_turn.is_some();
             let between = last.saturating_sub(end).saturating_sub(step.call.repeats_took());
-            self.run = Some((last, repeats.calls, between.max(0)));
+            let between = if goes_on { between } else { between.max(0) };
+            self.run = Some(Run { until: last, goes_on, polls: repeats.calls, between });
         }
     }
 

@@ -13,9 +13,11 @@ use trace::{Call, Function, Trace};
 pub struct Launches<'t> {
     kernels: HashMap<&'t str, usize>,
     /// The same by the kernel's id: of several a program may have the same name.
-    known: HashMap<u32, usize>,
+    known: HashMap<u32, (usize, &'t Kernel)>,
     launched: Vec<Launched<'t>>,
     graphs: u64,
+    /// Whether more is asked for than how often each was launched, and for how long.
+    with_details: bool,
 }
 
 #[derive(Default)]
@@ -45,7 +47,7 @@ const TOLD_APART: usize = 1024;
 const LISTED: usize = 8;
 
 pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
-    Box::new(Launches::default())
+    Box::new(Launches { with_details: true, ..Launches::default() })
 }
 
 const KERNELS: Head = Head {
@@ -100,6 +102,10 @@ impl<'t> Report<'t> for Launches<'t> {
         Needs::Nothing
     }
 
+    fn sees(&self, function: &Function, succeeds: bool) -> bool {
+        succeeds && function.class == Class::launch
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         if step.class() != Some(Class::launch) || !step.selected || !step.call.succeeded() {
             return;
@@ -109,17 +115,22 @@ impl<'t> Report<'t> for Launches<'t> {
             return;
         }
         let number = step.call.number;
-        let given = step.given().and_then(|(kernel, packed)| Some((step.call.kernel(kernel)?, packed)));
-        let given = given.or_else(|| arguments(&step.call));
-        let named = given.map(|(about, _)| about).or_else(|| step.call.named_kernel());
-        let at = match named.and_then(|kernel| self.known.get(&kernel.id)) {
-            Some(at) => *at,
-            None => self.place(named, number),
+        let known = step.given().and_then(|(kernel, packed)| Some((*self.known.get(&kernel)?, packed)));
+        let (at, given) = match known {
+            Some(((at, about), packed)) => (at, Some((about, packed))),
+            None => {
+                let given = arguments(step.call);
+                let named = given.map(|(about, _)| about).or_else(|| step.call.named_kernel());
+                (self.place(named, number), given)
+            }
         };
         let kernel = &mut self.launched[at];
         kernel.launches += 1;
         kernel.time += step.duration().unwrap_or(0);
-        let shape = shape(&step.call);
+        if !self.with_details {
+            return;
+        }
+        let shape = shape(step.call);
         let is_full = kernel.shapes.len() >= TOLD_APART;
         match kernel.shapes.get_mut(&shape) {
             Some(launches) => *launches += 1,
@@ -220,14 +231,17 @@ impl<'t> Launches<'t> {
         self.kernels.iter().map(|(name, at)| (*name, &self.launched[*at]))
     }
 
-    /// Where a kernel is counted that is launched by this call, and was not met by its id before.
+    /// Where a kernel is counted that is launched by this call.
     fn place(&mut self, kernel: Option<&'t Kernel>, call: u64) -> usize {
+        if let Some((at, _)) = kernel.and_then(|kernel| self.known.get(&kernel.id)) {
+            return *at;
+        }
         let name = kernel.map_or("?", |kernel| kernel.name.as_str());
         let at = *self.kernels.entry(name).or_insert_with(|| {
             self.launched.push(Launched { first: call, ..Launched::default() });
             self.launched.len() - 1
         });
-        self.known.extend(kernel.map(|kernel| (kernel.id, at)));
+        self.known.extend(kernel.map(|kernel| (kernel.id, (at, kernel))));
         at
     }
 

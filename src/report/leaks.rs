@@ -5,19 +5,19 @@ use super::memory::left::{self, How, Left};
 use super::modules::{self, Key};
 use super::table::{Cell, Head, Layout, Table, column};
 use super::tally::{KEPT, LISTED, listed};
-use super::walk::{Ending, Report, Step};
+use super::walk::{Ending, Report, Step, changes_memory};
 use crate::figures::counted;
 use foldhash::HashMap;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use trace::Trace;
 use trace::api::FUNCTIONS;
 use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::model::change::{Change, freed};
 use trace::model::contexts::Owner;
-use trace::objects::ends;
+use trace::objects::{Objects, ends};
+use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 /// Ended by a call that names one of them. Of what counts its references or goes with something else nothing
@@ -120,14 +120,14 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for Leaks<'t> {
-    fn sees_launches(&self) -> bool {
-        false
+    fn sees(&self, function: &Function, _: bool) -> bool {
+        Objects::concerns(function) || changes_memory(function)
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {
         self.memory.see(step);
         step.followed.ended.iter().for_each(|ended| self.end_with(ended.owner));
-        let call = &step.call;
+        let call = step.call;
         let Some(function) = step.function else { return };
         if call.succeeded() {
             let made = step.objects.made_for_themselves();

@@ -3,13 +3,13 @@
 use super::table::Table;
 use super::walk::{Ending, Needs, Report, Step};
 use crate::figures::counted;
-use std::collections::BTreeMap;
+use trace::by_thread::ByThread;
 use viewer::data::findings::{Cost, Finding, LOST};
 use viewer::data::holes::{Between, holes};
 
 #[derive(Default)]
 pub struct Lost {
-    threads: BTreeMap<u32, Between>,
+    threads: ByThread<Between>,
     /// Nanoseconds.
     end: u64,
 }
@@ -20,9 +20,9 @@ impl<'t> Report<'t> for Lost {
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {
-        let (call, begin) = (&step.call, step.begin.max(0) as u64);
+        let (call, begin) = (step.call, step.begin.max(0) as u64);
         let end = step.last_end().map_or(begin, |end| end.max(0) as u64);
-        let between = self.threads.entry(call.thread).or_default();
+        let between = self.threads.get_or_insert_with(call.thread, Between::default);
         if call.sequence != between.expected {
             between.jump(call.thread, call.sequence, begin, call.number as u32);
         }
@@ -36,7 +36,7 @@ impl<'t> Report<'t> for Lost {
     }
 
     fn findings(&self, ending: &Ending<'t>) -> Vec<Finding> {
-        let threads = self.threads.iter().map(|(thread, between)| (*thread, between.clone())).collect();
+        let threads = self.threads.iter().map(|(thread, between)| (thread, between.clone())).collect();
         let holes = holes(ending.trace, threads, self.end);
         let Some(first) = holes.first() else { return Vec::new() };
         vec![Finding {

@@ -24,6 +24,7 @@ mod summary;
 mod sync;
 pub mod table;
 mod tally;
+mod together;
 mod transfers;
 mod unit;
 pub mod walk;
@@ -31,7 +32,8 @@ pub mod walk;
 use crate::exit::{self, FAILED, USAGE, failure};
 use crate::export::directories::Set;
 use crate::export::process::{Process, by_time};
-use crate::latest::Files;
+use crate::job::recordings::of_traces;
+use crate::latest::{Chosen, Files, Recordings};
 use crate::progress::Progress;
 use crate::reading::Reading;
 use crate::results::Results;
@@ -45,7 +47,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use table::Table;
 use trace::Trace;
-use trace::preamble::Preamble;
+use trace::preamble::{Preamble, RANK};
 use trace::text::plain;
 use unit::Unit;
 use viewer::kernel_name::{Names, Style};
@@ -154,22 +156,23 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if arguments.list || arguments.report.contains(&Asked::List) {
         return say_reports(&arguments);
     }
-    let paths = arguments.files.paths()?;
+    let Chosen { paths, recordings, mut status, .. } = arguments.files.chosen()?;
     let format = arguments.format();
     let mut out = BufWriter::with_capacity(1 << 16, Results::begin());
     let is_list = paths.len() > 1 && format == Format::Json;
-    let mut status = exit::DONE;
     // Before anything is written: one that cannot be read leaves no half a document.
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
     let starts = Process::starts(&traces);
     let traces = arguments.reading.of_window(traces, &starts);
     if traces.len() > 1 && arguments.reports().all(|report| list::TOGETHER.contains(&report.chosen.name())) {
-        together(&mut out, &traces, &arguments, format)?;
+        let recordings = if recordings.is_empty() { of_traces(&paths) } else { recordings };
+        together::write(&mut out, &traces, &recordings, &arguments)?;
         out.flush()?;
-        return Ok(traces.iter().map(|trace| exit::damage(trace, 0)).max().unwrap_or(exit::DONE));
+        return Ok(damage(&traces, status));
     }
     if let Some(prefix) = &arguments.output {
-        return into_files(&traces, &arguments, prefix);
+        into_files(&traces, &recordings, &arguments, prefix)?;
+        return Ok(damage(&traces, status));
     }
     for (index, trace) in traces.iter().enumerate() {
         let between = match index {
@@ -182,9 +185,16 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         if paths.len() > 1 && !is_list {
             let comment = if format == Format::Csv { "# " } else { "" };
             let Preamble { pid, program, .. } = &trace.preamble;
-            writeln!(out, "{comment}process {pid} {} ({})", plain(program), plain(&trace.path.display().to_string()))?;
+            let rank = trace.preamble.number(RANK).map_or(String::new(), |rank| format!("rank {rank}, "));
+            let of = recordings.get(&trace.path).map_or(String::new(), |number| format!("recording {number}, "));
+            writeln!(
+                out,
+                "{comment}{of}{rank}process {pid} {} ({})",
+                plain(program),
+                plain(&trace.path.display().to_string())
+            )?;
         }
-        one(&mut out, trace, &arguments, format)?;
+        one(&mut out, trace, &arguments, &about(trace, &recordings))?;
         status = status.max(exit::damage(trace, 0));
     }
     if is_list {
@@ -192,32 +202,6 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     out.flush()?;
     Ok(status)
-}
-
-/// The processes of several traces in one table.
-fn together(out: &mut impl Write, traces: &[Trace], arguments: &Arguments, format: Format) -> Result<()> {
-    let reading = &arguments.reading;
-    let mut by_trace = Vec::new();
-    for trace in traces {
-        let mut reports = vec![ranks::make(trace), collectives::make(trace)];
-        let ending = walk::walk(trace, reading, Style::Full, progress(trace), &mut reports)?;
-        by_trace.push((trace, reports.iter_mut().map(|report| report.tables(&ending)).collect::<Vec<_>>()));
-    }
-    let about = traces.iter().map(about).collect();
-    let mut tables = Vec::new();
-    for name in list::TOGETHER.iter().filter(|name| arguments.reports().any(|report| report.chosen.name() == **name)) {
-        let of = |at: usize| by_trace.iter().map(move |(trace, tables)| (*trace, tables[at].clone()));
-        match *name {
-            list::RANKS => tables.push(ranks::together(of(0).flat_map(|(_, tables)| tables))),
-            _ => tables.extend(collectives::together(of(1))),
-        }
-    }
-    let mut out = Output::new(out, format, reading.colored(), tables.len() > 1, &about)?.in_unit(arguments.unit);
-    for mut table in tables {
-        table.limit(limit(reading, format, &table));
-        out.table(&table)?;
-    }
-    out.finish()
 }
 
 /// Rows that a table may have.
@@ -230,11 +214,11 @@ fn limit(reading: &Reading, format: Format, table: &Table) -> u64 {
 type Made = (Report, Option<Vec<Table>>);
 
 /// All reports on one trace.
-fn one(out: &mut impl Write, trace: &Trace, arguments: &Arguments, format: Format) -> Result<()> {
+fn one(out: &mut impl Write, trace: &Trace, arguments: &Arguments, about: &serde_json::Value) -> Result<()> {
     let made = make(trace, arguments)?;
     let many = made.iter().map(|(_, tables)| tables.as_ref().map_or(1, Vec::len)).sum::<usize>() > 1;
     let colored = arguments.reading.colored();
-    let mut out = Output::new(out, format, colored, many, &about(trace))?.in_unit(arguments.unit);
+    let mut out = Output::new(out, arguments.format(), colored, many, about)?.in_unit(arguments.unit);
     for (report, tables) in &made {
         match tables {
             Some(tables) => tables.iter().try_for_each(|table| out.table(table))?,
@@ -285,7 +269,7 @@ fn stream(trace: &Trace, arguments: &Arguments, report: &Report, out: &mut Outpu
 }
 
 /// Each table in a file; none has its name before all are whole.
-fn into_files(traces: &[Trace], arguments: &Arguments, prefix: &Path) -> Result<u8> {
+fn into_files(traces: &[Trace], recordings: &Recordings, arguments: &Arguments, prefix: &Path) -> Result<()> {
     let Some(name) = prefix.file_name().map(|name| name.to_string_lossy().into_owned()) else {
         let why = format_args!("-o {}: the names of files begin with it, and it has none", prefix.display());
         return Err(failure(USAGE, why));
@@ -311,7 +295,7 @@ fn into_files(traces: &[Trace], arguments: &Arguments, prefix: &Path) -> Result<
             let file = set.file(format!("{name}{of}_{report}{part}.{ending}").into())?;
             files += 1;
             let out = BufWriter::with_capacity(1 << 16, file);
-            Ok(Output::new(out, arguments.format(), false, false, &about(trace))?.in_unit(arguments.unit))
+            Ok(Output::new(out, arguments.format(), false, false, &about(trace, recordings))?.in_unit(arguments.unit))
         };
         for (report, tables) in make(trace, arguments)? {
             for table in tables.iter().flatten() {
@@ -329,7 +313,12 @@ fn into_files(traces: &[Trace], arguments: &Arguments, prefix: &Path) -> Result<
     set.finish()?;
     let said = format!("{}_*.{ending}: {}", prefix.display(), crate::figures::counted(files, "table"));
     writeln!(Results::begin(), "{}", plain(&said))?;
-    Ok(traces.iter().map(|trace| exit::damage(trace, 0)).max().unwrap_or(exit::DONE))
+    Ok(())
+}
+
+/// Tells of it, and how the command ends.
+fn damage(traces: &[Trace], status: u8) -> u8 {
+    traces.iter().map(|trace| exit::damage(trace, 0)).fold(status, u8::max)
 }
 
 fn say_reports(arguments: &Arguments) -> Result<u8> {
@@ -345,8 +334,8 @@ fn progress(trace: &Trace) -> Progress {
     Progress::new("reading", trace.len() as u64)
 }
 
-fn about(trace: &Trace) -> serde_json::Value {
-    json!({
+fn about(trace: &Trace, recordings: &Recordings) -> serde_json::Value {
+    let mut about = json!({
         "path": trace.path.display().to_string(),
         "calls": trace.calls_made(),
         "program": trace.preamble.program,
@@ -354,5 +343,9 @@ fn about(trace: &Trace) -> serde_json::Value {
         "closed": trace.footer.is_some(),
         "ended": crate::json::ended(trace),
         "losses": trace.losses.iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(recording) = recordings.get(&trace.path) {
+        about["recording"] = (*recording).into();
+    }
+    about
 }

@@ -5,7 +5,6 @@ use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, size};
 use foldhash::{HashMap, HashSet};
-use trace::Trace;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::Content;
@@ -13,6 +12,7 @@ use trace::hash::Hash;
 use trace::image::Format;
 use trace::text::handle;
 use trace::value::Value;
+use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
@@ -23,6 +23,10 @@ pub struct Modules<'t> {
     compiled: Tally,
     /// The image of a module, library, kernel or function.
     of: HashMap<(Kind, u64), Key>,
+    /// Launches by the function or kernel, that are yet to be counted for its image.
+    launched: HashMap<u64, u64>,
+    /// Whether they are counted.
+    with_launches: bool,
 }
 
 const PTX: &str = "PTX";
@@ -56,7 +60,7 @@ struct Image<'t> {
 }
 
 pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
-    Box::new(Modules::default())
+    Box::new(Modules { with_launches: true, ..Modules::default() })
 }
 
 const HEAD: Head = Head {
@@ -83,8 +87,19 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for Modules<'t> {
+    fn sees(&self, function: &Function, _: bool) -> bool {
+        match function.class {
+            Class::load | Class::unload => true,
+            Class::launch => self.with_launches,
+            _ => is_lookup(function),
+        }
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         let Some(function) = step.function else { return };
+        if function.class != Class::launch {
+            self.count_launched();
+        }
         match function.class {
             Class::load => self.load(step),
             Class::unload if step.call.succeeded() => {
@@ -97,19 +112,16 @@ impl<'t> Report<'t> for Modules<'t> {
                 }
             }
             Class::launch => {
-                let launched = step.call.handle(Kind::Function).and_then(|f| {
-                    self.of.get(&(Kind::Function, f)).or_else(|| self.of.get(&(Kind::Kernel, f))).copied()
-                });
-                if let Some(image) = launched.and_then(|key| self.images.get_mut(&key)) {
-                    image.launches += 1;
-                }
+                let launched = step.call.handle(Kind::Function);
+                launched.into_iter().for_each(|launched| *self.launched.entry(launched).or_default() += 1);
             }
-            Class::query if function.family == "module" => self.lookup(step),
+            Class::query if is_lookup(function) => self.lookup(step),
             _ => {}
         }
     }
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
+        self.count_launched();
         let mut table = Table::new(HEAD);
         let mut all: Vec<_> = self.images.iter().collect();
         all.sort_by_key(|(_, image)| (std::cmp::Reverse(image.time), image.first));
@@ -187,7 +199,21 @@ impl<'t> Report<'t> for Modules<'t> {
     }
 }
 
+fn is_lookup(function: &Function) -> bool {
+    function.class == Class::query && function.family == "module"
+}
+
 impl<'t> Modules<'t> {
+    /// Before it changes which image a function is of.
+    fn count_launched(&mut self) {
+        for (function, launches) in self.launched.drain() {
+            let key = self.of.get(&(Kind::Function, function)).or_else(|| self.of.get(&(Kind::Kernel, function)));
+            if let Some(image) = key.and_then(|key| self.images.get_mut(key)) {
+                image.launches += launches;
+            }
+        }
+    }
+
     fn load(&mut self, step: &Step<'_, 't>) {
         let Some(function) = step.function else { return };
         let created = function.params.iter().find_map(|param| match (param.role, param.ty.form) {

@@ -7,15 +7,13 @@ use super::walk::{Ending, Report, Step};
 use crate::figures::counted;
 use trace::finish::now;
 use trace::launch::launched;
-use trace::{Call, Trace};
+use trace::{Call, Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 pub struct Pending<'t> {
     /// Each with the kernel that it launches.
     inside: Vec<(Call<'t>, Option<String>)>,
-    /// Nanoseconds since the start of the trace.
-    latest: i64,
 }
 
 pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
@@ -59,17 +57,20 @@ const SUBMITTED_COLUMNS: &[Column] = &[
 const LISTED: usize = 16;
 
 impl<'t> Report<'t> for Pending<'t> {
+    fn sees(&self, _: &Function, succeeds: bool) -> bool {
+        !succeeds
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
-        self.latest = self.latest.max(step.last_end().unwrap_or(step.begin));
         if step.call.inside_since().is_some() {
-            self.inside.push((step.call, launched(&step.call, step.objects)));
+            self.inside.push((*step.call, launched(step.call, step.objects)));
         }
     }
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
         let trace = ending.trace;
-        let now = now(trace).map(|now| now.max(self.latest));
-        let end = now.unwrap_or(self.latest);
+        let now = now(trace).map(|now| now.max(ending.latest));
+        let end = now.unwrap_or(ending.latest);
         let mut inside = Table::new(INSIDE);
         for (call, kernel) in &self.inside {
             let (since, thread) =

@@ -1,6 +1,6 @@
 //! `ranks`: the processes of a job beside each other, and which of them the others may have waited for.
 
-use super::table::{Cell, Head, Layout, Table, column};
+use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::transfers::Transfers;
 use super::walk::{Ending, Report, Step};
 use crate::figures::duration;
@@ -12,7 +12,7 @@ use trace::preamble::RANK;
 pub struct Ranks<'t> {
     calls: u64,
     launches: u64,
-    /// Inside calls that wait or ask, nanoseconds.
+    /// Inside calls that wait or ask, and copies that waited for other work, nanoseconds.
     waiting: i64,
     /// The entry of the first call, and the last return.
     from: Option<i64>,
@@ -28,25 +28,32 @@ pub const HEAD: Head = Head {
     report: "ranks",
     part: "",
     title: "Processes beside each other, by rank (ranks)",
-    columns: &[
-        column("rank", "rank"),
-        column("process", "pid"),
-        column("calls", "calls"),
-        column("launches", "launches"),
-        column("from host", "bytes_from_host"),
-        column("to host", "bytes_to_host"),
-        column("first to last", "elapsed_ns"),
-        column("in waits", "waiting_ns"),
-        column("outside waits", "outside_ns"),
-        column("waits %", "waiting_percent"),
-        column("trace", "trace"),
-    ],
+    columns: COLUMNS.split_first().expect("not empty").1,
     layout: Layout::Grid,
 };
+
+/// Where several recordings of a directory are read.
+pub const OF_RECORDINGS: Head = Head { columns: COLUMNS, ..HEAD };
+
+const COLUMNS: &[Column] = &[
+    column("recording", "recording"),
+    column("rank", "rank"),
+    column("process", "pid"),
+    column("calls", "calls"),
+    column("launches", "launches"),
+    column("from host", "bytes_from_host"),
+    column("to host", "bytes_to_host"),
+    column("first to last", "elapsed_ns"),
+    column("in waits", "waiting_ns"),
+    column("outside waits", "outside_ns"),
+    column("waits %", "waiting_percent"),
+    column("trace", "trace"),
+];
 
 /// Where in a row that stands which processes are compared by.
 const RANK_AT: usize = 0;
 const PROCESS_AT: usize = 1;
+const CALLS_AT: usize = 2;
 const OUTSIDE_AT: usize = 8;
 
 impl<'t> Report<'t> for Ranks<'t> {
@@ -58,8 +65,10 @@ impl<'t> Report<'t> for Ranks<'t> {
         self.calls = self.calls.saturating_add(step.call.count());
         self.launches += u64::from(step.class() == Some(Class::launch));
         self.from.get_or_insert(step.begin);
-        self.to = self.to.max(step.last_end().unwrap_or(step.begin));
-        if matches!(step.class(), Some(Class::synchronize | Class::poll)) && !step.call.inner {
+        self.to = self.to.max(step.last_return().unwrap_or(step.begin));
+        let is_wait = matches!(step.class(), Some(Class::synchronize | Class::poll));
+        let has_waited = step.outcome.wait.is_some_and(|wait| wait.covered > 0);
+        if (is_wait || has_waited) && !step.call.inner {
             self.waiting = self.waiting.saturating_add(step.took().unwrap_or(0));
         }
     }
@@ -109,7 +118,8 @@ fn slowest(rows: &[Vec<Cell>]) -> Option<String> {
     // A launcher has no rank, and waits for none of them on a device.
     let has_rank = |row: &&Vec<Cell>| matches!(row[RANK_AT], Cell::Number(_));
     let has_ranks = rows.iter().any(|row| has_rank(&row));
-    let compared = || rows.iter().filter(|row| !has_ranks || has_rank(row));
+    let made_calls = |row: &&Vec<Cell>| row[CALLS_AT] != Cell::Count(0);
+    let compared = || rows.iter().filter(made_calls).filter(|row| !has_ranks || has_rank(row));
     let most = compared().max_by_key(|row| outside(row))?;
     let least = compared().min_by_key(|row| outside(row)).filter(|least| outside(least) < outside(most))?;
     let (longest, shortest) = (duration(outside(most)), duration(outside(least)));
@@ -128,6 +138,7 @@ mod tests {
     fn the_slowest_is_who_waits_least() {
         let row = |rank: Option<u64>, outside: i64| {
             let mut row = vec![Cell::None; HEAD.columns.len()];
+            row[CALLS_AT] = Cell::Count(u64::from(outside > 0));
             row[RANK_AT] = rank.map_or(Cell::None, Cell::Number);
             row[PROCESS_AT] = Cell::Number(77);
             row[OUTSIDE_AT] = Cell::Time(outside);
@@ -137,6 +148,9 @@ mod tests {
         assert!(told.starts_with("rank 1 was outside waits longest, 5.0 us, and rank 0 shortest, 10 ns"), "{told}");
         let told = slowest(&[row(None, 10), row(None, 2)]).expect("they differ");
         assert!(told.starts_with("process 77 was outside waits longest, 10 ns"), "{told}");
+        // One that made no calls, in the time that is looked at, waited for nobody.
+        let told = slowest(&[row(Some(0), 10), row(Some(1), 0), row(Some(2), 5_000)]).expect("they differ");
+        assert!(told.contains(" and rank 0 shortest, 10 ns"), "{told}");
         assert_eq!((slowest(&[]), slowest(&[row(Some(0), 5), row(Some(1), 5)])), (None, None));
     }
 }

@@ -22,8 +22,15 @@ pub struct Limits {
 const THREADS: u64 = 1024;
 
 impl Limits {
+    /// Whether a call of this function may tell of one.
+    pub fn sees(function: &Function) -> bool {
+        let names = [CUdevice_attribute::ENUM, CUfunction_attribute::ENUM];
+        matches!(function.class, Class::query | Class::state)
+            && names.into_iter().any(|names| of_enum(function, names).is_some())
+    }
+
     pub fn see(&mut self, step: &Step) {
-        let call = &step.call;
+        let call = step.call;
         let classes = |function: &&Function| matches!(function.class, Class::query | Class::state);
         let Some(function) = step.function.filter(classes).filter(|_| call.succeeded()) else { return };
         let asked = |names| call.argument_of(of_enum(function, names)?).map(|attribute| attribute as u32);
@@ -39,7 +46,7 @@ impl Limits {
 
     /// Of a launch that has failed; none where it is not certain.
     pub fn exceeded(&self, step: &Step) -> Option<String> {
-        let call = &step.call;
+        let call = step.call;
         let is_about_arguments = matches!(
             call.result.map(CUresult),
             Some(CUresult::CUDA_ERROR_INVALID_VALUE | CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)

@@ -6,7 +6,10 @@ use super::tally::Tally;
 use super::walk::{Ending, Needs, Report, Step};
 use crate::figures::{counted, duration};
 use foldhash::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use foldhash::quality::FixedState;
+use std::hash::BuildHasher;
+use trace::Function;
+use trace::api::roles::Class;
 use viewer::data::findings::{Cost, Finding};
 
 /// Fewer launches are no row, and fewer repetitions no habit.
@@ -17,11 +20,13 @@ const LONGEST: usize = 4096;
 const DIFFERENT: usize = 10_000;
 /// Kernels that take longer than this on average, ns, hide what their launches cost.
 const SHORT: u64 = 50_000;
+const HASHER: FixedState = FixedState::with_seed(0);
 
 #[derive(Default)]
 pub struct RepeatedLaunches {
-    /// By stream: the row that it is in.
-    open: HashMap<usize, Row>,
+    /// By stream: the row that it is in; and the streams with launches since the last wait that covered any.
+    open: Vec<Row>,
+    begun: Vec<usize>,
     rows: HashMap<u64, Repeated>,
 }
 
@@ -29,6 +34,8 @@ pub struct RepeatedLaunches {
 #[derive(Default)]
 struct Row {
     launches: Vec<(u32, u64, i64)>,
+    /// Whether its stream is among those that have begun.
+    is_begun: bool,
 }
 
 #[derive(Default)]
@@ -45,23 +52,37 @@ impl<'t> Report<'t> for RepeatedLaunches {
         Needs::Outcome
     }
 
+    fn sees(&self, function: &Function, succeeds: bool) -> bool {
+        let waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
+        succeeds && (waits || function.work().is_some())
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         if step.outcome.wait.is_some_and(|wait| wait.covered > 0) {
-            self.open.drain().map(|(_, row)| row).for_each(|row| row.end(&mut self.rows));
+            for stream in self.begun.drain(..) {
+                self.open[stream].end(&mut self.rows);
+                self.open[stream].is_begun = false;
+            }
         }
         let Some(stream) = step.outcome.put else { return };
         let kernel = step.kernel().map(|kernel| kernel.id);
         let took = step.duration().filter(|_| step.outcome.is_launched && step.selected);
         match (kernel, took) {
             (Some(kernel), Some(took)) => {
-                let row = self.open.entry(stream).or_default();
+                if self.open.len() <= stream {
+                    self.open.resize_with(stream + 1, Row::default);
+                }
+                let row = &mut self.open[stream];
+                if !std::mem::replace(&mut row.is_begun, true) {
+                    self.begun.push(stream);
+                }
                 row.launches.push((kernel, step.call.number, took));
                 if row.launches.len() >= LONGEST {
-                    std::mem::take(row).end(&mut self.rows);
+                    row.end(&mut self.rows);
                 }
             }
             // A copy, or a graph: what comes behind it is another row.
-            _ => self.open.remove(&stream).into_iter().for_each(|row| row.end(&mut self.rows)),
+            _ => self.open.get_mut(stream).into_iter().for_each(|row| row.end(&mut self.rows)),
         }
     }
 
@@ -73,7 +94,7 @@ impl<'t> Report<'t> for RepeatedLaunches {
         let mut rows = Vec::new();
         // Rows that no wait has ended.
         let mut all: HashMap<u64, Repeated> = HashMap::default();
-        self.open.values().for_each(|row| row.count(&mut all));
+        self.begun.iter().for_each(|stream| self.open[*stream].count(&mut all));
         for (key, row) in &self.rows {
             let open = all.remove(key);
             rows.push((row, open.map_or((0, 0), |open| (open.times.calls, open.times.time))));
@@ -115,8 +136,9 @@ impl<'t> Report<'t> for RepeatedLaunches {
 }
 
 impl Row {
-    fn end(self, rows: &mut HashMap<u64, Repeated>) {
+    fn end(&mut self, rows: &mut HashMap<u64, Repeated>) {
         self.count(rows);
+        self.launches.clear();
     }
 
     /// Counts the pieces of the row that are alike.
@@ -128,9 +150,7 @@ impl Row {
         let length = unit(&kernels);
         for piece in self.launches.chunks_exact(length) {
             let kernels: Vec<u32> = piece.iter().map(|(kernel, ..)| *kernel).collect();
-            let mut hasher = DefaultHasher::new();
-            kernels.hash(&mut hasher);
-            let key = hasher.finish();
+            let key = HASHER.hash_one(&kernels);
             if rows.len() >= DIFFERENT && !rows.contains_key(&key) {
                 continue;
             }

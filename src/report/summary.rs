@@ -9,10 +9,10 @@ use super::table::{Cell, Head, Layout, Table, column};
 use super::walk::{Ending, Needs, Part, Report, Step};
 use crate::figures::counted;
 use crate::shell::shell;
-use foldhash::HashMap;
 use trace::Trace;
 use trace::api::effect::Work;
 use trace::api::roles::Class;
+use trace::by_thread::ByThread;
 use trace::record::timed;
 use viewer::data::findings::Cost;
 
@@ -26,9 +26,11 @@ pub struct Summary<'t> {
 /// Where the host's time went.
 #[derive(Default)]
 struct Times<'t> {
-    kinds: HashMap<&'static str, Kind<'t>>,
+    kinds: Vec<Kind<'t>>,
+    /// By the function's id in the file: the place of its kind there.
+    kind_of: Vec<Option<usize>>,
     calls: u64,
-    threads: HashMap<u32, Span>,
+    threads: ByThread<Span>,
 }
 
 /// From a thread's first call that was asked for to its last. Nanoseconds.
@@ -44,6 +46,7 @@ struct Span {
 /// Calls of a kind.
 #[derive(Default)]
 struct Kind<'t> {
+    name: &'static str,
     calls: u64,
     time: i64,
     longest: i64,
@@ -114,19 +117,19 @@ impl<'t> Report<'t> for Times<'t> {
 
     fn see(&mut self, step: &Step<'_, 't>) {
         if !step.selected {
-            if let Some(span) = self.threads.get_mut(&step.call.thread).filter(|_| !step.call.inner) {
+            if let Some(span) = self.threads.get_mut(step.call.thread).filter(|_| !step.call.inner) {
                 span.since = span.since.saturating_add(step.took().unwrap_or(0));
             }
             return;
         }
         self.calls = self.calls.saturating_add(step.call.count());
-        let (begin, end) = (step.begin, step.last_end().unwrap_or(step.begin));
-        let span = self.threads.entry(step.call.thread).or_insert(Span { begin, end, ..Span::default() });
+        let (begin, end) = (step.begin, step.last_return().unwrap_or(step.begin));
+        let span = self.threads.get_or_insert_with(step.call.thread, || Span { begin, end, ..Span::default() });
         span.end = span.end.max(end);
         span.elsewhere += std::mem::take(&mut span.since);
         // The time of a call made inside another is the other's already.
         let Some(ns) = step.duration().filter(|_| !step.call.inner) else { return };
-        let kind = self.kinds.entry(kind_of(step)).or_default();
+        let kind = self.kind(step);
         kind.calls = kind.calls.saturating_add(step.call.count());
         kind.time = kind.time.saturating_add(step.took().unwrap_or(ns));
         if ns >= kind.longest {
@@ -166,35 +169,54 @@ impl<'t> Report<'t> for Summary<'t> {
     }
 }
 
-impl Times<'_> {
+impl<'t> Times<'t> {
+    fn kind(&mut self, step: &Step<'_, 't>) -> &mut Kind<'t> {
+        let id = usize::from(step.call.function_id());
+        let at = match self.kind_of.get(id) {
+            Some(Some(at)) => *at,
+            _ => self.learn(id, kind_of(step)),
+        };
+        &mut self.kinds[at]
+    }
+
+    fn learn(&mut self, id: usize, name: &'static str) -> usize {
+        let known = self.kinds.iter().position(|kind| kind.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.kinds.push(Kind { name, ..Kind::default() });
+            self.kinds.len() - 1
+        });
+        self.kind_of.resize(self.kind_of.len().max(id + 1), None);
+        *self.kind_of[id].insert(at)
+    }
+
     fn in_driver(&self) -> i64 {
-        self.kinds.values().fold(0, |all, kind| all.saturating_add(kind.time))
+        self.kinds.iter().fold(0, |all, kind| all.saturating_add(kind.time))
     }
 
     /// In calls of which only that is known.
     fn elsewhere(&self) -> i64 {
-        self.threads.values().map(|span| span.elsewhere).sum()
+        self.threads.iter().map(|(_, span)| span.elsewhere).sum()
     }
 
     /// In no call.
     fn outside(&self) -> i64 {
-        let spans: i64 = self.threads.values().map(|span| span.end - span.begin).sum();
+        let spans: i64 = self.threads.iter().map(|(_, span)| span.end - span.begin).sum();
         spans.saturating_sub(self.in_driver()).saturating_sub(self.elsewhere()).max(0)
     }
 
     fn table(&self) -> Table {
         let mut table = Table::new(TIME);
         let mut kinds: Vec<_> = self.kinds.iter().collect();
-        kinds.sort_by_key(|(name, kind)| (std::cmp::Reverse(kind.time), **name));
+        kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.time), kind.name));
         let whole = self.in_driver().max(1) as f64;
-        for (name, kind) in kinds {
+        for kind in kinds {
             table.row([
                 Cell::Time(kind.time),
                 Cell::Percent(kind.time as f64 * 100.0 / whole),
                 Cell::Count(kind.calls),
                 Cell::Time(kind.longest),
                 Cell::Number(kind.longest_call),
-                (*name).into(),
+                kind.name.into(),
                 kind.function.into(),
             ]);
         }

@@ -80,8 +80,8 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for Sync<'t> {
-    fn sees_launches(&self) -> bool {
-        false
+    fn sees(&self, function: &Function, _: bool) -> bool {
+        matches!(function.class, Class::synchronize | Class::poll | Class::copy)
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {
@@ -115,7 +115,7 @@ impl<'t> Report<'t> for Sync<'t> {
                 (_, Some((kind, _))) if key.2.is_none() && number.is_some() => format!("other {}s", kind.label()),
                 (_, Some((Kind::Stream, _))) => step
                     .function
-                    .map_or("-".into(), |function| step.outstanding.stream_name(&step.call, function, step.objects)),
+                    .map_or("-".into(), |function| step.outstanding.stream_name(step.call, function, step.objects)),
                 (_, Some((kind, value))) => handle(kind, value, step.objects),
                 (_, None) => "-".into(),
             },

@@ -7,6 +7,8 @@ pub struct Tally {
     pub time: i64,
     pub first: Option<u64>,
     costliest: Vec<(i64, u64)>,
+    /// Nanoseconds of the last of these when they had been sorted: what took less is none of them.
+    least: Option<i64>,
 }
 
 /// Calls kept as evidence.
@@ -22,9 +24,13 @@ impl Tally {
         self.calls = self.calls.saturating_add(count);
         self.time = self.time.saturating_add(ns);
         self.first.get_or_insert(call);
+        if self.least.is_some_and(|least| ns < least) {
+            return;
+        }
         self.costliest.push((ns, call));
         if self.costliest.len() >= 2 * KEPT {
             sort(&mut self.costliest);
+            self.least = self.costliest.get(KEPT - 1).map(|(ns, _)| *ns);
         }
     }
 

@@ -12,8 +12,9 @@ use std::cell::OnceCell;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use trace::api::effect::{Effect, Memory as MemoryKind, Work};
 use trace::api::roles::Class;
+use trace::api::types::Kind;
 use trace::decode::Decoded;
-use trace::model::change::{Change, resolve};
+use trace::model::change::{Change, is_followed, resolve, submits, submitted};
 use trace::model::contexts::Contexts;
 use trace::model::memory::Memory;
 use trace::model::outstanding::{self, Outstanding, Wait};
@@ -26,7 +27,7 @@ use viewer::kernel_name::{Names, Style};
 
 /// A call, and what is known when it is made.
 pub struct Step<'s, 't> {
-    pub call: Call<'t>,
+    pub call: &'s Call<'t>,
     /// None if this build does not know it.
     pub function: Option<&'static Function>,
     /// Nanoseconds since the start of the trace.
@@ -99,11 +100,19 @@ impl<'t> Step<'_, 't> {
         Some(self.duration()?.saturating_add(self.call.repeats_took()))
     }
 
-    /// When the last of them returned.
+    /// When the last of them returned, or its thread made another call before that.
     pub fn last_end(&self) -> Option<i64> {
         match self.call.repeats {
             None => self.end,
             Some(_) => self.call.last_end().map(|end| self.call.trace().nanoseconds(end)),
+        }
+    }
+
+    /// The same, behind later calls of its thread if some of those that it stands for may be.
+    pub fn last_return(&self) -> Option<i64> {
+        match self.call.repeats {
+            None => self.end,
+            Some(_) => self.call.last_return().map(|end| self.call.trace().nanoseconds(end)),
         }
     }
 
@@ -130,9 +139,19 @@ impl<'t> Step<'_, 't> {
     }
 }
 
+/// Whether memory can come or go with a call of this function, or its context.
+pub fn changes_memory(function: &Function) -> bool {
+    use Effect::{Allocate, DetachContext, Free, Map, ReleasePrimary, ResetPrimary, RetainPhysical, Unmap};
+    matches!(function.effect, Allocate { .. } | Free(_) | Map { .. } | Unmap { .. } | RetainPhysical)
+        || matches!(function.effect, ReleasePrimary | ResetPrimary | DetachContext)
+        || [Kind::Context, Kind::GreenContext].into_iter().any(|kind| function.ends(kind).is_some())
+}
+
 /// What came of the walk besides.
 pub struct Ending<'t> {
     pub trace: &'t Trace,
+    /// The last entry or return of a call. Nanoseconds since the start of the trace.
+    pub latest: i64,
     pub pending: Vec<outstanding::Work>,
     pub memory: Memory,
     pub names: Names,
@@ -159,8 +178,9 @@ pub trait Report<'t>: Send {
         Needs::State
     }
 
-    /// Whether a launch that succeeded may concern it.
-    fn sees_launches(&self) -> bool {
+    /// Whether a call of this function may concern it that succeeds, or that does not. All others are shown to
+    /// all reports: of functions that are not known, and such as stand for several.
+    fn sees(&self, _: &Function, _succeeds: bool) -> bool {
         true
     }
 
@@ -203,7 +223,7 @@ pub fn walk<'t>(
     let (mut with_state, mut others): (Vec<Part>, Vec<Part>) =
         parts.into_iter().partition(|part| part.needs() == Needs::State);
     let most = others.iter().map(|part| part.needs()).max();
-    let outstanding = std::thread::scope(|scope| {
+    let seen = std::thread::scope(|scope| {
         if with_state.is_empty() && most.is_none_or(|most| most == Needs::Nothing) {
             return see(trace, reading, progress, &mut others, Outcomes::None);
         }
@@ -213,13 +233,13 @@ pub fn walk<'t>(
             _ => (Outcomes::Found, Outcomes::None),
         };
         let beside = most.map(|_| scope.spawn(|| see(trace, reading, Progress::hidden(), &mut others, from)));
-        let outstanding = see(trace, reading, progress, &mut with_state, to);
+        let seen = see(trace, reading, progress, &mut with_state, to);
         beside.map_or(Ok(()), |beside| beside.join().expect("reports do not panic").map(|_| ()))?;
-        outstanding
+        seen
     })?;
     let scope = Scope::new(trace, reading, Names::new(style))?;
-    let (pending, memory) = (outstanding.left(), outstanding.streams.memory);
-    Ok(Ending { trace, pending, memory, names: Names::new(style), scope })
+    let (pending, memory) = (seen.outstanding.left(), seen.outstanding.streams.memory);
+    Ok(Ending { trace, latest: seen.latest, pending, memory, names: Names::new(style), scope })
 }
 
 /// Where a walk has the outcomes of calls from.
@@ -267,15 +287,71 @@ impl Drop for Outcomes {
     }
 }
 
-/// Shows the calls to these reports; with what the driver's state is, if it is followed. What was outstanding
-/// at the end.
+/// What is to be done with the calls of each function.
+struct Plans {
+    of: Vec<Plan>,
+    /// Those of functions that are not in the list.
+    other: Plan,
+}
+
+struct Plan {
+    /// Whether they may change what the driver's state is.
+    is_followed: bool,
+    /// The work that they give a stream, if they do nothing besides.
+    submits: Option<Work>,
+    /// Neither do they, nor do they concern objects, nor is any report shown one that stands for itself.
+    is_nothing: bool,
+    /// Who of the reports is shown those that did not succeed, and those that did.
+    shown: [Vec<usize>; 2],
+    all: Vec<usize>,
+}
+
+impl Plans {
+    fn new(trace: &Trace, reports: &[Part]) -> Plans {
+        let plan = |function: Option<&'static Function>| {
+            let sees = |at: &usize, succeeds| function.is_none_or(|function| reports[*at].sees(function, succeeds));
+            let shown = |succeeds| (0..reports.len()).filter(|at| sees(at, succeeds)).collect();
+            let shown: [Vec<usize>; 2] = [false, true].map(shown);
+            let is_followed = function.is_some_and(is_followed);
+            let matters = is_followed || function.is_some_and(Objects::concerns);
+            let is_nothing = !matters && shown.iter().all(Vec::is_empty);
+            Plan {
+                is_followed,
+                submits: function.and_then(submits),
+                is_nothing,
+                shown,
+                all: (0..reports.len()).collect(),
+            }
+        };
+        let functions = (0..trace.preamble.functions.len()).map(|id| trace.function(id as u16));
+        Plans { of: functions.map(plan).collect(), other: plan(None) }
+    }
+
+    fn of(&self, call: &Call) -> &Plan {
+        self.of.get(usize::from(call.function_id())).unwrap_or(&self.other)
+    }
+}
+
+impl Plan {
+    fn shown(&self, call: &Call) -> &[usize] {
+        if call.repeats.is_some() { &self.all } else { &self.shown[usize::from(call.succeeded())] }
+    }
+}
+
+/// What a walk found out.
+struct Seen {
+    outstanding: Outstanding,
+    latest: i64,
+}
+
+/// Shows the calls to these reports; with what the driver's state is, if it is followed.
 fn see<'t>(
     trace: &'t Trace,
     reading: &Reading,
     progress: Progress,
     reports: &mut [Part<'_, 't>],
     outcomes: Outcomes,
-) -> Result<Outstanding> {
+) -> Result<Seen> {
     match outcomes.follows() {
         true => see_all::<true>(trace, reading, progress, reports, outcomes),
         false => see_all::<false>(trace, reading, progress, reports, outcomes),
@@ -288,44 +364,54 @@ fn see_all<'t, const FOLLOWS: bool>(
     mut progress: Progress,
     reports: &mut [Part<'_, 't>],
     mut outcomes: Outcomes,
-) -> Result<Outstanding> {
-    let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
+) -> Result<Seen> {
+    let (wanted, grep, is_all) = (reading.selection(trace)?, Grep::new(reading), reading.selects_all());
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
-    reports.sort_by_key(|report| !report.sees_launches());
-    let of_launches = reports.partition_point(|report| report.sees_launches());
+    let (plans, mut latest) = (Plans::new(trace, reports), None);
+    let nothing = Followed::default();
     for call in trace.calls() {
         progress.advance();
+        latest = latest.max(Some(call.last_return().unwrap_or(call.begin)));
+        let (function, plan) = (call.function(), plans.of(&call));
+        if FOLLOWS && plan.is_nothing && call.repeats.is_none() {
+            outcomes.next(Outcome { is_idle: outstanding.is_empty(), ..Outcome::default() });
+            continue;
+        }
         let decoded = if FOLLOWS { objects.follow(&call) } else { None };
-        let function = call.function();
-        let known = function.filter(|_| FOLLOWS && !call.inner);
-        let change = known.filter(|_| call.took_effect()).and_then(|function| resolve(&call, function));
-        let step = known.map(|function| outstanding.step(&call, function, change, &objects));
-        let (wait, followed) = step.unwrap_or_default();
-        let is_launch = function.is_some_and(|function| function.class == Class::launch);
+        let known = function.filter(|_| FOLLOWS && plan.is_followed && !call.inner && call.took_effect());
+        let change = known.and_then(|function| match plan.submits {
+            Some(work) => Some(submitted(&call, function, work)),
+            None => resolve(&call, function),
+        });
+        let put = match (known, change) {
+            (Some(function), Some(Change::Submitted { on, .. })) => outstanding.submit(&call, function, on, &objects),
+            _ => None,
+        };
+        let rest = known.filter(|_| put.is_none());
+        let rest = rest.map(|function| outstanding.step(&call, function, change, &objects));
+        let (wait, followed) = rest.as_ref().map_or((None, &nothing), |(wait, followed)| (*wait, followed));
         let is_kernel = matches!(change, Some(Change::Submitted { work: Work::Kernel, .. }));
         let found = Outcome {
             wait,
-            put: followed.put,
+            put: put.or(followed.put),
             is_launched: is_kernel && !followed.is_captured,
             is_idle: outstanding.is_empty(),
         };
         let step = Step {
             given: OnceCell::new(),
-            call,
+            call: &call,
             function,
             begin: trace.nanoseconds(call.begin),
             end: call.end.map(|end| trace.nanoseconds(end)),
-            selected: wanted(&call) && grep.matches(&call),
+            selected: is_all || wanted(&call) && grep.matches(&call),
             decoded: decoded.as_ref(),
             objects: &objects,
             change,
-            followed: &followed,
+            followed,
             outcome: outcomes.next(found),
             outstanding: &outstanding,
         };
-        let is_done = is_launch && step.call.succeeded();
-        let concerned = if is_done { &mut reports[..of_launches] } else { &mut reports[..] };
-        concerned.iter_mut().for_each(|report| report.see(&step));
+        plan.shown(&call).iter().for_each(|at| reports[*at].see(&step));
     }
-    Ok(outstanding)
+    Ok(Seen { outstanding, latest: latest.map_or(0, |latest| trace.nanoseconds(latest).max(0)) })
 }

@@ -19,6 +19,14 @@ pub const STARTED: i64 = 60;
 pub const ALLOCATED: i64 = 0;
 pub const FREED: i64 = 1;
 
+pub const REGULAR: i64 = 1;
+pub const COOPERATIVE: i64 = 2;
+
+pub const EVENT_SYNC: i64 = 1;
+pub const STREAM_WAIT: i64 = 2;
+pub const STREAM_SYNC: i64 = 3;
+pub const CONTEXT_SYNC: i64 = 4;
+
 pub const PINNED: i64 = 1;
 pub const DEVICE: i64 = 2;
 pub const ARRAY: i64 = 3;
@@ -33,7 +41,7 @@ pub fn memory_kind(cupti: u8) -> i64 {
     }
 }
 
-const ALL: [(Table, Labels); 5] = [
+const ALL: [(Table, Labels); 7] = [
     (
         Table::CopyKinds,
         &[
@@ -68,6 +76,23 @@ const ALL: [(Table, Labels); 5] = [
         &[
             (ALLOCATED, "CUDA_DEV_MEM_EVENT_OPR_ALLOCATION", "Allocation"),
             (FREED, "CUDA_DEV_MEM_EVENT_OPR_DEALLOCATION", "Deallocation"),
+        ],
+    ),
+    (
+        Table::LaunchTypes,
+        &[
+            (0, "CUDA_KERNEL_LAUNCH_TYPE_UNKNOWN", "Unknown"),
+            (REGULAR, "CUDA_KERNEL_LAUNCH_TYPE_REGULAR", "Regular"),
+            (COOPERATIVE, "CUDA_KERNEL_LAUNCH_TYPE_COOPERATIVE_SINGLE_DEVICE", "Coop Single Device"),
+        ],
+    ),
+    (
+        Table::WaitTypes,
+        &[
+            (EVENT_SYNC, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE", "Event sync"),
+            (STREAM_WAIT, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT", "Stream wait sync"),
+            (STREAM_SYNC, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE", "Stream sync"),
+            (CONTEXT_SYNC, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE", "Context sync"),
         ],
     ),
     (

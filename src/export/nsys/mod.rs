@@ -5,9 +5,12 @@
 //! would say that there were none.
 
 mod annotations;
+mod devices;
 mod labels;
+mod numbers;
 pub mod rows;
 pub mod schema;
+mod waits;
 mod works;
 
 use super::event::Event;
@@ -15,10 +18,11 @@ use super::placed::Placed;
 use super::process::Process;
 use crate::reading::Reading;
 use anyhow::Result;
+use devices::{Asked, Device};
+use numbers::Numbers;
 use rows::{Cell, Rows, Store};
 use schema::{
-    Analysis, CudaDevice, ExportMetaData, Gpu, MemoryUsage, Processes, Ranks, Runtime, SessionStart, Strings,
-    ThreadNames,
+    Analysis, Environment, ExportMetaData, MemoryUsage, Processes, Ranks, Runtime, SessionStart, Strings, ThreadNames,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -40,8 +44,15 @@ pub struct Nsys<'x, 't, S> {
     functions: Vec<Option<i64>>,
     /// Kernels by their names in the trace.
     kernels: HashMap<&'t str, Rc<works::Kernel>>,
-    /// Devices that have a row, by what tells them apart: their numbers there.
-    devices: HashMap<String, i64>,
+    /// By what tells them apart.
+    devices: HashMap<String, Device>,
+    /// What those of the process said of themselves when the program asked.
+    asked: Asked,
+    numbers: Numbers,
+    /// The contexts of events.
+    events: foldhash::HashMap<u64, u64>,
+    /// Hosts that have rows.
+    hosts: BTreeSet<usize>,
     /// Where device times are from, by what META_DATA_EXPORT says.
     times: BTreeSet<String>,
     /// The last time that a row names.
@@ -65,6 +76,10 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
             functions: Vec::new(),
             kernels: HashMap::new(),
             devices: HashMap::new(),
+            asked: Asked::default(),
+            numbers: Numbers::default(),
+            events: foldhash::HashMap::default(),
+            hosts: BTreeSet::new(),
             times: BTreeSet::new(),
             last: 0,
             unreturned: 0,
@@ -80,6 +95,8 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         (self.process, self.trace) = (process, process.trace);
         self.placed = Placed::of(process.trace);
         self.functions.clear();
+        (self.asked, self.numbers) = Default::default();
+        self.events.clear();
         self.begin()
     }
 
@@ -91,8 +108,27 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
             }
             None => "none".into(),
         });
-        self.about_process()?;
-        self.about_devices()
+        self.about_host()?;
+        self.about_process()
+    }
+
+    /// What the trace knows of what Nsight Systems tells of a machine.
+    fn about_host(&mut self) -> Result<()> {
+        if !self.hosts.insert(self.process.host) {
+            return Ok(());
+        }
+        let about = &self.trace.preamble;
+        let version = Some(about.driver_version).filter(|version| *version > 0).map(|version| version.to_string());
+        for (name, value) in [("Hostname", Some(&about.host)), ("CudaDriverVersion", version.as_ref())] {
+            let Some(value) = value else { continue };
+            self.rows.put(Environment {
+                globalVid: self.host_id().into(),
+                name: name.into(),
+                value: value.as_str().into(),
+                ..Environment::default()
+            })?;
+        }
+        Ok(())
     }
 
     fn about_process(&mut self) -> Result<()> {
@@ -124,55 +160,14 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         Ok(())
     }
 
-    /// Those that the program used, and those that were timed.
-    fn about_devices(&mut self) -> Result<()> {
-        let timed = self.trace.profile.iter().flat_map(|profile| &profile.devices);
-        let mut ordinals: Vec<i64> = self.trace.devices.iter().map(|device| device.ordinal.into()).collect();
-        ordinals.extend(timed.clone().map(|(ordinal, _)| i64::from(*ordinal)));
-        ordinals.sort_unstable();
-        ordinals.dedup();
-        for ordinal in ordinals {
-            let recorded = self.trace.devices.iter().find(|device| i64::from(device.ordinal) == ordinal);
-            let timed = timed.clone().find(|(of, _)| i64::from(*of) == ordinal).map(|(_, name)| name.as_str());
-            let name = timed.or(recorded.map(|device| device.name.as_str()));
-            let uuid = recorded.map(|device| uuid(&device.uuid));
-            let key = uuid.clone().unwrap_or_else(|| format!("{} {ordinal}", self.process.host));
-            let pid = self.trace.preamble.pid;
-            let known = self.devices.get(&key).copied();
-            // Processes that see different devices count them alike.
-            let taken = |id: &i64| self.devices.values().any(|other| other == id);
-            let free = || if taken(&ordinal) { (0..).find(|id| !taken(id)).unwrap_or(ordinal) } else { ordinal };
-            let id = known.unwrap_or_else(free);
-            self.rows.put(CudaDevice {
-                gpuId: id.into(),
-                cudaId: ordinal.into(),
-                pid: pid.into(),
-                uuid: uuid.as_deref().into(),
-                ..CudaDevice::default()
-            })?;
-            if self.devices.insert(key, id).is_some() {
-                continue;
-            }
-            let compute = recorded.map(|of| of.compute);
-            self.rows.put(Gpu {
-                vmId: (self.process.host as i64).into(),
-                id: id.into(),
-                name: name.into(),
-                totalMemory: recorded.map(|device| device.memory).into(),
-                uuid: uuid.as_deref().into(),
-                cuDevice: ordinal.into(),
-                computeMajor: compute.map(|(major, _)| i64::from(major)).into(),
-                computeMinor: compute.map(|(_, minor)| i64::from(minor)).into(),
-                ..Gpu::default()
-            })?;
-        }
-        Ok(())
-    }
-
     /// As Nsight Systems makes one number of a machine, a process and a thread.
     fn process_id(&self) -> i64 {
+        self.host_id() | i64::from(self.trace.preamble.pid & 0xff_ffff) << 24
+    }
+
+    fn host_id(&self) -> i64 {
         let host = self.process.host as i64;
-        (host & 0x7f) << 56 | (host >> 7 & 0xff) << 48 | i64::from(self.trace.preamble.pid & 0xff_ffff) << 24
+        (host & 0x7f) << 56 | (host >> 7 & 0xff) << 48
     }
 
     fn thread_id(&self, index: u32) -> i64 {
@@ -192,6 +187,15 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
 
     pub fn call(&mut self, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
+        self.asked.follow(call);
+        self.follow_events(event);
+        self.numbers.ended(event);
+        if !event.is_selected {
+            for work in self.placed.works(call.number) {
+                self.numbers.work(event, &work.about);
+            }
+            return Ok(());
+        }
         let begin = self.process.at(call.begin);
         match (call.end, call.result) {
             (Some(end), Some(result)) => {
@@ -212,7 +216,9 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
             }
             _ => self.unreturned += 1,
         }
+        self.wait(event)?;
         for slice in self.placed.call(call.number, begin) {
+            self.numbers.work(event, &slice.work.about);
             self.work(&slice)?;
         }
         for (one, _) in &event.followed.gone {
@@ -254,12 +260,15 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
 
     /// What is not of a call.
     pub fn end(&mut self, reading: &Reading) -> Result<()> {
+        self.about_devices()?;
+        self.contexts()?;
         self.annotations(reading)
     }
 
     /// What the whole says of itself. The store has it all then.
     pub fn finish(mut self) -> Result<S> {
         let last = self.last;
+        self.devices()?;
         self.rows.put(SessionStart { utcEpochNs: self.process.epoch.into(), ..SessionStart::default() })?;
         let (from, to) = (Cell::from(0i64), Cell::from(last));
         self.rows.put(Analysis { globalVid: from, duration: to, startTime: from, stopTime: to })?;
@@ -296,9 +305,4 @@ fn memory_kind(kind: Memory) -> Option<i64> {
         Memory::Array => labels::ARRAY,
         Memory::Addresses | Memory::Imported => return None,
     })
-}
-
-fn uuid(bytes: &[u8; 16]) -> String {
-    let hex = crate::json::hex(bytes);
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

@@ -111,6 +111,15 @@ tables! {
         gpuId: always Integer, cudaId: always Integer, pid: always Integer, uuid: maybe Text,
         numMultiprocessors: maybe Integer,
     }
+    ContextInfo = "TARGET_INFO_CUDA_CONTEXT_INFO" {
+        nullStreamId: maybe Integer, hwId: maybe Integer, vmId: always Integer, processId: always Integer,
+        deviceId: maybe Integer, contextId: always Integer, parentContextId: maybe Integer,
+        isGreenContext: maybe Integer,
+    }
+    Environment = "TARGET_INFO_SYSTEM_ENV" {
+        globalVid: always Integer, devStateName: maybe Text, name: always Text, nameEnum: maybe Integer,
+        value: always Text,
+    }
     Runtime = "CUPTI_ACTIVITY_KIND_RUNTIME" {
         start: always Integer, end: always Integer, eventClass: always Integer, globalTid: always Integer,
         correlationId: always Integer, nameId: always Integer, returnValue: always Integer,
@@ -147,6 +156,11 @@ tables! {
         greenContextId: maybe Integer, streamId: maybe Integer, correlationId: maybe Integer,
         globalPid: always Integer, graphId: maybe Integer, graphExecId: maybe Integer,
     }
+    Wait = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" {
+        start: always Integer, end: always Integer, deviceId: maybe Integer, contextId: maybe Integer,
+        greenContextId: maybe Integer, streamId: maybe Integer, correlationId: always Integer,
+        globalPid: always Integer, syncType: always Integer, eventId: maybe Integer,
+    }
     MemoryUsage = "CUDA_GPU_MEMORY_USAGE_EVENTS" {
         start: always Integer, globalPid: always Integer, deviceId: maybe Integer, contextId: maybe Integer,
         address: maybe Integer, pc: maybe Integer, bytes: always Integer, memKind: always Integer,
@@ -174,6 +188,8 @@ tables! {
         CopyKinds = "ENUM_CUDA_MEMCPY_OPER",
         MemoryKinds = "ENUM_CUDA_MEM_KIND",
         MemoryOperations = "ENUM_CUDA_DEV_MEM_EVENT_OPER",
+        LaunchTypes = "ENUM_CUDA_KERNEL_LAUNCH_TYPE",
+        WaitTypes = "ENUM_CUPTI_SYNC_TYPE",
         EventTypes = "ENUM_NSYS_EVENT_TYPE",
         EventClasses = "ENUM_NSYS_EVENT_CLASS",
     }

@@ -6,6 +6,7 @@ use super::{Nsys, labels};
 use crate::export::placed::Slice;
 use anyhow::Result;
 use std::rc::Rc;
+use trace::launch::is_cooperative;
 use trace::record::timed;
 use trace::timed::known;
 
@@ -83,6 +84,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             demangledName: demangled.into(),
             shortName: short.into(),
             mangledName: mangled.into(),
+            launchType: self.launch_type(slice).into(),
             registersPerThread: known(about.registers).into(),
             gridX: gx,
             gridY: gy,
@@ -97,6 +99,12 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             name: names.full.as_str().into(),
             ..schema::Kernel::default()
         })
+    }
+
+    /// None of nodes of graphs, which are no launches of their own.
+    fn launch_type(&self, slice: &Slice) -> Option<i64> {
+        let call = self.trace.call(slice.work.call.filter(|_| slice.work.about.node == 0)?)?;
+        Some(if is_cooperative(&call)? { labels::COOPERATIVE } else { labels::REGULAR })
     }
 
     fn kernel_names(&mut self, name: &'t str) -> Result<Rc<Kernel>> {

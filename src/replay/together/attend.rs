@@ -5,10 +5,12 @@ use super::process::{self, Process, Running};
 use super::protocol::{self, FromReplay, Part, Told};
 use super::{MOST, PATIENCE};
 use crate::exit::say;
+use crate::shell::shell;
 use anyhow::Result;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use trace::Trace;
 
@@ -26,6 +28,8 @@ pub struct Together<'a> {
     wanted: Vec<(usize, (u32, u64))>,
     /// The first calls whose outcome was another than recorded, by process.
     differs: BTreeMap<usize, u64>,
+    /// Why processes failed.
+    failed: Vec<String>,
     files: Shared<'a>,
     /// So long may none come further, if that was asked for.
     limit: Option<Duration>,
@@ -69,8 +73,8 @@ impl<'a> Together<'a> {
         files: Shared<'a>,
         limit: Option<Duration>,
     ) -> Together<'a> {
-        let (told, wanted, differs) = Default::default();
-        Together { parts, processes, running, page, told, wanted, differs, files, limit }
+        let (told, wanted, differs, failed) = Default::default();
+        Together { parts, processes, running, page, told, wanted, differs, failed, files, limit }
     }
 
     /// Until all have ended. Which one has failed first, and why, if one has.
@@ -104,10 +108,13 @@ impl<'a> Together<'a> {
         Ok(why)
     }
 
-    /// So long may none come further. Whoever waits for one that did something else may wait for ever.
+    /// So long may none come further. Whoever waits for one that did something else may wait for ever. One that
+    /// has made no call yet is still being started.
     fn patience(&self) -> Duration {
         let is_likely = !self.differs.is_empty() || self.running.iter().any(|of| of.has_diverged());
-        self.limit.unwrap_or(if is_likely { PATIENCE } else { MOST })
+        let patience = self.limit.unwrap_or(if is_likely { PATIENCE } else { MOST });
+        let begins = |(at, of): (usize, &Running)| of.is_running() && self.page.get(at) == 0;
+        if self.running.iter().enumerate().any(begins) { patience.max(PATIENCE) } else { patience }
     }
 
     fn hear(&mut self, process: usize, message: FromReplay, files: Vec<OwnedFd>) {
@@ -170,10 +177,14 @@ impl<'a> Together<'a> {
                 }
             };
             let line = format!("{name} failed: {failed}{with}");
+            let is_told = self.failed.contains(&failed) && ended.is_empty();
             match why {
                 None => *why = Some(line),
-                Some(_) => say(line),
+                // What failed alike is named in the end.
+                Some(_) if !is_told => say(line),
+                Some(_) => {}
             }
+            self.failed.push(failed);
         }
         // Nobody waits for it any more.
         self.page.advance(process, u64::MAX);
@@ -225,7 +236,19 @@ impl<'a> Together<'a> {
             format!("{} is in {}{said}", process.name(), self.inside(at))
         });
         let all = differ.chain(said).collect::<Vec<_>>().join("; ");
-        format!("no process came further for {} s: {all}", limit.as_secs_f64())
+        let alone = self.alone().unwrap_or_default();
+        format!("no process came further for {} s: {all}{alone}", limit.as_secs_f64())
+    }
+
+    /// How one that may wait for a process that is not here is replayed without it, if its trace has what it
+    /// takes.
+    fn alone(&self) -> Option<String> {
+        let running = self.running.iter().zip(self.parts).filter(|(of, part)| of.is_running() && part.is_incomplete);
+        let keeps = |path: &Path| Trace::open(path).is_ok_and(|trace| trace.keeps_collectives());
+        let mut paths = running.map(|(_, part)| self.processes[part.process as usize].path.as_path());
+        let path = paths.find(|path| keeps(path))?;
+        let command = ["cutrace", "replay", &path.display().to_string(), "--alone"].map(str::to_owned);
+        Some(format!("; {} puts in what its collectives delivered", shell(&command)))
     }
 
     /// The first call of a process that has not returned, as far as that is known.

@@ -10,7 +10,7 @@ mod meeting;
 
 use super::process::{Process, Running};
 use super::protocol;
-use crate::exit::{self, FAILED, USAGE, failure};
+use crate::exit::{self, FAILED, UNREADABLE, failure};
 use crate::job::{self, Job, ranges};
 use crate::replay::Arguments;
 use anyhow::{Context, Result};
@@ -111,18 +111,19 @@ impl Launched {
 
 /// One rank of a directory's, whose number the launcher has told.
 pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
-    let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
+    let mut job = arguments.among.job(directory)?;
+    arguments.among.ranks.iter().try_for_each(|ranks| ranks.are_of(&job))?;
     let all = std::mem::take(&mut job.processes);
     let chosen: Vec<job::Process> = all.iter().filter(|process| process.trace.is_some()).cloned().collect();
     let (mine, _): (Vec<_>, Vec<_>) = chosen.iter().cloned().partition(|process| arguments.among.has(process));
     let Some(first) = mine.first() else {
         let there: Vec<u64> = chosen.iter().filter_map(|process| process.rank).collect();
-        let why = format!("no trace of this rank; there are {}", ranges(&there));
-        return Err(failure(USAGE, format_args!("{}: {why}", directory.display())));
+        let why = format!("no trace of this rank; there are those of {}", ranges(&there));
+        return Err(failure(UNREADABLE, format_args!("{}: {why}", directory.display())));
     };
     let host = first.host.clone();
     // Processes of another host are replayed there.
-    let is_here = |process: &&job::Process| process.host == host && arguments.among.is_of_recording(process);
+    let is_here = |process: &&job::Process| process.host == host;
     let (with, without): (Vec<_>, Vec<_>) = chosen.iter().filter(is_here).cloned().partition(|of| of.rank.is_some());
     let until = Instant::now() + arguments.timeout().unwrap_or(PATIENCE);
     let meeting = Meeting::of(directory, &host).with_context(|| directory.display().to_string())?;
@@ -130,7 +131,9 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
         let place = meeting.place(until).context("finding the job's other ranks")?;
         let lead = match place {
             Place::Leads(listener) => {
+                arguments.among.tell(&job);
                 job.processes = with;
+                job.is_chosen = !without.is_empty();
                 if !without.is_empty() {
                     let pids: Vec<String> = without.iter().map(|process| process.pid.to_string()).collect();
                     let pids = pids.join(", ");

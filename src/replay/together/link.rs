@@ -71,6 +71,11 @@ impl Link {
         }))
     }
 
+    /// Whether some of the job are not replayed.
+    pub fn is_incomplete(&self) -> bool {
+        self.part.is_incomplete
+    }
+
     /// A call goes on without what it would have to wait for.
     fn lets_go(&self) -> bool {
         let seconds = MOST.as_secs();
@@ -185,7 +190,8 @@ mod tests {
     fn an_order_that_was_given_up_is_waited_for_no_more() {
         let (page, _file) = Page::new(2).expect("a page");
         let (socket, _other) = protocol::pair().expect("a pair of sockets");
-        let part = Part { process: 0, peers: vec![1], since: 0, imports: Vec::new(), host: Vec::new() };
+        let part =
+            Part { process: 0, peers: vec![1], since: 0, is_incomplete: false, imports: Vec::new(), host: Vec::new() };
         let (imports, host, asking) = Default::default();
         let (has_let_go, has_differed) = (AtomicBool::new(true), AtomicBool::default());
         let link = Link { socket, part, imports, host, page, asking, has_let_go, has_differed };

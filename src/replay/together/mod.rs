@@ -19,6 +19,7 @@ pub use link::Link;
 use super::Arguments;
 use crate::exit::{self, UNREADABLE, failure, say};
 use crate::job::Job;
+use crate::shell::shell;
 use anyhow::Result;
 use attend::{Shared, Together};
 use page::Page;
@@ -45,9 +46,7 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
     if arguments.among.ranks.as_ref().is_some_and(|ranks| ranks.are_launched) {
         return launched::run(arguments, directory);
     }
-    let mut job = arguments.among.of(directory)?;
-    // Who chooses among the ranks does without the others.
-    job.is_incomplete &= arguments.among.ranks.is_none();
+    let job = arguments.among.of(directory)?;
     if arguments.among.ranks.is_some() {
         exit::say("ranks that are left out may be waited for: --alone replays one by what record kept of the others");
     }
@@ -65,18 +64,21 @@ struct Replayed {
 type Start<'s> = dyn Fn(&Process, &Part, &File) -> Result<Running> + 's;
 
 fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
-    let mut is_incomplete = job.is_incomplete;
+    let mut missing = job.missing;
     let (mut processes, mut crossings) = (Vec::new(), Vec::new());
+    let mut is_incomplete = job.is_chosen;
     for process in job.processes {
         let Some(path) = process.trace.clone() else { continue };
-        match readable(&path) {
+        match readable(&path, &job.directory) {
             Ok(trace) => {
+                // As `info` judges it: what this one wrote for the others may be gone.
+                is_incomplete |= exit::has_lost(&trace);
                 crossings.push(Crossings::of(&trace));
                 processes.push(Process { path, about: process });
             }
             Err(why) => {
-                is_incomplete = true;
-                say(why);
+                say(&why);
+                missing.push(format!("{}: {why}", process.name()));
             }
         }
     }
@@ -84,40 +86,46 @@ fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
         let directory = job.directory.display();
         return Err(failure(UNREADABLE, format_args!("{directory}: no trace in it that can be replayed")));
     }
+    is_incomplete |= !missing.is_empty();
     protocol::allow_more_descriptors();
     let imports = replayer::matched(&crossings);
     // A file is told from others by its numbers within one run of one host, and may be another in the next.
     let place = |of: &Process| (of.about.host.clone(), of.about.boot.clone(), of.about.recording);
     let host = replayer::shared_host(&crossings, &processes.iter().map(place).collect::<Vec<_>>());
-    let parts = parts(&imports, &crossings, &host);
+    let parts = parts(&imports, &crossings, &host, is_incomplete);
     let (page, times) = Page::new(processes.len())?;
     let started = Instant::now();
     let running = processes.iter().zip(&parts).map(|(process, part)| start(process, part, &times));
     let running = running.collect::<Result<Vec<_>>>()?;
-    let (processes, limit) = (&processes[..], arguments.timeout());
+    // Kernels may wait for what a process writes that is not here.
+    let limit = arguments.timeout().or(is_incomplete.then_some(PATIENCE));
+    let processes = &processes[..];
     let mut together = Together::of(&parts, processes, running, page, Shared::of(&host.files), limit);
     let why = together.attend()?;
     let running = together.running.iter().zip(&parts);
     let outcomes: Vec<Outcome> = running.map(|(running, part)| running.outcome(!part.peers.is_empty())).collect();
     let opened = imports.iter().map(|imports| imports.len() as u64).sum();
     let elapsed = started.elapsed();
-    let whole = told::Whole { processes, outcomes: &outcomes, is_incomplete, why, opened, elapsed };
+    let whole = told::Whole { processes, outcomes: &outcomes, missing, why, opened, elapsed };
     whole.tell(arguments.json)?;
     let each = processes.iter().zip(&outcomes).map(|(process, of)| (process.path.clone(), whole.status_of(of)));
     Ok(Replayed { status: whole.status(), each: each.collect() })
 }
 
 /// A trace, of which a replay needs all.
-fn readable(path: &Path) -> Result<Trace, String> {
+fn readable(path: &Path, of: &Path) -> Result<Trace, String> {
     let trace = Trace::open(path).map_err(|error| error.to_string())?;
-    match exit::damage_of(&trace).filter(|_| trace.damage.iter().any(|damage| damage.loses)) {
-        Some(damage) => Err(format!("{damage}; it is not replayed")),
+    match exit::damage_that_loses(&trace) {
+        Some(damage) => {
+            let repair = shell(&["cutrace".into(), "repair".into(), of.display().to_string()]);
+            Err(format!("{damage}; until {repair} has closed it without what is lost, it is not replayed"))
+        }
         None => Ok(trace),
     }
 }
 
 /// Who shares something with whom, be it through others, and from when on.
-fn parts(imports: &[Imports], crossings: &[Crossings], host: &SharedHost) -> Vec<Part> {
+fn parts(imports: &[Imports], crossings: &[Crossings], host: &SharedHost, is_incomplete: bool) -> Vec<Part> {
     let mut groups: Vec<usize> = (0..imports.len()).collect();
     let mut join = |process: usize, with: usize| {
         let (one, other) = (groups[process], groups[with]);
@@ -152,6 +160,7 @@ fn parts(imports: &[Imports], crossings: &[Crossings], host: &SharedHost) -> Vec
             process: process as u32,
             peers: peers.map(|peer| peer as u32).collect(),
             since: first(group),
+            is_incomplete,
             imports: imports.iter().map(imported).collect(),
             host: host.parts[process].iter().flat_map(registered).collect(),
         }

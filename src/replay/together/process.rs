@@ -25,10 +25,7 @@ pub struct Process {
 
 impl Process {
     pub fn name(&self) -> String {
-        match self.about.rank {
-            Some(rank) => format!("rank {rank} (process {})", self.about.pid),
-            None => format!("process {}", self.about.pid),
-        }
+        self.about.name()
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Part {
     /// The processes with which it shares something, in what order that has to be kept, from this time on.
     pub peers: Vec<u32>,
     pub since: u64,
+    /// Some of the job are not replayed.
+    pub is_incomplete: bool,
     pub imports: Vec<Imported>,
     /// What calls register of host memory that others have as well.
     pub host: Vec<Registered>,

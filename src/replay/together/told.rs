@@ -8,6 +8,7 @@ use crate::results::Results;
 use crate::shell::shell;
 use anyhow::Result;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::io::Write;
 use std::time::Duration;
 use trace::text::plain;
@@ -15,14 +16,16 @@ use trace::text::plain;
 pub struct Whole<'a> {
     pub processes: &'a [Process],
     pub outcomes: &'a [Outcome],
-    /// A trace of the job is missing or cannot be read.
-    pub is_incomplete: bool,
+    /// Traces of the job that are missing or cannot be read, in words.
+    pub missing: Vec<String>,
     /// Which process failed first, and why.
     pub why: Option<String>,
     /// Calls that opened what other processes share.
     pub opened: u64,
     pub elapsed: Duration,
 }
+
+const LACKS: &str = "; a trace of the job is missing or cannot be read";
 
 impl Whole<'_> {
     /// The highest of those that failed, else the worst.
@@ -36,7 +39,7 @@ impl Whole<'_> {
         let is_unverified = |outcome: &Outcome| outcome.status == UNVERIFIED && !(has_verified && has_nothing(outcome));
         match of(&|outcome| outcome.status == DIVERGED) {
             true => DIVERGED,
-            false if self.is_incomplete => UNREADABLE,
+            false if !self.missing.is_empty() => UNREADABLE,
             false if of(&is_unverified) => UNVERIFIED,
             false => DONE,
         }
@@ -76,6 +79,17 @@ impl Whole<'_> {
         format!("{}{each}", counted(self.outcomes.len() as u64, "process"))
     }
 
+    /// Whose recording ended inside calls: what they would have brought nobody knows.
+    fn ended_inside(&self) -> String {
+        let all = self.processes.iter().zip(self.outcomes);
+        let ended = all.filter(|(_, outcome)| inside(outcome).is_some());
+        let names: Vec<String> = ended.map(|(process, _)| process.name()).collect();
+        match &names[..] {
+            [] => String::new(),
+            names => format!("; inside calls when the recording ended: {}", names.join(", ")),
+        }
+    }
+
     pub fn tell(&self, as_json: bool) -> Result<()> {
         let mut out = Results::begin();
         if as_json {
@@ -83,7 +97,16 @@ impl Whole<'_> {
             writeln!(out)?;
             return Ok(out.flush()?);
         }
+        let alike = self.failed_alike();
         for (process, outcome) in self.processes.iter().zip(self.outcomes) {
+            if let Some(why) = own_failure(outcome).filter(|why| alike.get(why).is_some_and(|all| all.len() > 1)) {
+                let all = &alike[why];
+                if std::ptr::eq(all[0], process) {
+                    let names: Vec<String> = all.iter().map(|process| process.name()).collect();
+                    writeln!(out, "{}", plain(&format!("{}: {why}", names.join(", "))))?;
+                }
+                continue;
+            }
             let program = process.about.program.rsplit('/').next().unwrap_or_default();
             writeln!(out, "{}", plain(&format!("{} {program}: {}", process.name(), line(outcome))))?;
             if outcome.status != DONE && outcome.failed.is_none() {
@@ -96,17 +119,38 @@ impl Whole<'_> {
         let (processes, opened) = (self.counts(), counted(self.opened, "handle"));
         let shared =
             if self.opened == 0 { String::new() } else { format!(", {opened} of one process opened by another") };
-        let why = self.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        let missing = if self.is_incomplete { "; a trace of the job is missing or cannot be read" } else { "" };
+        let is_said = |why: &String| alike.iter().any(|(of, all)| all.len() > 1 && why.ends_with(of));
+        let why = self.why.as_ref().filter(|why| !is_said(why));
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        let ended = self.ended_inside();
+        let missing = match &self.missing[..] {
+            [] => String::new(),
+            [first] => format!("{LACKS}: {first}"),
+            [first, more @ ..] => format!("{LACKS}: {first}, and {} more (above)", grouped(more.len() as u64)),
+        };
         let elapsed = self.elapsed.as_secs_f64();
-        writeln!(out, "{}", plain(&format!("{}: {processes} in {elapsed:.2} s{shared}{why}{missing}", self.word())))?;
+        writeln!(
+            out,
+            "{}",
+            plain(&format!("{}: {processes} in {elapsed:.2} s{shared}{why}{ended}{missing}", self.word()))
+        )?;
         Ok(out.flush()?)
+    }
+
+    /// By why they failed, those that did by themselves.
+    fn failed_alike(&self) -> HashMap<&str, Vec<&Process>> {
+        let mut alike: HashMap<&str, Vec<&Process>> = HashMap::new();
+        for (process, outcome) in self.processes.iter().zip(self.outcomes) {
+            own_failure(outcome).into_iter().for_each(|why| alike.entry(why).or_default().push(process));
+        }
+        alike
     }
 
     fn object(&self) -> Value {
         let one = |(process, outcome): (&Process, &Outcome)| {
             json!({
                 "trace": process.path.display().to_string(),
+                "recording": process.about.recording,
                 "host": process.about.host,
                 "pid": process.about.pid,
                 "rank": process.about.rank,
@@ -122,12 +166,18 @@ impl Whole<'_> {
             "outcome": self.word(),
             "status": self.status(),
             "failed": self.why,
-            "incomplete": self.is_incomplete,
+            "incomplete": !self.missing.is_empty(),
+            "missing": self.missing,
             "handles_opened": self.opened,
             "elapsed_ns": self.elapsed.as_nanos() as u64,
             "processes": self.processes.iter().zip(self.outcomes).map(one).collect::<Vec<_>>(),
         })
     }
+}
+
+/// Why it failed, if it was not ended for another's sake. What a trace lacks is its own affair.
+fn own_failure(outcome: &Outcome) -> Option<&str> {
+    outcome.failed.as_deref().filter(|why| !outcome.was_ended && !why.starts_with(NOT_REPLAYABLE))
 }
 
 fn said<'o>(outcome: &'o Outcome, field: &str) -> Option<&'o str> {
@@ -188,6 +238,23 @@ fn further(process: &Process, outcome: &Outcome) -> String {
     }
 }
 
+/// The calls that had not returned when its recording ended: `call 8 cuCtxSynchronize`.
+fn inside(outcome: &Outcome) -> Option<String> {
+    let report = outcome.report.as_ref()?;
+    let all = report["unfinished"].as_u64().filter(|calls| *calls > 0)?;
+    let named = report["inside"].as_array().into_iter().flatten();
+    let named = named.filter_map(|of| Some(format!("call {} {}", of["call"].as_u64()?, of["function"].as_str()?)));
+    let named: Vec<String> = named.take(NAMED).collect();
+    let more = match all.saturating_sub(named.len() as u64) {
+        0 => String::new(),
+        more => format!(" and {} more", grouped(more)),
+    };
+    Some(format!("{}{more}", named.join(", ")))
+}
+
+/// Calls that are named of one process.
+const NAMED: usize = 4;
+
 fn line(outcome: &Outcome) -> String {
     let Some(report) = outcome.report.as_ref().filter(|_| outcome.failed.is_none()) else {
         return outcome.failed.clone().unwrap_or_else(|| "nothing said".into());
@@ -201,7 +268,8 @@ fn line(outcome: &Outcome) -> String {
     let calls = counted(number("executed") + number("emulated"), "call");
     let elapsed = number("elapsed_ns") as f64 / 1e9;
     let left_out = report["left_out"].as_array();
-    let first = left_out.and_then(|all| all.iter().find(|left| left["refused"] == true));
+    let first = left_out
+        .and_then(|all| all.iter().filter(|left| left["refused"] == true).min_by_key(|left| left["first"].as_u64()));
     let why = first.and_then(|left| Some(format!(" ({}: {})", left["function"].as_str()?, left["reason"].as_str()?)));
     let why = why.unwrap_or_default();
     let refused = match number("refused") {
@@ -220,5 +288,31 @@ fn line(outcome: &Outcome) -> String {
         None => String::new(),
     };
     let word = word(outcome);
-    format!("{word}{refused}: {calls} in {elapsed:.2} s{differs}")
+    let inside = inside(outcome);
+    let unfinished =
+        inside.map(|inside| format!("; unfinished when the recording ended: {inside}")).unwrap_or_default();
+    format!("{word}{refused}: {calls} in {elapsed:.2} s{differs}{unfinished}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_was_shared_the_trace_tells_more_than_a_replay_alone() {
+        let process = Process { path: "run/a.bin".into(), about: Default::default() };
+        let mut outcome = Outcome {
+            status: DIVERGED,
+            report: Some(json!({ "outcome": "diverged", "first_divergence": { "call": 7 } })),
+            failed: None,
+            was_ended: false,
+            shares: false,
+            said: Vec::new(),
+        };
+        assert_eq!(further(&process, &outcome), "more of it: cutrace replay run/a.bin");
+        outcome.shares = true;
+        assert_eq!(further(&process, &outcome), "what led there: cutrace dump run/a.bin --calls 2..8");
+        outcome.was_ended = true;
+        assert_eq!(further(&process, &outcome), "its trace: run/a.bin");
+    }
 }

@@ -26,8 +26,9 @@ use viewer::kernel_name::Names;
 pub struct Scope<'t> {
     pub trace: &'t Trace,
     pub names: Names,
+    is_everything: bool,
     wanted: Box<dyn Fn(&Work) -> bool + 't>,
-    opened: Box<IsOpened<'t>>,
+    begun: Box<IsBegun<'t>>,
     called: Box<IsWanted<'t>>,
     /// Where names of kernels stand behind the innermost range in which they were launched.
     enclosing: Option<Enclosing<'t>>,
@@ -36,8 +37,8 @@ pub struct Scope<'t> {
 /// Of a call.
 type IsWanted<'t> = dyn Fn(&::trace::Call) -> bool + 't;
 
-/// Of a range and its name.
-type IsOpened<'t> = dyn Fn(&annotation::Range, &str) -> bool + 't;
+/// Of something between calls: its thread, its time and its name.
+type IsBegun<'t> = dyn Fn(u32, u64, &str) -> bool + 't;
 
 impl<'t> Scope<'t> {
     pub fn new(trace: &'t Trace, reading: &'t Reading, names: Names) -> Result<Scope<'t>> {
@@ -50,15 +51,16 @@ impl<'t> Scope<'t> {
         let (called, named) = (reading.selection(trace)?, Grep::new(reading));
         let called = move |call: &::trace::Call| called(call) && named.matches(call);
         let between = reading.between(trace)?;
-        let opened = move |range: &annotation::Range, name: &str| {
-            let (thread, next) = (range.opened.thread, trace.call_from(range.opened.about.time));
-            everything || between(thread, next) && reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(name))
+        let begun = move |thread: u32, time: u64, name: &str| {
+            let is_named = || reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(name));
+            everything || between(thread, trace.call_from(time)) && is_named()
         };
         Ok(Scope {
             trace,
             names,
+            is_everything: everything,
             wanted: Box::new(wanted),
-            opened: Box::new(opened),
+            begun: Box::new(begun),
             called: Box::new(called),
             enclosing: None,
         })
@@ -77,7 +79,17 @@ impl<'t> Scope<'t> {
 
     /// Whether the range of this name was opened among the calls that were asked for.
     pub fn is_opened_here(&self, range: &annotation::Range, name: &str) -> bool {
-        (self.opened)(range, name)
+        self.is_begun_here(range.opened.thread, range.opened.about.time, name)
+    }
+
+    /// Whether what this thread began at this time, under this name, was begun among them.
+    pub fn is_begun_here(&self, thread: u32, time: u64, name: &str) -> bool {
+        (self.begun)(thread, time, name)
+    }
+
+    /// Whether nothing is left out.
+    pub fn is_everything(&self) -> bool {
+        self.is_everything
     }
 
     /// What was asked for, by the time at which it began.

@@ -118,7 +118,7 @@ impl Left {
         self.others.extend(made.map(|made| made.call));
         let failed = step.function.filter(|_| step.call.result.is_some() && !step.call.succeeded());
         if let Some((function, Effect::Free(kind))) = failed.map(|function| (function, function.effect)) {
-            let one = freed(&step.call, function).and_then(|value| step.memory().called(kind, value));
+            let one = freed(step.call, function).and_then(|value| step.memory().called(kind, value));
             self.tried.extend(one.map(|one| one.call));
         }
     }

@@ -8,20 +8,20 @@ mod place;
 
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
-use super::walk::{Ending, Report, Step};
+use super::walk::{Ending, Report, Step, changes_memory};
 use crate::figures::{counted, size};
 use churn::Churn;
 use ledger::{Ledger, Side};
 use left::{Left, group};
 use place::{place, same};
 use std::collections::BTreeMap;
-use trace::Trace;
 use trace::api::effect::{Bytes, Effect, Memory as Kind};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::asked;
 use trace::model::memory::{Allocation, End};
 use trace::text::symbol;
+use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
@@ -64,8 +64,8 @@ pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
 }
 
 impl<'t> Report<'t> for Memory<'t> {
-    fn sees_launches(&self) -> bool {
-        false
+    fn sees(&self, function: &Function, _: bool) -> bool {
+        changes_memory(function)
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {
@@ -172,7 +172,7 @@ impl<'t> Memory<'t> {
                 call: step.call.number,
                 function: step.call.name(),
                 result: step.call.result.unwrap_or(0),
-                asked: step.function.and_then(|function| asked::bytes(&step.call, function)),
+                asked: step.function.and_then(|function| asked::bytes(step.call, function)),
                 side,
                 live: self.ledger.live_on(side),
             });

@@ -19,7 +19,7 @@ pub fn same<'t>(trace: &'t Trace, one: &Allocation) -> Option<Same<'t>> {
 pub fn place(step: &Step) -> Side {
     match step.allocates() {
         Some(kind) if kind.is_host() => Side::Host,
-        _ => Side::Device(step.contexts().device_of_allocation(&step.call)),
+        _ => Side::Device(step.contexts().device_of_allocation(step.call)),
     }
 }
 

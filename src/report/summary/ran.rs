@@ -74,7 +74,7 @@ impl Ran {
 
     fn calls(&mut self, summary: &Summary, trace: &Trace) {
         let times = &summary.times;
-        let (threads, elapsed) = (times.threads.len() as u64, summary.findings.host.elapsed());
+        let (threads, elapsed) = (times.threads.iter().count() as u64, summary.findings.host.elapsed());
         let all = trace.calls_made();
         let is_part = times.calls < all;
         let of = if is_part { format!("{} of ", grouped(times.calls)) } else { String::new() };

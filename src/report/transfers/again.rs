@@ -9,6 +9,7 @@ use crate::report::walk::Step;
 use foldhash::HashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use trace::Function;
 use trace::api::roles::{Class, Role};
 use trace::hash::Hash;
 
@@ -39,41 +40,66 @@ pub struct Repeats<'t> {
     /// From the first of them to the last, until they change.
     reach: Option<Range<u64>>,
     places: Places,
-    /// The latest launch that was given an address in the allocation that begins there.
-    launched_on: HashMap<u64, u64>,
     /// The latest call that may have written anywhere.
     anywhere: u64,
     pub found: HashMap<(u64, u64, &'t str), Again>,
 }
 
-/// Where the allocations begin that hold addresses which launches were given lately: they are given the same
+/// By allocation the latest launch that was given an address in it. Launches are given the same addresses
 /// again and again, and to look for an allocation takes longer than all else here.
 struct Places {
-    /// Each address where its bits put it; right as long as no allocation has come or gone.
-    known: [(u64, Option<u64>); Places::COUNT],
+    /// Where the allocation that begins there stands in `launched`.
+    begins: HashMap<u64, usize>,
+    launched: Vec<u64>,
+    /// Addresses that launches were given lately, each where its bits put it.
+    lately: [Lately; Places::COUNT],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Lately {
+    address: u64,
+    /// Right as long as no allocation has come or gone (`Objects::changes_of_ranges`).
     ranges: u64,
+    /// In `launched`; none if no allocation holds it.
+    at: Option<usize>,
 }
 
 impl Places {
     const COUNT: usize = 256;
-    const NONE: [(u64, Option<u64>); Places::COUNT] = [(0, None); Places::COUNT];
 
-    fn of(&mut self, address: u64, step: &Step) -> Option<u64> {
+    /// A launch was given this word.
+    fn given(&mut self, address: u64, step: &Step) {
         let ranges = step.objects.changes_of_ranges();
-        if std::mem::replace(&mut self.ranges, ranges) != ranges {
-            self.known = Places::NONE;
+        let slot = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
+        let lately = self.lately[slot];
+        let at = if (lately.address, lately.ranges) == (address, ranges) {
+            lately.at
+        } else {
+            let at = step.objects.range(address).map(|range| self.of(range.base));
+            self.lately[slot] = Lately { address, ranges, at };
+            at
+        };
+        if let Some(at) = at {
+            self.launched[at] = step.call.number;
         }
-        let at = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
-        if self.known[at].0 != address {
-            self.known[at] = (address, step.objects.range(address).map(|range| range.base));
-        }
-        self.known[at].1
+    }
+
+    fn of(&mut self, begin: u64) -> usize {
+        *self.begins.entry(begin).or_insert_with(|| {
+            self.launched.push(0);
+            self.launched.len() - 1
+        })
+    }
+
+    /// 0 if there was none.
+    fn launched_on(&self, begin: u64) -> u64 {
+        self.begins.get(&begin).map_or(0, |at| self.launched[*at])
     }
 }
 
 impl Default for Places {
     fn default() -> Places {
-        Places { known: Places::NONE, ranges: 0 }
+        Places { begins: HashMap::default(), launched: Vec::new(), lately: [Lately::default(); Places::COUNT] }
     }
 }
 
@@ -102,7 +128,7 @@ impl<'t> Repeats<'t> {
         };
         let before = Some(before).filter(|last| last.hash == hash)?.call;
         let range = step.objects.range(to);
-        let launched = range.and_then(|range| self.launched_on.get(&range.base)).copied().unwrap_or(0);
+        let launched = range.map_or(0, |range| self.places.launched_on(range.base));
         let is_redundant = launched.max(self.anywhere) < before;
         let key = (to, copy.bytes, step.call.name());
         if step.selected && (self.found.len() < PLACES || self.found.contains_key(&key)) {
@@ -132,6 +158,16 @@ impl<'t> Repeats<'t> {
         }
     }
 
+    /// Whether a call of this function may write somewhere.
+    pub fn sees(function: &Function) -> bool {
+        let writes = || function.params.iter().any(|param| matches!(param.role, Role::Writes(_)));
+        match function.class {
+            Class::launch => true,
+            Class::submit => writes() || is_batch(function),
+            _ => false,
+        }
+    }
+
     /// Follows every call that is no copy: what it may have written is known no more.
     pub fn see(&mut self, step: &Step<'_, 't>) {
         if self.last.is_empty() {
@@ -154,9 +190,7 @@ impl<'t> Repeats<'t> {
                         self.written(step.call.argument(param.name).unwrap_or(0), bytes);
                     }
                 }
-                // Operations in an array, some of which write.
-                let is_batch = function.name.contains("Batch");
-                if is_batch && !writes {
+                if is_batch(function) && !writes {
                     self.anywhere = step.call.number;
                 }
             }
@@ -165,17 +199,19 @@ impl<'t> Repeats<'t> {
     }
 
     fn launch(&mut self, step: &Step) {
-        let mut given = step.call.given().peekable();
-        if given.peek().is_none() {
-            self.anywhere = step.call.number;
-            return;
-        }
         let Some(reach) = self.reach() else { return };
-        for word in given.flat_map(|(_, packed)| packed.chunks_exact(8)) {
-            let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
-            if let Some(base) = reach.contains(&word).then(|| self.places.of(word, step)).flatten() {
-                self.launched_on.insert(base, step.call.number);
+        let mut is_told = false;
+        for (_, packed) in step.call.given() {
+            is_told = true;
+            for word in packed.as_chunks::<8>().0 {
+                let word = u64::from_le_bytes(*word);
+                if reach.contains(&word) {
+                    self.places.given(word, step);
+                }
             }
+        }
+        if !is_told {
+            self.anywhere = step.call.number;
         }
     }
 
@@ -200,6 +236,11 @@ impl<'t> Repeats<'t> {
             self.reach = None;
         }
     }
+}
+
+/// Operations in an array, some of which write.
+fn is_batch(function: &Function) -> bool {
+    function.name.contains("Batch")
 }
 
 /// Argument words alone: extents of what a copy or fill writes need no memory.

@@ -2,7 +2,7 @@
 
 use crate::report::walk::Step;
 use foldhash::HashSet;
-use replayer::{Copied, End, copied};
+use replayer::{Copied, End, copied, flat_copy};
 use trace::Function;
 use trace::api::effect::{Memory, Work};
 use trace::call::Content;
@@ -53,8 +53,17 @@ pub fn is_copy(step: &Step) -> bool {
 
 /// The copies of a call; `managed`: where variables in managed memory begin.
 pub fn copies(step: &Step, managed: &HashSet<u64>) -> Vec<Transfer> {
-    let Some(function) = step.function else { return Vec::new() };
-    let transfer = |Copied { from, to, bytes, is_dense }| Transfer {
+    let all = step.function.map(|function| copied(step.call, function)).unwrap_or_default();
+    all.into_iter().map(|copied| transfer(step, managed, copied)).collect()
+}
+
+/// The copy of a call whose arguments are its two ends and a length: none of others.
+pub fn only_copy(step: &Step, managed: &HashSet<u64>) -> Option<Transfer> {
+    flat_copy(step.call, step.function?).map(|copied| transfer(step, managed, copied))
+}
+
+fn transfer(step: &Step, managed: &HashSet<u64>, Copied { from, to, bytes, is_dense }: Copied) -> Transfer {
+    Transfer {
         from: place(step, managed, from),
         to: place(step, managed, to),
         destination: to.address(),
@@ -64,8 +73,7 @@ pub fn copies(step: &Step, managed: &HashSet<u64>) -> Vec<Transfer> {
             End::Host(at) | End::Unified(at) => hash(step, at, bytes),
             End::Device(_) | End::Array => None,
         },
-    };
-    copied(&step.call, function).into_iter().map(transfer).collect()
+    }
 }
 
 fn place(step: &Step, managed: &HashSet<u64>, end: End) -> Place {
@@ -74,19 +82,20 @@ fn place(step: &Step, managed: &HashSet<u64>, end: End) -> Place {
         End::Device(at) => (at, Place::Device),
         End::Array => return Place::Array,
     };
-    let (known, range) = (step.memory().at(address).map(|one| one.kind), step.objects.range(address));
+    let known = step.memory().at(address).map(|one| one.kind);
     match known {
-        Some(kind) if kind.is_host() => Place::Pinned,
-        Some(Memory::Managed) => Place::Managed,
+        Some(kind) if kind.is_host() => return Place::Pinned,
+        Some(Memory::Managed) => return Place::Managed,
+        // To look for its range takes as long again.
+        Some(_) if managed.is_empty() => return Place::Device,
+        _ => {}
+    }
+    let range = step.objects.range(address);
+    match known {
         _ if managed.contains(&range.map_or(address, |range| range.base)) => Place::Managed,
         // Variables and memory of graphs have names.
-        _ => {
-            if known.is_some() || range.is_some() {
-                Place::Device
-            } else {
-                otherwise
-            }
-        }
+        None if range.is_none() => otherwise,
+        _ => Place::Device,
     }
 }
 

@@ -8,11 +8,12 @@ use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, size};
 use again::Repeats;
-use copy::{Place, copies, is_copy};
+use copy::{Place, Transfer, copies, is_copy, only_copy};
 use foldhash::{HashMap, HashSet};
-use trace::Trace;
-use trace::api::effect::Effect;
+use trace::api::effect::{Effect, Work};
 use trace::api::roles::Class;
+use trace::objects::Objects;
+use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
@@ -132,6 +133,12 @@ const AGAIN: Head = Head {
 };
 
 impl<'t> Report<'t> for Transfers<'t> {
+    fn sees(&self, function: &Function, succeeds: bool) -> bool {
+        let finds_managed = matches!(function.effect, Effect::FindManaged { .. });
+        let is_copy = function.work().is_some_and(Work::is_copy);
+        succeeds && (is_copy || finds_managed || Objects::concerns(function) || Repeats::sees(function))
+    }
+
     fn see(&mut self, step: &Step<'_, 't>) {
         self.follow_managed(step);
         if !step.call.succeeded() || step.call.inner && !is_copy(step) {
@@ -141,11 +148,21 @@ impl<'t> Report<'t> for Transfers<'t> {
             self.repeats.see(step);
             return;
         }
-        let all = copies(step, &self.managed);
+        let (one, several);
+        let all: &[Transfer] = match only_copy(step, &self.managed) {
+            Some(copy) => {
+                one = [copy];
+                &one
+            }
+            None => {
+                several = copies(step, &self.managed);
+                &several
+            }
+        };
         // The call's time is that of all its copies.
         let ns = step.duration().unwrap_or(0) / all.len().max(1) as i64;
         let waits = step.class() == Some(Class::copy);
-        for copy in &all {
+        for copy in all {
             let number = step.call.number;
             if copy.from.is_host() {
                 match self.repeats.transfer(step, copy, ns) {

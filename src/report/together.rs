@@ -1,0 +1,64 @@
+//! Several traces in one table: the processes of a job beside each other, and what they did on NCCL's
+//! communicators.
+
+use super::render::Output;
+use super::table::{Cell, Head, Table};
+use super::{Arguments, about, collectives, limit, list, progress, ranks, walk};
+use crate::latest::Recordings;
+use anyhow::Result;
+use std::collections::BTreeMap;
+use std::io::Write;
+use trace::Trace;
+use viewer::kernel_name::Style;
+
+/// A trace, and the tables of each report on it.
+type Made<'t> = (&'t Trace, Vec<Vec<Table>>);
+
+/// The processes of several traces in one table. Those of each recording are compared by themselves.
+pub fn write(out: &mut impl Write, traces: &[Trace], recordings: &Recordings, arguments: &Arguments) -> Result<()> {
+    let (reading, format) = (&arguments.reading, arguments.format());
+    let mut by_recording: BTreeMap<Option<u64>, Vec<Made>> = BTreeMap::new();
+    for trace in traces {
+        let mut reports = vec![ranks::make(trace), collectives::make(trace)];
+        let ending = walk::walk(trace, reading, Style::Full, progress(trace), &mut reports)?;
+        let tables = reports.iter_mut().map(|report| report.tables(&ending)).collect();
+        by_recording.entry(recordings.get(&trace.path).copied()).or_default().push((trace, tables));
+    }
+    let mut tables: Vec<Table> = Vec::new();
+    for name in list::TOGETHER.iter().filter(|name| arguments.reports().any(|report| report.chosen.name() == **name)) {
+        let mut of_all: Vec<(Option<u64>, Vec<Table>)> = Vec::new();
+        for (recording, by_trace) in &by_recording {
+            let of = |at: usize| by_trace.iter().map(move |(trace, tables)| (*trace, tables[at].clone()));
+            let put = match *name {
+                list::RANKS => vec![ranks::together(of(0).flat_map(|(_, tables)| tables))],
+                _ => collectives::together(of(1), |trace| reading.start(trace), reading.selects_all()),
+            };
+            of_all.push((*recording, put));
+        }
+        tables.extend(match *name {
+            list::RANKS => of_recordings(of_all, &[ranks::OF_RECORDINGS]),
+            _ => of_recordings(of_all, &collectives::OF_RECORDINGS),
+        });
+    }
+    let about = traces.iter().map(|trace| about(trace, recordings)).collect();
+    let mut out = Output::new(out, format, reading.colored(), tables.len() > 1, &about)?.in_unit(arguments.unit);
+    for mut table in tables {
+        table.limit(limit(reading, format, &table));
+        out.table(&table)?;
+    }
+    out.finish()
+}
+
+/// The tables of several recordings in one of each kind, which begins with their numbers.
+fn of_recordings(all: Vec<(Option<u64>, Vec<Table>)>, heads: &[Head]) -> Vec<Table> {
+    let mut whole: Vec<Table> = heads.iter().copied().map(Table::new).collect();
+    for (recording, tables) in all {
+        let Some(number) = recording else { return tables };
+        for (whole, table) in whole.iter_mut().zip(tables) {
+            let row = |row: Vec<Cell>| std::iter::once(Cell::Number(number)).chain(row).collect();
+            whole.rows.extend(table.rows.into_iter().map(row));
+            whole.notes.extend(table.notes.into_iter().map(|note| format!("recording {number}: {note}")));
+        }
+    }
+    whole
+}
