@@ -19,6 +19,10 @@ pub mod mutate_packed;
 pub mod mutate_segments;
 #[path = "harness/place.rs"]
 mod place;
+#[path = "harness/process.rs"]
+mod process;
+#[path = "harness/ranks.rs"]
+mod ranks;
 #[path = "harness/recording.rs"]
 mod recording;
 #[path = "harness/run.rs"]
@@ -29,6 +33,8 @@ mod screen;
 pub use artifacts::{artifact, driver_directory, kernels, nvtx_include, source};
 pub use clients::{client, client_with};
 pub use place::Place;
+pub use process::{children, computed, heeds, is_asleep, is_pending, until};
+pub use ranks::hanging_ranks;
 pub use recording::{calls_named, names, objects, sound, thread_names};
-pub use run::{Outcome, run, run_within};
+pub use run::{Outcome, Running, begin, run, run_within};
 pub use screen::Screen;

@@ -84,6 +84,61 @@ fn each_operation_brings_what_it_does() {
     assert!(reasons.contains("NCCL does not tell how many ranks there are (2 calls"), "{report}");
 }
 
+/// A job, and a sum of its second rank behind which the CPU writes nothing for four calls; if there is one.
+fn recorded_with_a_sum_alone() -> Option<(Place, u64)> {
+    let place = Place::new();
+    run(&mut record(&place, 2, "", KEPT)).expect(0);
+    let trace = sound(&traces(&place)[1]);
+    let is_sum = |number: &u64| {
+        let kernel = trace.call(*number).and_then(|call| call.named_kernel());
+        kernel.is_some_and(|kernel| kernel.name.contains("AllReduce"))
+    };
+    let is_alone = |number: &u64| {
+        let mut calls = (*number..number + 4).filter_map(|number| trace.call(number));
+        calls.all(|call| call.written().all(|written| written.images().next().is_none()))
+    };
+    let first = (0..trace.len() as u64).filter(is_sum).find(is_alone)?;
+    Some((place, first))
+}
+
+/// The looped replay writes what the plain one does.
+#[test]
+fn a_step_of_a_rank_is_repeated_without_the_others() {
+    // What the CPU writes on the way, here for the ring, is not repeated: on a busy machine each sum may have some.
+    let (place, first) = (0..20).find_map(|_| recorded_with_a_sum_alone()).expect("a sum by itself");
+    let scope = format!("{first}..{}", first + 4);
+    let report = json(&mut replay(&place, 1, &["--loop", "3", "--scope", &scope, "--json"]), 0);
+    let told = &report["loop"];
+    assert_eq!((&told["delivered_launches"], &told["brought_bytes"]), (&1.into(), &64.into()), "{report}");
+    assert_eq!((&told["calls"], &told["differing_runs"]), (&3.into(), &0.into()), "{report}");
+    assert_eq!(told["works"]["step"]["times"], 3, "{report}");
+}
+
+/// Without `--alone` a rank's collectives wait for the others: that is said beforehand.
+#[test]
+fn a_rank_by_itself_is_said_to_wait_for_the_others() {
+    let (place, without) = (Place::new(), Place::new());
+    run(&mut record(&place, 2, "", KEPT)).expect(0);
+    run(&mut record(&without, 2, "", &[])).expect(0);
+    for (place, how) in [
+        (&place, "replay --alone writes what it delivered in its place"),
+        (&without, "replay of the job's directory has them all"),
+    ] {
+        let info = json(place.cutrace(["info", "--json"]).arg(&traces(place)[1]), 0);
+        let why = format!("cuLaunchKernel: waits for ranks that are not replayed here: {how} (6 calls: ");
+        assert!(info["verdict"] == "partly" && info["reasons"].to_string().contains(&why), "{info}");
+        let chosen = json(&mut place.cutrace(["replay", "run/", "--rank", "1", "--dry-run", "--json"]), 0);
+        assert!(chosen["processes"][0]["replay"]["reasons"].to_string().contains(&why), "{chosen}");
+        // Together they have each other.
+        let whole = json(&mut place.cutrace(["info", "run/", "--json"]), 0);
+        assert!(!whole.to_string().contains("waits for ranks"), "{whole}");
+    }
+    let ran = run(&mut place.cutrace(["replay", "run/", "--rank", "1", "--timeout", "1"]));
+    let told = ran.stdout.lines().last().unwrap_or_default();
+    assert!(told.contains("no process came further for 1 s"), "{}{}", ran.stdout, ran.stderr);
+    assert!(told.contains(" --alone puts in what its collectives delivered"), "{told}");
+}
+
 #[test]
 fn the_program_does_as_before() {
     let place = Place::new();
@@ -217,8 +272,8 @@ fn what_was_not_kept_is_refused() {
     assert!(ran.stderr.contains("record --collectives keeps that"), "{}", ran.stderr);
     for (arguments, why) in [
         (&["replay", "run/", "--alone"][..], "2 traces; name one: "),
-        (&["replay", "run/", "--alone", "--rank", "0-1"], "--rank says which one"),
-        (&["replay", "run/", "--alone", "--rank", "7"], "no trace of these ranks; there are 0-1"),
+        (&["replay", "run/", "--alone", "--rank", "0-1"], "; --rank says which one: there are 0-1\n"),
+        (&["replay", "run/", "--alone", "--rank", "7"], "no rank 7; of this job the ranks are 0-1"),
         (&["replay", "trace.bin", "--alone", "--rank", "0"], "chooses among the traces of a directory"),
     ] {
         let ran = run(&mut place.cutrace(arguments)).expect(2);

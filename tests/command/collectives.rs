@@ -136,20 +136,10 @@ fn table<'a>(report: &'a Value, part: &str) -> &'a Value {
     all.iter().find(|table| table["table"] == part).unwrap_or_else(|| panic!("no {part} in {report}"))
 }
 
-/// Ranks of which one does not come; all are killed once it is seen to stay away.
-fn hang(place: &Place, number: u32, late: &str) {
-    let script = "truncate -s 36864 ring; for rank in $(seq 0 $((ranks - 1))); do \
-                  RANK=$rank WORLD_SIZE=$ranks \"$0\" ring $rank $ranks 9 $late > out$rank & pids=\"$pids $!\"; done; \
-                  while ! grep -q late out*; do sleep 0.1; done; sleep 0.5; kill -9 $pids; wait";
-    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script]);
-    record.arg(program()).env("ranks", number.to_string()).env("late", late);
-    run(record.env("RING_VERSION", "7")).expect(0);
-}
-
 #[test]
 fn the_rank_that_is_behind_is_named_and_the_operation_that_the_others_wait_in() {
     let place = Place::new();
-    hang(&place, 3, "1 6");
+    run(hanging_ranks(&place, &program(), 3, 1, 6).env("RING_VERSION", "7")).expect(0);
     let report = json(&mut place.cutrace(["report", "run/", "-r", "collectives", "--json"]));
     let members = table(&report, "communicators");
     let told = "communicator \"world\" (0x1234567890abcdef): rank 1 is behind: the last begun is #5 AllReduce of 16 B, \
@@ -210,6 +200,41 @@ fn the_rank_that_is_behind_is_named_and_the_operation_that_the_others_wait_in() 
     assert!(run(place.cutrace(["info"]).arg(&one)).expect(0).stdout.contains("2 communicators of NCCL, 7 operations"));
 }
 
+/// By its launch, when that was made, or the operation's own name.
+#[test]
+fn operations_are_selected_as_their_launches_are() {
+    let place = Place::new();
+    run(hanging_ranks(&place, &program(), 2, 1, 6).env("RING_VERSION", "7")).expect(0);
+    let report = |options: &[&str]| {
+        let mut report = place.cutrace(["report", "run/", "-r", "collectives", "--json"]);
+        json(report.args(options))
+    };
+    let operations = |report: &Value| table(report, "operations")["rows"].as_array().expect("rows").clone();
+    let counts = |report: &Value| -> Vec<_> {
+        let rows = table(report, "communicators")["rows"].as_array().expect("rows").iter();
+        rows.map(|row| (row["begun"].as_u64(), row["finished"].as_u64(), row["last_begun"].clone())).collect()
+    };
+    let all = operations(&report(&[]));
+    let third = all.iter().find(|row| row["bytes"] == 16 && row["number"] == 3).expect("the third reduction");
+    let call = third["call"].as_u64().expect("a launch");
+    let one = report(&["--rank", "0", "--calls", &call.to_string()]);
+    let [row] = &operations(&one)[..] else { panic!("{one}") };
+    assert_eq!((&row["number"], &row["call"]), (&3.into(), &call.into()));
+    let (once, never) = ((Some(1), Some(1), "#3 AllReduce of 16 B".into()), (Some(0), Some(0), Value::Null));
+    assert_eq!(counts(&one), [once, never]);
+    // Ranks are not compared by what one has looked at.
+    let notes = &table(&report(&["--calls", &format!("..{call}")]), "communicators")["notes"].to_string();
+    assert!(notes.contains("who is behind is told of all operations") && !notes.contains("rank 1 is"), "{notes}");
+
+    let from = third["begin_ns"].as_i64().expect("a time");
+    let rows = operations(&report(&["--window", &format!("{from}ns..")]));
+    assert!(rows.len() < all.len() && !rows.is_empty(), "{rows:?}");
+    assert!(rows.iter().all(|row| row["returned_ns"].as_i64().is_none_or(|end| end > from)), "{rows:?}");
+    let named = |pattern: &str| operations(&report(&["--grep", pattern])).len();
+    assert_eq!((named("^AllReduce$"), named("cuLaunchKernel ncclDevKernel_"), named("cuMem")), (13, 13, 0));
+    assert!(operations(&report(&["--rank", "0", "--thread", "t0"])).len() == 7);
+}
+
 /// The number of a row of the timeline, as `--row` takes it: of the first of this name below another.
 fn row(frame: &str, above: &str, name: &str) -> String {
     const TOP: usize = 4;
@@ -225,7 +250,7 @@ fn row(frame: &str, above: &str, name: &str) -> String {
 #[test]
 fn the_viewer_has_all_ranks_on_one_time_axis() {
     let place = Place::new();
-    hang(&place, 3, "1 6");
+    run(hanging_ranks(&place, &program(), 3, 1, 6).env("RING_VERSION", "7")).expect(0);
     let once = |options: &[&str]| {
         let mut view = place.cutrace(["view", "run/", "--no-index", "--once", "--size", "140x60", "--ascii"]);
         run(view.args(options)).expect(0).stdout
@@ -278,6 +303,32 @@ fn ranks_that_agree_are_not_named() {
     assert_eq!(info["collectives"], serde_json::json!([]));
 }
 
+/// NCCL may tell some ranks no name of a communicator, or another one than the others.
+#[test]
+fn a_communicator_has_one_name_in_the_viewer() {
+    let place = Place::new();
+    let script = "truncate -s 36864 ring; for rank in 0 1 2; do [ $rank = 2 ] && RING_NAME=two || RING_NAME=; export RING_NAME; \
+                  RANK=$rank WORLD_SIZE=3 \"$0\" ring $rank 3 4 & done; wait";
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script]);
+    run(record.arg(program()).env("RING_VERSION", "7")).expect(0);
+    let view = ["view", "run/", "--no-index", "--once", "--size", "140x60", "--ascii"];
+    let frame = run(&mut place.cutrace(view)).expect(0).stdout;
+    assert_eq!((frame.matches("NCCL two").count(), frame.matches("NCCL 0xfeed").count()), (3, 3), "{frame}");
+
+    // What its parts are connected by is told, of a job.
+    let screen = Screen::new(&place);
+    screen.tmux(&["resize-window", "-x", "140", "-y", "60"]);
+    screen.run(&format!("{} view run/ --no-index", artifact("cutrace").display()));
+    screen.wait("NCCL two");
+    screen.keys(&["i"]);
+    screen.wait("from where a rank began the collective at the cursor to where the next one did");
+    screen.keys(&["i", "?"]);
+    screen.wait("Keys");
+    screen.keys(&["PageDown", "PageDown", "PageDown"]);
+    screen.wait("At a collective a line leads from where one rank began it to where the next did");
+    screen.keys(&["q", "q"]);
+}
+
 /// A rank whose graph calls NCCL back with each run is not ahead of one that was told of the capture alone.
 #[test]
 fn what_a_graph_runs_again_is_not_counted_again() {
@@ -318,10 +369,7 @@ fn sixty_four_ranks() {
 #[test]
 fn without_the_plugin_the_names_of_kernels_tell() {
     let place = Place::new();
-    let script = "truncate -s 36864 ring; for rank in 0 1; do RANK=$rank \"$0\" ring $rank 2 5 1 3 > out$rank & \
-                  pids=\"$pids $!\"; done; while ! grep -q late out*; do sleep 0.1; done; sleep 0.5; kill -9 $pids; wait";
-    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script]);
-    run(record.arg(program()).env("NCCL_PROFILER_PLUGIN", "none")).expect(0);
+    run(hanging_ranks(&place, &program(), 2, 1, 3).env("NCCL_PROFILER_PLUGIN", "none")).expect(0);
     let report = json(&mut place.cutrace(["report", "run/", "-r", "collectives", "--json"]));
     let members = table(&report, "communicators");
     let told =

@@ -3,6 +3,7 @@
 
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
+use tests::*;
 use trace::api::FUNCTIONS;
 
 /// glibc's names that the recorder stands in front of.
@@ -37,7 +38,7 @@ const NCCL: [&str; 7] = [
 
 #[test]
 fn the_recorder_exports_the_table_the_nets_and_what_tools_ask_for() {
-    let bytes = std::fs::read(tests::artifact("libcutrace.so")).expect("the recorder");
+    let bytes = std::fs::read(artifact("libcutrace.so")).expect("the recorder");
     let file = object::File::parse(&*bytes).expect("an ELF file");
     let exported: Vec<&str> = file
         .dynamic_symbols()
@@ -50,4 +51,15 @@ fn the_recorder_exports_the_table_the_nets_and_what_tools_ask_for() {
     assert_eq!(found.difference(&wanted).collect::<Vec<_>>(), [&""; 0], "exported, and not the driver's");
     assert_eq!(wanted.difference(&found).collect::<Vec<_>>(), [&""; 0], "in the table, and not exported");
     assert_eq!(exported.len(), wanted.len(), "a name stands twice");
+}
+
+/// Its thread-local storage then lies in the room that the C library keeps for that.
+#[test]
+fn the_recorder_can_be_opened_late() {
+    let place = Place::new();
+    let mut program = place.bare(client("opened_late.c"));
+    let ran = run(program.arg(artifact("libcutrace.so"))).expect(0);
+    assert_eq!(ran.stdout, "1\n1\n");
+    let trace = place.trace();
+    assert_eq!((trace.len(), trace.threads.len()), (3, 2));
 }

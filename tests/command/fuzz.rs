@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tests::forge::Forge;
 use tests::mutate::{Random, mutate, seeds};
 use tests::mutate_index::Index;
@@ -55,7 +54,8 @@ const REPORTS_ON_TIMES: &str = "cuda_gpu_kern_sum,cuda_gpu_kern_gb_sum,cuda_gpu_
 
 /// The address space of a command: the files are not longer than a MiB.
 const MEMORY: u64 = 1 << 30;
-const TIME: Duration = Duration::from_secs(30);
+/// Seconds that a command may compute for, however long it waits for a processor. Then SIGXCPU ends it.
+const TIME: u64 = 30;
 
 /// Runs in every test run, for each trace.
 const USUAL: u64 = 8;
@@ -73,22 +73,27 @@ impl Forged {
     fn run(&self, arguments: &[&str], statuses: &[i32]) -> Outcome {
         let mut command = self.place.cutrace(arguments);
         command.arg(&self.path).env("HOME", self.place.path());
-        // SAFETY: the closure makes one system call, on memory of its own.
+        // SAFETY: the closure makes system calls alone, on memory of its own.
         unsafe {
             command.pre_exec(|| {
-                let limit = libc::rlimit { rlim_cur: MEMORY, rlim_max: MEMORY };
-                match libc::setrlimit(libc::RLIMIT_AS, &limit) {
-                    0 => Ok(()),
-                    _ => Err(std::io::Error::last_os_error()),
+                let limits = [(libc::RLIMIT_AS, MEMORY), (libc::RLIMIT_CPU, TIME)];
+                match limits.iter().all(|(of, most)| limit(*of, *most) == 0) {
+                    true => Ok(()),
+                    false => Err(std::io::Error::last_os_error()),
                 }
             })
         };
-        let ran = catch_unwind(AssertUnwindSafe(|| run_within(&mut command, TIME)));
+        let ran = catch_unwind(AssertUnwindSafe(|| run(&mut command)));
         let ran = ran.unwrap_or_else(|_| panic!("{arguments:?} has no end: {}", self.what));
         let is_sound = statuses.contains(&ran.code()) && !ran.stderr.contains("panicked");
         assert!(is_sound, "{arguments:?} ended with {}: {}\nstderr:\n{}", ran.code(), self.what, ran.stderr);
         ran
     }
+}
+
+fn limit(of: libc::__rlimit_resource_t, most: u64) -> i32 {
+    // SAFETY: the struct is valid.
+    unsafe { libc::setrlimit(of, &libc::rlimit { rlim_cur: most, rlim_max: most }) }
 }
 
 /// Does something with every trace, changed in every way that the seeds say.

@@ -239,7 +239,11 @@ fn children_go_without() {
 #[test]
 fn a_killed_process_keeps_its_times() {
     let place = Place::new();
-    run(&mut record(&place, client("killed_later.c"))).expect(128 + 9);
+    let running = begin(&mut record(&place, client("killed_later.c")));
+    let has_times = |trace: Trace| trace.timed_works() == 10;
+    until("the times are in the file", || Trace::open(place.join("trace.bin")).is_ok_and(has_times));
+    std::fs::write(place.join("enough"), "").expect("our own directory");
+    running.end().expect(128 + 9);
     let trace = place.trace();
     assert_eq!(trace.timed_works(), 10);
     assert_eq!(trace.profile.as_ref().map(|profile| profile.works), Some(10));

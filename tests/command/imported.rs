@@ -88,6 +88,12 @@ fn memory_by_descriptors() {
     replays_alone("descriptors_by_socket.c", 1, "replayable");
 }
 
+/// What others write beside the memory of a kernel that runs is not taken for the kernel's.
+#[test]
+fn memory_that_others_write_beside_a_kernel() {
+    replays_alone("written_beside.c", 1, "replayable");
+}
+
 #[test]
 fn memory_in_a_graph_and_in_rows() {
     replays_alone("imported_by_graph.c", 1, "replayable");
@@ -195,4 +201,48 @@ fn what_is_kept_goes_with_the_trace() {
         assert_eq!(told["shared_memory"]["calls"], json!(12), "{copy}: {told}");
     }
     run(place.cutrace(["replay", "--untrusted"]).arg(&path)).expect(0);
+}
+
+/// What a loop repeats finds what the plain replay finds.
+#[test]
+fn what_uses_imported_memory_is_repeated() {
+    let place = Place::new();
+    record(&place, "ipc_memory_of_parent.c", KEPT).expect(0);
+    let path = importing(&place).remove(0);
+    let trace = sound(&path);
+    let used = trace.held.iter().filter(|held| !held.pieces.is_empty() && !held.is_behind);
+    let first = used.filter_map(|held| trace.calls().find(|call| (call.thread, call.sequence) == held.call));
+    let first = first.map(|call| call.number).min().expect("a use");
+    let scope = format!("{first}..{}", first + 1);
+    let report = json_of(replay(&place, &path).args(["--loop", "2", "--scope", &scope]), 0);
+    let told = &report["loop"];
+    assert_eq!((&told["calls"], &told["differing_runs"]), (&1.into(), &0.into()), "{report}");
+    assert!(told["brought_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{report}");
+    // Without it the call is refused, and so is the loop.
+    let without = Place::new();
+    record(&without, "ipc_memory_of_parent.c", &[]).expect(0);
+    let path = importing(&without).remove(0);
+    let ran = run(replay(&without, &path).args(["--loop", "2", "--scope", &scope])).expect(1);
+    assert!(ran.stderr.contains(": uses memory of another process, which is not here"), "{}", ran.stderr);
+}
+
+/// A kernel that polls what a peer writes has nobody to wait for: the verdict says so, and what is waited for is
+/// named, and given up.
+#[test]
+fn what_may_wait_without_end_is_said_before_and_while_it_does() {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/"]);
+    record.args(KEPT).arg("--").arg(client("ipc_flag.c"));
+    run(record.env("CUTRACE_SIM_SEED", "1").env("CUTRACE_SIM_DEVICES", "2")).expect(0);
+    let path = importing(&place).remove(0);
+    let info = json_of(place.cutrace(["info", "--json"]).arg(&path), 0);
+    let why = "cuLaunchKernel of wait: memory of another process that it was given changed meanwhile: if that process \
+               changed it and a kernel waits for it, the replay may wait without end (1 call: 7)";
+    assert!(info["notes"].to_string().contains(why), "{info}");
+    let mut replay = replay(&place, &path);
+    let ran = run(replay.args(["--timeout", "11"]).env("CUTRACE_SIM_DEVICES", "2")).expect(1);
+    let told = ran.stderr;
+    assert!(told.contains("wait of call 7 may wait for what is written in device memory 0x"), "{told}");
+    assert!(told.contains(" of another process, which is not replayed here; cutrace replay "), "{told}");
+    assert!(told.contains("given up"), "{told}");
 }

@@ -5,6 +5,11 @@ use std::path::Path;
 use tests::*;
 use trace::Trace;
 
+fn info_of(place: &Place, options: &[&str]) -> Value {
+    let ran = run(place.cutrace(["info", "run/", "--json"]).args(options)).expect(0);
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
 fn info(place: &Place, status: i32) -> Value {
     let ran = run(&mut place.cutrace(["info", "run/", "--json"])).expect(status);
     serde_json::from_str(&ran.stdout).expect("JSON")
@@ -24,9 +29,18 @@ fn record(place: &Place, script: &str, program: impl AsRef<Path>) -> std::proces
 #[test]
 fn every_process_is_listed_and_how_it_ended() {
     let place = Place::new();
-    let script = "RANK=1 \"$0\" > out & while ! grep -q hanging out; do sleep 0.1; done; sleep 0.5; kill -9 $!; \
-                  wait $!; (sleep 0.3; exit 4); exit 3";
-    let ran = run(&mut record(&place, script, client("hangs.c"))).expect(3);
+    // `record` watches a process from when it has its descriptor; what is inside a call later than it says that
+    // it hangs is so in its last wait.
+    let script = r#"
+        RANK=1 "$0" > out & hangs=$!
+        is_watched() { grep -qs "^Pid:[^0-9]*$1\$" /proc/$PPID/fdinfo/*; }
+        until grep -q hanging out && "$1" info run/ --rank 1 2>said | grep -q 'cuStreamSynchronize (call ' && is_watched $hangs; do
+            sleep 0.1
+        done
+        kill -9 $hangs; wait $hangs
+        (own=$(exec sh -c 'echo $PPID'); until is_watched $own; do sleep 0.1; done; exit 4)
+        exit 3"#;
+    let ran = run(record(&place, script, client("hangs.c")).arg(artifact("cutrace"))).expect(3);
     let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
     assert!(
         line.starts_with("cutrace: run/: 1 process recorded, ") && line.contains(" made no driver call: "),
@@ -50,7 +64,7 @@ fn every_process_is_listed_and_how_it_ended() {
     assert_eq!((&shell["ended"]["status"], &shell["trace"]), (&3.into(), &Value::Null));
     let forked = started.iter().find(|process| process["ended"]["status"] == 4).expect("a fork of it");
     assert_eq!((&forked["forked"], &forked["parent"]), (&true.into(), &shell["pid"]));
-    assert!(!processes(&all, "sleep").is_empty());
+    assert!(!processes(&all, "/grep").is_empty());
 
     let text = run(&mut place.cutrace(["info", "run/", "--rank", "1"])).expect(0).stdout;
     assert!(text.contains("SIGKILL") && text.contains("cuStreamSynchronize (call "), "{text}");
@@ -79,19 +93,21 @@ fn several_record_into_one_directory() {
     assert_eq!(all["troubles"], serde_json::json!(["of 4 ranks no trace is here: 2"]));
     assert_eq!(all["verdict"], "replayable");
 
-    let report = run(&mut place.cutrace(["report", "run/", "--rank", "1-3", "-r", "cuda_api_sum", "--json"])).expect(0);
+    let report = run(&mut place.cutrace(["report", "run/", "--rank", "1-3", "-r", "cuda_api_sum", "--json"])).expect(3);
     let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
     assert_eq!(report.as_array().map(Vec::len), Some(2));
-    let ranks = run(&mut place.cutrace(["report", "run/", "-r", "ranks", "--json"])).expect(0);
+    let ranks = run(&mut place.cutrace(["report", "run/", "-r", "ranks", "--json"])).expect(3);
     let ranks: Value = serde_json::from_str(&ranks.stdout).expect("JSON");
     let rows = ranks["reports"][0]["rows"].as_array().expect("rows");
     let told: Vec<_> = rows.iter().map(|row| (row["rank"].clone(), row["calls"].clone())).collect();
     assert_eq!(told, [0, 1, 3].map(|rank| (rank.into(), 6.into())));
     assert!(rows.iter().all(|row| row["elapsed_ns"].as_i64() >= row["outside_ns"].as_i64()), "{rows:?}");
-    let refused = run(&mut place.cutrace(["report", "run/", "--rank", "2"])).expect(2);
-    assert!(refused.stderr.ends_with("run/: no trace of these ranks; there are 0-1,3\n"), "{}", refused.stderr);
+    let refused = run(&mut place.cutrace(["report", "run/", "--rank", "2"])).expect(3);
+    let why = "run/: nothing is left of what --rank names: of 4 ranks no trace is here: 2\n";
+    assert!(refused.stderr.ends_with(why), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["dump", "run/"])).expect(2);
     assert!(refused.stderr.contains("cutrace: run/: 3 traces; name one: run/"), "{}", refused.stderr);
+    assert!(refused.stderr.ends_with("; --rank says which one: there are 0-1,3\n"), "{}", refused.stderr);
 }
 
 #[test]
@@ -99,7 +115,7 @@ fn what_is_wrong_with_a_rank_is_said_and_the_rest_works() {
     let place = Place::new();
     let script = "for rank in 0 1 2 2; do RANK=$rank WORLD_SIZE=3 \"$0\" return; done; true";
     run(&mut record(&place, script, client("ends.c"))).expect(0);
-    let all = info(&place, 3);
+    let all = info(&place, 0);
     let [first, second, third, fourth] = processes(&all, "/ends")[..] else { panic!("{all}") };
     let (again, pids) = ("rank 2 is 2 processes with traces: ", [&third["pid"], &fourth["pid"]]);
     assert_eq!(all["troubles"], serde_json::json!([format!("{again}{}, {}", pids[0], pids[1])]));
@@ -114,8 +130,43 @@ fn what_is_wrong_with_a_rank_is_said_and_the_rest_works() {
     assert!(said(&format!("the trace of process {}, is not there", second["pid"])), "{troubles:?}");
     assert!(said("of 3 ranks no trace is here: 0-1"), "{troubles:?}");
     assert_eq!(processes(&all, "/ends")[2]["verdict"], "replayable");
-    let report = run(&mut place.cutrace(["report", "run/", "-r", "cuda_api_sum"])).expect(0);
+    let report = run(&mut place.cutrace(["report", "run/", "-r", "cuda_api_sum"])).expect(3);
     assert!(report.stdout.contains("cuMemsetD8"), "{}", report.stdout);
+}
+
+/// One rule for all: what can be read is, what is missing or damaged is said in a line on stderr, and the
+/// status is 3, unless other ranks were asked for.
+#[test]
+fn every_command_says_what_a_job_lacks() {
+    let place = Place::new();
+    let script = "for rank in 0 1 2; do RANK=$rank WORLD_SIZE=3 \"$0\" return; done; true";
+    run(&mut record(&place, script, client("ends.c"))).expect(0);
+    let all = info(&place, 0);
+    let paths = processes(&all, "/ends").into_iter().map(|of| place.join(of["trace"].as_str().expect("a path")));
+    let paths: Vec<_> = paths.collect();
+    let commands: [&[&str]; 6] = [
+        &["info", "run/"],
+        &["report", "run/"],
+        &["report", "run/", "-r", "ranks"],
+        &["export", "run/", "--to", "jsonl", "-o", "-"],
+        &["view", "run/"],
+        &["view", "run/", "--once"],
+    ];
+    let each = |ranks: &[&str], status: i32, line: &str| {
+        for command in commands {
+            let ran = run(place.cutrace(command).args(ranks)).expect(status);
+            assert!(!ran.stdout.is_empty(), "{command:?}");
+            let told = ran.said().iter().filter(|said| said.contains(line)).count();
+            assert_eq!(told, usize::from(status != 0), "{command:?}: {}", ran.stderr);
+        }
+    };
+    let whole = std::fs::read(&paths[1]).expect("a trace");
+    std::fs::write(&paths[1], &whole[..whole.len() / 2]).expect("our own file");
+    let name = paths[1].file_name().expect("a name").to_string_lossy().into_owned();
+    each(&[], 3, &format!("{name}: at offset "));
+    each(&["--rank", "0,2"], 0, &name);
+    std::fs::remove_file(&paths[1]).expect("our own file");
+    each(&[], 3, "of 3 ranks no trace is here: 1");
 }
 
 /// Nothing but the traces is needed, and no launcher.
@@ -161,32 +212,214 @@ fn a_listed_process_behaves_as_before() {
 
 /// By whose `record` they are, and when: ranks that come one after another are one recording.
 #[test]
-fn a_second_recording_is_told_apart() {
+fn recordings_of_one_directory_are_told_apart_and_the_newest_is_read() {
     let place = Place::new();
     let script = "for rank in 0 1; do RANK=$rank \"$0\" return; done; true";
     for _ in 0..2 {
         run(&mut record(&place, script, client("ends.c"))).expect(0);
     }
-    let all = info(&place, 0);
-    let told: Vec<_> =
-        processes(&all, "/ends").iter().map(|process| (&process["rank"], &process["recording"])).collect();
-    let of = [(0, 1), (0, 2), (1, 1), (1, 2)].map(|(rank, recording)| (Value::from(rank), Value::from(recording)));
-    assert_eq!(told, of.each_ref().map(|(rank, recording)| (rank, recording)));
+    let told = |options: &[&str]| {
+        let all = info_of(&place, options);
+        let of = |process: &&Value| (process["rank"].as_u64(), process["recording"].as_u64());
+        processes(&all, "/ends").iter().map(of).collect::<Vec<_>>()
+    };
+    let of = |rank, recording| (Some(rank), Some(recording));
+    assert_eq!(told(&[]), [of(0, 2), of(1, 2)]);
+    assert_eq!(told(&["--recording", "1"]), [of(0, 1), of(1, 1)]);
+    let both = [of(0, 1), of(0, 2), of(1, 1), of(1, 2)];
+    assert_eq!((told(&["--recording", "all"]), told(&["--recording", "1-2"])), (both.to_vec(), both.to_vec()));
+    let read: Vec<_> =
+        info(&place, 0)["recordings"].as_array().expect("a list").iter().map(|of| of["read"].clone()).collect();
+    assert_eq!(read, [false, true]);
     let text = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
     let line = text.lines().nth(1).expect("lines");
-    assert!(line.starts_with("run/ holds 2 recordings (--recording N chooses one): 1: 3 processes, from 20"), "{text}");
-    assert!(text.contains(" recording ") && line.matches(" UTC").count() == 2, "{text}");
-    let second = run(&mut place.cutrace(["info", "run/", "--recording", "2", "--json"])).expect(0).stdout;
-    let second: Value = serde_json::from_str(&second).expect("JSON");
-    assert_eq!(processes(&second, "/ends").len(), 2);
+    assert!(line.starts_with("run/ holds 2 recordings: 1: 3 processes, from 20"), "{text}");
+    assert!(line.ends_with("; 2 is read, the newest; --recording chooses others (1, 1-2, all)"), "{text}");
+    assert!(!text.contains(" recording ") && line.matches(" UTC").count() == 2, "{text}");
+    let text = run(&mut place.cutrace(["info", "run/", "--recording", "all"])).expect(0).stdout;
+    assert!(text.contains(" recording ") && text.contains("; all are read;"), "{text}");
+
     let report = ["report", "run/", "-r", "cuda_api_sum", "--json"];
-    let tables = |ran: Outcome| serde_json::from_str::<Value>(&ran.stdout).expect("JSON").as_array().map(Vec::len);
-    let both = run(&mut place.cutrace(report)).expect(0);
-    assert!(both.said()[0].starts_with("cutrace: run/ holds 2 recordings"), "{}", both.stderr);
-    let one = run(place.cutrace(report).args(["--recording", "1"])).expect(0);
-    assert_eq!((tables(both), tables(one)), (Some(4), Some(2)));
-    let none = run(place.cutrace(report).args(["--recording", "3"])).expect(2);
-    assert!(none.stderr.ends_with("--recording 3: run/ holds 2 recordings\n"), "{}", none.stderr);
+    let tables = |ran: &Outcome| serde_json::from_str::<Value>(&ran.stdout).expect("JSON").as_array().map(Vec::len);
+    let newest = run(&mut place.cutrace(report)).expect(0);
+    assert!(newest.said()[0].starts_with("cutrace: run/ holds 2 recordings"), "{}", newest.stderr);
+    let all = run(place.cutrace(report).args(["--recording", "all"])).expect(0);
+    assert_eq!((tables(&newest), tables(&all), all.stderr.as_str()), (Some(2), Some(4), ""));
+    assert!(all.stdout.contains("\"recording\": 1") || all.stdout.contains("\"recording\":1"), "{}", all.stdout);
+    for command in
+        [&["info"][..], &["report"], &["view", "--once"], &["replay"], &["export", "--to", "chrome", "-o", "x"]]
+    {
+        for wrong in ["3", "0", "2-5"] {
+            let none = run(place.cutrace(command).args(["run/", "--recording", wrong])).expect(2);
+            let number = wrong.trim_start_matches("2-");
+            let why = format!("--recording {number}: run/ holds 2 recordings: 1: 3 processes, from 20");
+            assert!(none.stderr.contains(&why), "{command:?}: {}", none.stderr);
+        }
+    }
+    // A replay of all says of each which it is of.
+    let replay = ["replay", "run/", "--driver", "sim", "--recording", "all"];
+    let lines = run(&mut place.cutrace(replay)).expect(6).stdout;
+    let named = [(1, 0), (2, 0), (1, 1), (2, 1)].map(|(of, rank)| format!("recording {of}, rank {rank} (process "));
+    let whose: Vec<&str> = lines.lines().filter(|line| line.starts_with("rec")).collect();
+    assert!(whose.len() == 4 && whose.iter().zip(&named).all(|(line, named)| line.starts_with(named)), "{lines}");
+    let json: Value = serde_json::from_str(&run(place.cutrace(replay).arg("--json")).expect(6).stdout).expect("JSON");
+    let of: Vec<_> = json["processes"].as_array().expect("a list").iter().map(|of| of["recording"].as_u64()).collect();
+    assert_eq!(of, [1, 2, 1, 2].map(Some));
+    // What is wrong with the other one is not said.
+    let first = processes(&info_of(&place, &["--recording", "1"]), "/ends")[0]["trace"].clone();
+    std::fs::remove_file(place.join(first.as_str().expect("a path"))).expect("our own file");
+    assert_eq!(info(&place, 0)["troubles"], serde_json::json!([]));
+    let replayed = run(&mut place.cutrace(["replay", "run/", "--driver", "sim"])).expect(6);
+    assert!(replayed.stdout.contains("unverified: 2 processes in "), "{}{}", replayed.stdout, replayed.stderr);
+    run(&mut place.cutrace(["info", "run/", "--recording", "1"])).expect(3);
+}
+
+/// Of one recording of `run/`, by rank.
+fn traces_of(place: &Place, recording: u64) -> Vec<String> {
+    let all = info_of(place, &["--recording", &recording.to_string()]);
+    let traces = all["processes"].as_array().expect("processes").iter().filter_map(|of| of["trace"].as_str());
+    traces.map(str::to_owned).collect()
+}
+
+/// What each process lacks alone they have together, be it said by `record` or by `info`.
+#[test]
+fn record_judges_a_job_as_info_does() {
+    let place = Place::new();
+    let ran = |ranks: &str| {
+        let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/"]);
+        record.arg(client("ipc_flag.c")).envs([("CUTRACE_SIM_DEVICES", "2"), ("WORLD_SIZE", ranks)]);
+        run(&mut record).said().concat()
+    };
+    let told = ran("2");
+    assert!(
+        told.contains(": 2 processes recorded: 25 calls, ") && told.contains(" kB, all replayable together"),
+        "{told}"
+    );
+    let all = info(&place, 0);
+    assert_eq!(all["verdict"], "replayable");
+    let alone: Vec<_> = processes(&all, "/ipc_flag").iter().map(|of| of["verdict_alone"].clone()).collect();
+    assert!(alone.contains(&"partly".into()), "{all}");
+}
+
+/// Each process has a rank that is judged, or the line says that others are lacking.
+#[test]
+fn record_says_that_ranks_are_absent() {
+    let place = Place::new();
+    let told = |output: &str, with: &[(&str, &str)], words: &[&str]| {
+        let mut record = place.cutrace(["record", "--driver", "sim", "-o", output, "--"]);
+        record.args(words).arg(client("ipc_memory_of_parent.c")).envs(with.iter().copied());
+        run(&mut record).said().concat()
+    };
+    assert!(told("run/", &[("WORLD_SIZE", "1"), ("RANK", "0")], &[]).contains(", all replayable together"));
+    let partly = ", 1 replayable, 1 partly replayable without the other ranks, with which cutrace info ";
+    // Two processes, and none of the three ranks.
+    let without = told("none/", &[("WORLD_SIZE", "3")], &[]);
+    assert!(without.contains(partly), "{without}");
+    let of_info = run(&mut place.cutrace(["info", "none/"])).expect(3);
+    assert!(of_info.stdout.contains("\nverdict: partly\n"), "{}", of_info.stdout);
+    // A process that makes no driver call is no other rank.
+    for rank in ["0", "1"] {
+        let with = [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
+        let one = told("each/", &with, &["sh", "-c", "\"$0\"; exit 0"]);
+        assert!(one.contains(", 1 made no driver call: ") && one.contains(partly), "{one}");
+    }
+    let of_info = run(&mut place.cutrace(["info", "each/"])).expect(0);
+    assert!(of_info.stdout.contains("\nverdict: replayable\n"), "{}", of_info.stdout);
+}
+
+/// What the others of a job lack by it is what is lost, and a damaged preamble has a copy.
+#[test]
+fn harmless_damage_makes_no_job_partly() {
+    let place = Place::new();
+    run(place.cutrace(["record", "--driver", "sim", "-o", "run/"]).arg(client("ipc_memory_of_parent.c"))).expect(0);
+    let traces = std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path());
+    let importer = traces.filter(|path| path.is_file());
+    let importer = importer.into_iter().find(|path| !calls_named(&sound(path), "cuIpcOpenMemHandle_v2").is_empty());
+    let importer = importer.expect("the child's");
+    let whole = std::fs::read(&importer).expect("a trace");
+    let mut text = whole.clone();
+    text[200] ^= 1;
+    std::fs::write(&importer, &text).expect("ours");
+    let [damage] = &Trace::open(&importer).expect("a trace").damage[..] else { panic!("one damage") };
+    assert!(!damage.loses, "{damage:?}");
+    let all = info(&place, 3);
+    assert_eq!(all["verdict"], "replayable", "{all}");
+    assert!(all["troubles"].to_string().contains("at offset 0: "), "{all}");
+
+    // What is lost is lost, also of a trace that is closed without it.
+    std::fs::write(&importer, &whole[..whole.len() / 2]).expect("ours");
+    let lacks = |all: &Value| all.to_string().matches("other processes may write memory").count();
+    assert_eq!(lacks(&info(&place, 3)), 1);
+    let refused = run(&mut place.cutrace(["replay", "run/", "--driver", "sim", "--dry-run", "--json"]));
+    assert!(refused.said().concat().contains("; until cutrace repair run/ has closed it "), "{}", refused.stderr);
+    run(&mut place.cutrace(["repair", "run/"])).expect(3);
+    assert_eq!(lacks(&info(&place, 3)), 1);
+    let planned = run(&mut place.cutrace(["replay", "run/", "--driver", "sim", "--dry-run", "--json"]));
+    assert_eq!(lacks(&planned.stdout.into()), 1);
+}
+
+/// Ranks are compared with those of their own recording.
+#[test]
+fn several_recordings_have_a_column_for_their_numbers() {
+    let place = Place::new();
+    let script = "for rank in 0 1; do RANK=$rank \"$0\" return; done; true";
+    for _ in 0..2 {
+        run(&mut record(&place, script, client("ends.c"))).expect(0);
+    }
+    let report = |options: &[&str]| -> Value {
+        let ran = run(place.cutrace(["report", "run/", "-r", "ranks", "--json"]).args(options)).expect(0);
+        serde_json::from_str::<Value>(&ran.stdout).expect("JSON")["reports"][0].clone()
+    };
+    let of = |report: &Value| -> Vec<_> {
+        let rows = report["rows"].as_array().expect("rows").iter();
+        rows.map(|row| (row["recording"].as_u64(), row["rank"].as_u64())).collect()
+    };
+    assert_eq!(of(&report(&[])), [(None, Some(0)), (None, Some(1))]);
+    let all = report(&["--recording", "all"]);
+    assert_eq!(of(&all), [1, 2].map(|of| [0, 1].map(|rank| (Some(of), Some(rank)))).concat());
+    let notes = all["notes"].as_array().expect("notes");
+    assert!(notes.iter().all(|note| note.as_str().is_some_and(|note| note.starts_with("recording "))), "{all}");
+    // Also where their files are named, and wherever these lie.
+    std::fs::create_dir(place.join("later")).expect("our own directory");
+    let traces: Vec<Vec<String>> = [1, 2].map(|number| traces_of(&place, number)).into();
+    let report = |files: &[String]| -> Value {
+        let ran = run(place.cutrace(["report", "-r", "ranks", "--json"]).args(files)).expect(0);
+        serde_json::from_str::<Value>(&ran.stdout).expect("JSON")["reports"][0].clone()
+    };
+    assert_eq!(report(&traces.concat())["rows"], all["rows"]);
+    assert_eq!(of(&report(&traces[1])), [(None, Some(0)), (None, Some(1))]);
+    let moved = |path: &String| {
+        let moved = path.replace("run/", "later/");
+        std::fs::rename(place.join(path), place.join(&moved)).expect("our own files");
+        moved
+    };
+    let elsewhere: Vec<String> = traces[1].iter().map(moved).collect();
+    assert_eq!(of(&report(&[traces[0].clone(), elsewhere].concat())), of(&all));
+}
+
+/// As a trace by its default name is.
+#[test]
+fn a_directory_that_was_recorded_last_is_what_is_read() {
+    let place = Place::new();
+    let ran = |command: &[&str], status| run(&mut place.cutrace(command)).expect(status);
+    let plain = || run(place.cutrace(["record", "--driver", "sim"]).arg(client("vector_add.c"))).expect(0);
+    plain();
+    let script = "for rank in 0 1; do RANK=$rank \"$0\" return; done; true";
+    run(&mut record(&place, script, client("ends.c"))).expect(0);
+    std::fs::create_dir_all(place.join("other/processes")).expect("our own directory");
+    let said = "cutrace: no file is named: reading run/, which was recorded last here\n";
+    let info = ran(&["info"], 0);
+    assert_eq!((info.stderr.as_str(), info.stdout.lines().next()), (said, Some("run: 3 processes, 2 traces")));
+    let first = ran(&["report", "--rank", "0", "-r", "ranks", "--json"], 0);
+    let first: Value = serde_json::from_str(&first.stdout).expect("JSON");
+    assert_eq!(first["reports"][0]["rows"][0]["rank"], 0);
+    assert!(ran(&["view", "--once", "--no-index"], 0).stdout.contains("2 processes on one time axis"));
+    assert!(ran(&["replay", "--driver", "sim"], 6).stdout.contains("unverified: 2 processes in "));
+    assert!(ran(&["dump"], 2).stderr.contains("run: 2 traces; name one: run/"));
+    plain();
+    assert!(ran(&["info"], 0).stderr.contains("reading trace.1.bin, the latest of 2 traces here"));
+    let refused = ran(&["info", "--rank", "0"], 2).stderr;
+    assert!(refused.contains("--rank: chooses among the traces of a directory"), "{refused}");
 }
 
 #[test]
@@ -194,7 +427,7 @@ fn an_empty_directory_is_no_job() {
     let place = Place::new();
     std::fs::create_dir(place.join("run")).expect("our own directory");
     let refused = run(&mut place.cutrace(["info", "run"])).expect(3);
-    assert!(refused.stderr.contains("run: no trace in it, and no process is told of"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("run: no trace in it (it is empty); cutrace record"), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["report", "run"])).expect(3);
     assert!(refused.stderr.contains("run: no trace in it"), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["replay", "run/"])).expect(3);
@@ -209,8 +442,13 @@ fn processes_without_a_rank_are_not_chosen_by_one() {
     run(&mut record(&place, "\"$0\" return; true", client("ends.c"))).expect(0);
     let asked = ["export", "run/", "--rank", "0", "--to", "chrome", "-o", "rank0.json"];
     let refused = run(&mut place.cutrace(asked)).expect(2);
-    let why = "run/: no trace of these ranks; none of its processes has a rank: without --rank they are all read\n";
+    let why = "run/: no rank 0; none of its processes has a rank: without --rank they are all read\n";
     assert!(refused.stderr.ends_with(why), "{}", refused.stderr);
+
+    run(&mut record(&place, "\"$0\" return; true", client("ends.c"))).expect(0);
+    let alone = run(&mut place.cutrace(["replay", "run/", "--alone", "--recording", "all"])).expect(2);
+    assert!(alone.stderr.contains(": 2 traces; name one: run/"), "{}", alone.stderr);
+    assert!(alone.stderr.ends_with("; none of its processes has a rank\n"), "{}", alone.stderr);
 }
 
 /// A long trace is closed without a verdict.
@@ -226,6 +464,25 @@ fn a_trace_that_was_not_judged_is_judged_when_it_is_asked_about() {
     assert_eq!(info(&place, 0)["verdict"], "replayable");
     let alone = run(place.cutrace(["info", "--json"]).arg(&path)).expect(0);
     assert_eq!(serde_json::from_str::<Value>(&alone.stdout).expect("JSON")["verdict"], "replayable");
+    let repaired = run(place.cutrace(["repair"]).arg(&path)).expect(0).stdout;
+    assert!(repaired.contains(": closed and whole: ") && repaired.ends_with("\nverdict: replayable\n"), "{repaired}");
+}
+
+/// A copy that blocks behind a kernel is a wait; one that finds the device idle is none.
+#[test]
+fn copies_that_wait_are_waits_of_a_rank() {
+    let place = Place::new();
+    run(&mut record(&place, "\"$0\"; true", client("copy_waits.c"))).expect(0);
+    let ran = run(&mut place.cutrace(["report", "run/", "-r", "ranks,cuda_api_trace", "--json"])).expect(0);
+    let all: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let reports = all["reports"].as_array().expect("reports");
+    let rows = |name: &str| {
+        let found = reports.iter().find(|report| report["report"] == name);
+        found.unwrap_or_else(|| panic!("no {name} in {all}"))["rows"].as_array().expect("rows")
+    };
+    let copy = rows("cuda_api_trace").iter().find(|row| row["Name"] == "cuMemcpyDtoH_v2").expect("the copy");
+    assert_eq!(rows("ranks")[0]["waiting_ns"], copy["Duration (ns)"], "{all}");
+    assert!(copy["Duration (ns)"].as_i64() > Some(0));
 }
 
 /// One process had ended by then: it has nothing there, and the others are told.

@@ -5,6 +5,7 @@ mod arguments;
 mod chrome;
 mod collectives;
 mod dependencies;
+mod directories;
 mod documents;
 mod exporting;
 mod exports;

@@ -153,3 +153,68 @@ fn what_is_left_of_a_damaged_one_is_repaired() {
     assert_eq!((repaired.is_packed(), repaired.len(), repaired.damage.len()), (false, kept, 0));
     assert!(repaired.losses.iter().any(|(what, _)| what.starts_with("at offset ")), "{:?}", repaired.losses);
 }
+
+/// What is packed of a job is one, too.
+#[test]
+fn the_traces_of_a_directory_are_packed_into_another() {
+    let place = Place::new();
+    let script = "for rank in 0 1; do RANK=$rank WORLD_SIZE=2 \"$0\" > out$rank; done; exit 4";
+    let record = ["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script];
+    run(place.cutrace(record).arg(client("vector_add.c"))).expect(4);
+    let ran = run(&mut place.cutrace(["pack", "run/", "-o", "small/"])).expect(0).stdout;
+    let lines: Vec<&str> = ran.lines().collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("small/") && lines[0].contains("-rank0-vector_add-"), "{ran}");
+    assert!(lines[1].contains("-rank1-vector_add-") && lines[1].contains(": 19 calls, "), "{ran}");
+    let info = |name: &str| run(&mut place.cutrace(["info", name])).expect(0).stdout.replace(name, "run/");
+    assert_eq!(info("small/"), info("run/"));
+    assert!(info("small/").contains("exit 4"));
+    run(&mut place.cutrace(["replay", "small/", "--driver", "sim"])).expect(0);
+    run(&mut place.cutrace(["pack", "--unpack", "small/", "-o", "large"])).expect(0);
+    for path in std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path()) {
+        let name = path.file_name().expect("a name");
+        let again = place.join("large").join(name);
+        assert!(path.is_dir() || std::fs::read(&path).expect("a trace") == std::fs::read(&again).expect("one"));
+    }
+    let refused = |arguments: &[&str], status, why: &str| {
+        let ran = run(place.cutrace(["pack"]).args(arguments)).expect(status);
+        assert!(ran.stderr.contains(why) && ran.stdout.is_empty(), "{arguments:?}: {}", ran.stderr);
+    };
+    refused(&["run/", "-o", "small/"], 1, " exists already; --force replaces it");
+    refused(&["run/", "-o", "run"], 2, "-o run: that is the directory itself; name another");
+    let opened = place.join("opened");
+    run(place.preloaded(client("ends.c")).arg("kill").env("CUTRACE_OUTPUT", place.join("opened/")));
+    assert!(opened.is_dir());
+    refused(&["opened/", "-o", "none/"], 1, "it is not closed: cutrace repair closes it");
+    assert!(!place.join("none").exists());
+}
+
+/// A job that is in the directory already stays one.
+#[test]
+fn two_jobs_are_packed_into_one_directory() {
+    let place = Place::new();
+    for name in ["one/", "two/"] {
+        let record = ["record", "--driver", "sim", "-o", name];
+        run(place.cutrace(record).arg(client("ends.c")).arg("return")).expect(13);
+        run(&mut place.cutrace(["pack", name, "-o", "both/", "--force"])).expect(0);
+    }
+    let told = |name: &str| {
+        let entries = std::fs::read_dir(place.join(name).join("processes")).expect("a directory").flatten();
+        entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).expect("lines"))).collect::<Vec<_>>()
+    };
+    let (one, two, mut both) = (told("one"), told("two"), told("both"));
+    let mut each = [one, two].concat();
+    each.sort();
+    both.sort();
+    assert!(!each.is_empty() && both == each, "{both:?}");
+    // Without the traces, too, nothing is replaced unasked.
+    for path in std::fs::read_dir(place.join("both")).expect("ours").flatten().map(|entry| entry.path()) {
+        if path.is_file() {
+            std::fs::remove_file(path).expect("our own file");
+        }
+    }
+    let refused = run(&mut place.cutrace(["pack", "one/", "-o", "both/"])).expect(1).stderr;
+    assert!(
+        refused.contains("both/processes/") && refused.contains(" exists already; --force replaces it"),
+        "{refused}"
+    );
+}

@@ -180,14 +180,19 @@ fn equal_questions_are_one_call_that_counts_as_many() {
     let trace = place.trace();
     let counts = |name| calls_named(&trace, name).iter().map(|call| call.count()).collect::<Vec<_>>();
     let in_turn = [1, 499, 4, 4, 4];
+    // Across launches and other queries, once the kernel is known, and no more than 64 of them.
+    let across = [1, 1, 48, 51, 51, 48];
     assert_eq!(
         counts("cuCtxGetCurrent"),
-        [&[1000, 10, 10, 1, 1, 1][..], &in_turn, &[1]].concat(),
+        [&[1000, 10, 10, 1, 1, 1][..], &in_turn, &[1], &across].concat(),
         "failures stand for themselves"
     );
     assert_eq!(counts("cuDeviceGetAttribute")[..2], [1002, 1000], "wherever the answer goes");
-    assert_eq!(counts("cuCtxGetDevice"), in_turn);
+    assert_eq!(counts("cuCtxGetDevice"), [&in_turn[..], &across].concat());
     assert_eq!(counts("cuStreamQuery"), [1, 100], "a poll has no others beside it");
+    let own: Vec<_> = trace.calls().filter(|call| call.thread == 0).collect();
+    let follows = |pair: &[trace::Call]| pair[0].end.is_some_and(|end| end <= pair[1].begin);
+    assert!(own.windows(2).all(follows), "calls of t0 overlap");
     let turns = calls_named(&trace, "cuCtxGetDevice");
     let next = trace.calls().find(|call| call.thread == turns[1].thread && call.begin > turns[1].begin).expect("one");
     assert_eq!(turns[1].last_end(), Some(next.begin), "of what is asked in turn each lasts until the next");

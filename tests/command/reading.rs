@@ -44,10 +44,7 @@ fn refused_by(reader: &[&str], place: &Place, path: &Path, why: &str) {
 fn no_trace_at_all() {
     let place = Place::new();
     refused(&place, &place.join("missing.bin"), "No such file");
-    for reader in READERS {
-        let why = if reader[0] == "repair" { "not a regular file" } else { "no trace in it" };
-        refused_by(reader, &place, place.path(), why);
-    }
+    READERS.iter().for_each(|reader| refused_by(reader, &place, place.path(), "no trace in it"));
     let file = |name: &str, content: &[u8]| {
         let path = place.join(name);
         std::fs::write(&path, content).expect("written");
@@ -302,6 +299,25 @@ fn what_the_cpu_wrote_at_once_is_one_line() {
         assert_eq!(calls(&found).iter().collect::<Vec<_>>(), whole, "{pattern}");
         assert!(pattern.starts_with("callback") || found.len() == whole.len(), "{pattern}: {found:#?}");
     }
+}
+
+/// The kernel's first launch is recorded another way than the others.
+#[test]
+fn dump_shows_what_describes_launches() {
+    let (place, _) = recorded("described_launches.c");
+    let dump = run(&mut place.cutrace(["dump", "--json", "--grep", "cuLaunchKernelEx"])).expect(0).stdout;
+    let launches = objects(&dump);
+    let described: Vec<_> =
+        launches.iter().map(|call| (&call["args"]["config"], &call["args"]["kernelParams"])).collect();
+    assert_eq!(described.len(), 8);
+    assert_eq!(described[..3], described[3..6]);
+    let counts = described[6..].iter().map(|(config, _)| config["attrs"].as_array().map(Vec::len));
+    assert!(counts.eq([Some(27), Some(28)]), "{:?}", described[6]);
+    let attributes: Vec<_> = described.iter().map(|(config, _)| config["attrs"].to_string()).collect();
+    assert_eq!(attributes[0], "[]");
+    assert!(attributes[1].contains("PRIORITY") && !attributes[1].contains("COOPERATIVE"), "{attributes:?}");
+    assert!(attributes[2].contains("PRIORITY") && attributes[2].contains("COOPERATIVE"), "{attributes:?}");
+    run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
 }
 
 #[test]

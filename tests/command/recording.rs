@@ -132,11 +132,8 @@ fn a_trace_that_is_still_written_is_left_open() {
     assert!(ran.stderr.contains("is still writing this trace"), "{}", ran.stderr);
     std::fs::write(place.join("go"), "").expect("our own directory");
     let done = place.join("done");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while !done.exists() || trace::finish::writer(&trace::Trace::open(&path).expect("a trace")).is_some() {
-        assert!(std::time::Instant::now() < deadline, "the child does not end");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    let is_written = || trace::finish::writer(&trace::Trace::open(&path).expect("a trace")).is_some();
+    until("the child ends", || done.exists() && !is_written());
     run(place.cutrace(["repair"]).arg(&path)).expect(0);
     assert_eq!(names(&sound(&path)), ["cuInit", "cuDeviceGetCount"]);
 }
@@ -331,35 +328,41 @@ fn paths_are_bytes() {
 /// A signal that somebody sends to the launcher is meant for the program.
 #[test]
 fn an_interruption_by_another_process_is_passed_on() {
-    let place = Place::new();
-    for signal in ["INT", "HUP", "QUIT"] {
-        let mut command = place.command("timeout");
-        command.args(["--foreground", "--preserve-status", "--signal", signal, "1"]).arg(artifact("cutrace"));
-        command.args(["record", "--driver", "sim", "--", "sh", "-c"]);
-        command.arg(format!("trap 'kill $!; exit 7' {signal}; sleep 50 & wait"));
-        run(&mut command).expect(7);
+    for (name, signal) in [("INT", libc::SIGINT), ("HUP", libc::SIGHUP), ("QUIT", libc::SIGQUIT)] {
+        let place = Place::new();
+        let script = format!("trap 'kill $!; exit 7' {name}; sleep 50 & >waits; wait");
+        let running = begin(place.recorded("sh").args(["-c", &script]));
+        until("the shell waits", || place.join("waits").exists());
+        running.send(signal);
+        running.end().expect(7);
     }
 }
 
 #[test]
 fn what_still_runs_is_told() {
     let place = Place::new();
-    let mut record = place.recorded("sh");
-    // Long enough for the daemon to be a program of its own: in the middle of an exec nothing can be told of
-    // it.
-    let ran = run(record.args(["-c", "setsid sleep 3 >/dev/null 2>&1 & sleep 0.5"])).expect(0);
+    // In the middle of an exec nothing can be told of it.
+    let script = "setsid sleep 300 >/dev/null 2>&1 & echo $! >daemon; \
+                  until grep -qsx sleep /proc/$!/comm && grep -qsz ^CUTRACE_SESSION= /proc/$!/environ; do sleep 0.05; done";
+    let ran = run(place.recorded("sh").args(["-c", script]));
+    let daemon = std::fs::read_to_string(place.join("daemon")).expect("written");
+    run(place.command("kill").args(["-KILL", daemon.trim()])).expect(0);
     assert_eq!(ran.stderr, "cutrace: sh made no CUDA driver call so far; 1 of its processes still runs\n");
+    ran.expect(0);
 }
 
 #[test]
 fn a_terminated_launcher_ends_the_program_and_closes_the_trace() {
     let place = Place::new();
-    let mut command = place.command("timeout");
-    command.args(["--preserve-status", "--signal=TERM", "1"]).arg(artifact("cutrace"));
-    command.args(["record", "--driver", "sim", "--"]).arg(client("outlives.c")).arg("never");
-    // Its parent ends at once; the launcher's own child is what `timeout` is about.
-    command.env("OUTLIVES_WAITS", "1");
-    let ran = run(&mut command).expect(128 + libc::SIGTERM);
+    // Its parent ends at once; the launcher's own child is what this is about.
+    let mut record = place.recorded(client("outlives.c"));
+    let running = begin(record.arg("never").env("OUTLIVES_WAITS", "1"));
+    let has_calls = |path: &std::path::PathBuf| trace::Trace::open(path).is_ok_and(|trace| !trace.is_empty());
+    until("parent and child have made calls", || {
+        place.trace_paths().iter().filter(|path| has_calls(path)).count() == 2
+    });
+    running.send_to_all(libc::SIGTERM);
+    let ran = running.end().expect(128 + libc::SIGTERM);
     assert!(ran.said()[0].contains("trace"), "{}", ran.stderr);
     assert!(place.traces().iter().any(|trace| trace.footer.is_some()));
 }
@@ -451,17 +454,18 @@ fn what_a_killed_record_has_left_is_removed() {
             .filter(|name| name.to_string_lossy().starts_with("cutrace-"))
             .collect::<Vec<_>>()
     };
-    let begin = |sleep: &str, known: usize| {
-        let started = record(&["sleep", sleep]).spawn().expect("started");
-        while sessions().len() == known {
-            std::thread::yield_now();
-        }
-        started
+    // The file of a recording is locked before its program starts.
+    let begun = |starts: &str| {
+        let runs = begin(&mut record(&["sh", "-c", &format!(">{starts}; exec sleep 300")]));
+        until("the program runs", || place.join(starts).exists());
+        runs
     };
-    let mut killed = begin("1", 0);
-    killed.kill().and_then(|()| killed.wait()).expect("ours");
+    let killed = begun("first");
+    killed.send_to_all(libc::SIGKILL);
+    killed.end();
     let left = sessions();
-    let mut runs = begin("60", 1);
+    assert_eq!(left.len(), 1, "{left:?}");
+    let runs = begun("second");
     for name in sessions() {
         let file = std::fs::File::options().write(true).open(place.path().join(name)).expect("there");
         file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(3600)).expect("our own file");
@@ -469,9 +473,8 @@ fn what_a_killed_record_has_left_is_removed() {
     run(&mut record(&["true"]));
     // That of one which runs stays.
     assert!(sessions().len() == 1 && sessions() != left, "{left:?}, {:?}", sessions());
-    // SAFETY: the child is ours and has not been waited for.
-    unsafe { libc::kill(runs.id() as i32, libc::SIGTERM) };
-    runs.wait().expect("ours");
+    runs.send(libc::SIGTERM);
+    runs.end();
 }
 
 /// Nine loads from three mappings, two of which hold the same: it is hashed where it lies.

@@ -80,10 +80,11 @@ fn all_data_holds_results_too() {
 fn an_interrupted_replay_says_how_far_it_came() {
     let place = Place::new();
     run(place.recorded(client("many_calls.c")).arg("300000")).expect(0);
-    for (signal, name, number) in [("INT", "SIGINT", libc::SIGINT), ("TERM", "SIGTERM", libc::SIGTERM)] {
-        let mut command = place.command("timeout");
-        command.args(["--foreground", "--preserve-status", "--signal", signal, "1"]).arg(artifact("cutrace"));
-        let ran = run(command.args(["replay", "--driver", "sim"])).expect(128 + number);
+    for (name, signal) in [("SIGINT", libc::SIGINT), ("SIGTERM", libc::SIGTERM)] {
+        let replay = begin(&mut place.cutrace(["replay", "--driver", "sim"]));
+        until("the replay heeds signals", || heeds(replay.pid(), signal));
+        replay.send(signal);
+        let ran = replay.end().expect(128 + signal);
         assert!(ran.stderr.starts_with(&format!("cutrace: interrupted by {name} ")), "{}", ran.stderr);
     }
 }

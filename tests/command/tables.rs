@@ -113,6 +113,115 @@ fn annotations_are_rows() {
     assert_eq!(query(&place.join("app.sqlite"), domains), [[json!("other")]]);
 }
 
+const WAITS: &str = "SELECT e.label, c.value, w.streamId, w.eventId, w.deviceId, w.contextId, w.end - w.start \
+                     FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION w \
+                     JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON w.correlationId = r.correlationId AND w.start = r.start \
+                     AND w.end = r.end AND w.globalPid = r.globalTid / 0x1000000 * 0x1000000 \
+                     JOIN StringIds c ON r.nameId = c.id JOIN ENUM_CUPTI_SYNC_TYPE e ON w.syncType = e.id \
+                     ORDER BY w.start";
+
+/// What a wait is not for has the number that CUPTI gives for it, and what is not known has none.
+#[test]
+fn waits_are_rows() {
+    let place = timed("kinds_of_waits.c");
+    for trace in ["trace", "timed"] {
+        let (from, to) = (format!("{trace}.bin"), format!("{trace}.sqlite"));
+        export(&place, &[&from, "--to", "sqlite", "-o", &to]).expect(0);
+    }
+    let none = json!(u32::MAX);
+    let waits = |database: &str| {
+        let mut rows = query(&place.join(database), WAITS);
+        rows.iter_mut().for_each(|row| assert!(row.pop().is_some_and(|took| took.as_i64() > Some(0)), "{row:?}"));
+        rows
+    };
+    let expected = |streams: [Value; 2], context: Value| {
+        let [stream, other] = streams;
+        let row = |kind: &str, call: &str, stream: &Value, event: &Value| {
+            vec![json!(kind), json!(call), stream.clone(), event.clone(), json!(0), context.clone()]
+        };
+        [
+            row("Stream sync", "cuStreamSynchronize", &stream, &none),
+            row("Event sync", "cuEventSynchronize", &none, &Value::Null),
+            row("Stream wait sync", "cuStreamWaitEvent", &other, &Value::Null),
+            row("Context sync", "cuCtxSynchronize", &none, &none),
+            row("Stream sync", "cuStreamSynchronize", &Value::Null, &none),
+        ]
+    };
+    assert_eq!(waits("trace.sqlite"), expected([Value::Null, Value::Null], Value::Null));
+    // As the kernels around them have them; of the other stream it is not known before its first work.
+    let of_stream =
+        "SELECT streamId, contextId FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY 1, 2 ORDER BY min(correlationId)";
+    let kernels = query(&place.join("timed.sqlite"), of_stream);
+    let [stream, context] = &kernels[0][..] else { panic!("{kernels:?}") };
+    assert_eq!(kernels.len(), 2, "{kernels:?}");
+    assert_eq!(waits("timed.sqlite"), expected([stream.clone(), Value::Null], context.clone()));
+    // Also if the calls that tell are not asked for.
+    let sync = ["timed.bin", "--to", "sqlite", "-o", "part.sqlite", "--grep", "Synchronize"];
+    export(&place, &sync).expect(0);
+    let mut all = waits("timed.sqlite");
+    all.remove(2);
+    assert_eq!(waits("part.sqlite"), all);
+    let contexts = "SELECT i.processId, i.deviceId, i.contextId, count(*) FROM TARGET_INFO_CUDA_CONTEXT_INFO i \
+                    JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.contextId = i.contextId AND k.deviceId = i.deviceId \
+                    AND k.globalPid / 0x1000000 % 0x1000000 = i.processId GROUP BY 1, 2, 3";
+    let pid = sound(place.join("timed.bin")).preamble.pid;
+    assert_eq!(query(&place.join("timed.sqlite"), contexts), [[json!(pid), json!(0), context.clone(), json!(6)]]);
+    assert!(!tables(&place.join("trace.sqlite")).iter().any(|name| name == "TARGET_INFO_CUDA_CONTEXT_INFO"));
+}
+
+#[test]
+fn launches_are_regular_or_cooperative() {
+    let place = timed("kinds_of_waits.c");
+    export(&place, &["timed.bin", "--to", "sqlite", "-o", "timed.sqlite"]).expect(0);
+    let kinds = "SELECT e.label FROM CUPTI_ACTIVITY_KIND_KERNEL k \
+                 JOIN ENUM_CUDA_KERNEL_LAUNCH_TYPE e ON k.launchType = e.id ORDER BY k.correlationId";
+    let kinds: Vec<Value> = query(&place.join("timed.sqlite"), kinds).concat();
+    let (regular, cooperative) = (json!("Regular"), json!("Coop Single Device"));
+    let expected = [&regular, &cooperative, &regular, &regular, &cooperative, &regular];
+    assert_eq!(kinds.iter().collect::<Vec<_>>(), expected);
+    // Of the nodes of a graph the launch does not tell.
+    let place = timed("graphs.c");
+    export(&place, &["timed.bin", "--to", "sqlite", "-o", "timed.sqlite"]).expect(0);
+    let told = "SELECT count(*), count(launchType) FROM CUPTI_ACTIVITY_KIND_KERNEL";
+    let told = query(&place.join("timed.sqlite"), told).concat();
+    assert!(told[0].as_u64() > Some(0) && told[1] == json!(0), "{told:?}");
+}
+
+/// What the program did not ask, the trace does not know.
+#[test]
+fn devices_and_hosts_are_rows() {
+    let place = recorded("kinds_of_waits.c");
+    export(&place, &["--to", "sqlite", "-o", "app.sqlite"]).expect(0);
+    let about = "SELECT g.name, g.smCount, d.numMultiprocessors, g.clockRate, g.busLocation, g.isDiscrete, \
+                 g.l2CacheSize FROM TARGET_INFO_GPU g JOIN TARGET_INFO_CUDA_DEVICE d ON d.gpuId = g.id";
+    let trace = place.trace();
+    let expected = [
+        json!(trace.devices[0].name),
+        json!(16),
+        json!(16),
+        json!(1_980_000_000),
+        json!("0000:01:00.0"),
+        json!(1),
+        Value::Null,
+    ];
+    assert_eq!(query(&place.join("app.sqlite"), about), [expected]);
+    // Another process asked nothing, and comes first.
+    let first = recorded("vector_add.c");
+    let earlier = first.join("trace.bin");
+    let both = [earlier.to_str().expect("a path"), "trace.bin", "--to", "sqlite", "-o", "both.sqlite"];
+    export(&place, &both).expect(0);
+    let about = "SELECT count(*), min(smCount), min(busLocation) FROM TARGET_INFO_GPU";
+    assert_eq!(query(&place.join("both.sqlite"), about), [[json!(1), json!(16), json!("0000:01:00.0")]]);
+    let about = "SELECT numMultiprocessors FROM TARGET_INFO_CUDA_DEVICE ORDER BY numMultiprocessors";
+    assert_eq!(query(&place.join("both.sqlite"), about).concat(), [Value::Null, json!(16)]);
+    let host = "SELECT name, value FROM TARGET_INFO_SYSTEM_ENV ORDER BY name";
+    let expected = [
+        [json!("CudaDriverVersion"), json!(trace.preamble.driver_version.to_string())],
+        [json!("Hostname"), json!(trace.preamble.host)],
+    ];
+    assert_eq!(query(&place.join("app.sqlite"), host), expected);
+}
+
 /// Value by value what the database has, read by Python's own reader.
 #[test]
 fn tables_are_files_of_values() {
@@ -158,6 +267,13 @@ fn nsys_ai_reads_it() {
     assert!(info.contains(&kernels.to_string()), "{info}");
     let summary = ask("summary");
     assert!(summary.contains("add_two") && summary.contains("twice"), "{summary}");
+    let place = timed("kinds_of_waits.c");
+    export(&place, &["timed.bin", "--to", "sqlite", "-o", "timed.sqlite"]).expect(0);
+    let ask = |words: &[&str]| run(place.command(&reader).args(words).arg("timed.sqlite")).expect(0).stdout;
+    let info = ask(&["info"]);
+    assert!(info.contains("PCI=0000:01:00.0 | SMs=16"), "{info}");
+    let waits = ask(&["skill", "run", "sync_cost_analysis"]);
+    assert!(waits.contains("CONTEXT_SYNCHRONIZE"), "{waits}");
 }
 
 /// What Python prints as JSON; none where it lacks a module that `scripts/readers` fetches.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 use tests::*;
 
 fn recorded(app: &str) -> Place {
@@ -247,10 +246,8 @@ fn a_selection_goes_to_perfetto() {
 fn a_recording_is_followed() {
     let place = Place::new();
     let mut program = place.preloaded(client("two_halves.c")).arg("go").spawn().expect("started");
-    let started = Instant::now();
-    while !place.join("trace.bin").exists() && started.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let has_copied = |trace: trace::Trace| calls_named(&trace, "cuMemcpyHtoD_v2").len() == 2;
+    until("the program waits", || trace::Trace::open(place.join("trace.bin")).is_ok_and(has_copied));
     let screen = Screen::new(&place);
     screen.run(&format!("{}; echo status=$?", view()));
     let text = screen.wait("still being written");

@@ -1,6 +1,7 @@
 //! A terminal with a shell in it, for what is used by keys: tmux.
 
 use crate::place::Place;
+use crate::run::HANG;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,7 @@ impl Screen {
             if text.contains(wanted) {
                 return text;
             }
-            assert!(started.elapsed() < Duration::from_secs(30), "no {wanted:?} on the screen:\n{text}");
+            assert!(started.elapsed() < HANG, "no {wanted:?} on the screen:\n{text}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use tests::*;
 use trace::Trace;
 
-fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+fn within<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let started = Instant::now();
-    while started.elapsed() < limit {
+    while started.elapsed() < Duration::from_secs(120) {
         if let Some(found) = look() {
             return Some(found);
         }
@@ -28,13 +28,13 @@ fn cut(command: fn(&Place, &Path) -> Command, threads: &str, to: u64, ends: &str
     let (trace, stop) = (place.join("trace.bin"), place.join("stop"));
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| run(command(&place, &program).arg(threads).arg(&stop).arg(ends)));
-        let began = within(Duration::from_secs(20), || (len(&trace) > 1 << 20).then_some(()));
+        let began = within(|| (len(&trace) > 1 << 20).then_some(()));
         for _ in 0..5 {
             File::options().write(true).open(&trace).and_then(|file| file.set_len(to)).expect("a trace");
             std::thread::sleep(Duration::from_millis(5));
         }
         let is_again = || Trace::open(&trace).ok().filter(|trace| !trace.is_empty());
-        let again = within(Duration::from_secs(20), || began.and_then(|()| is_again()).map(|_| ()));
+        let again = within(|| began.and_then(|()| is_again()).map(|_| ()));
         File::create(&stop).expect("our own directory");
         let ran = running.join().expect("ran");
         assert!(began.is_some() && again.is_some(), "{ran:?}");

@@ -1,10 +1,13 @@
 //! How processes begin and end.
 
 use std::os::unix::fs::PermissionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::time::Duration;
 use tests::*;
 use trace::Trace;
 use trace::call::Content;
+use trace::hash::Hash;
 
 const START: [&str; 4] = ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"];
 
@@ -210,17 +213,20 @@ fn fork_within_a_call() {
 #[test]
 fn sigkill_at_any_time() {
     let program = client("many_threads.c");
-    let mut recorded = 0;
     for round in 0..12 {
         let place = Place::new();
-        let after = format!("{:.3}", 0.05 + 0.013 * f64::from(round));
-        let mut command = place.preloaded("timeout");
-        command.args(["--signal=KILL", &after]).arg(&program).args(["8", "1000", "2000"]);
-        run(&mut command).expect(128 + libc::SIGKILL);
+        let running = begin(place.preloaded(&program).args(["8", "1000", "2000"]));
+        // The first ones maybe before they have made a call.
+        if round > 3 {
+            until("it calls", || Trace::open(place.join("trace.bin")).is_ok_and(|trace| trace.len() > 1000));
+        }
+        std::thread::sleep(Duration::from_millis(30 + 13 * round));
+        running.send(libc::SIGKILL);
+        running.end().expect(128 + libc::SIGKILL);
         // Killed before it had said what it is, or made no call yet: nothing to be read.
         let Some(path) = place.trace_paths().pop().filter(|path| Trace::open(path).is_ok()) else { continue };
         let trace = sound(path);
-        recorded += usize::from(trace.len() > 1000);
+        assert!(round <= 3 || trace.len() > 1000, "{} calls", trace.len());
         let mut next = vec![0; trace.threads.len()];
         let mut open = vec![None; trace.threads.len()];
         for call in trace.calls() {
@@ -231,29 +237,30 @@ fn sigkill_at_any_time() {
             open[thread] = call.result.is_none().then_some(call.sequence);
         }
     }
-    assert!(recorded > 0);
+}
+
+/// What the calls of a trace name: pieces of data in the file.
+fn named(trace: &Trace) -> Vec<Hash> {
+    let images = trace.calls().flat_map(|call| call.images().collect::<Vec<_>>());
+    images.filter_map(|image| if let Content::Blob(hash) = image.content { Some(hash) } else { None }).collect()
 }
 
 /// What a record names is in the file, however many threads were just writing there.
 #[test]
 fn sigkill_among_payloads() {
     let program = client("long_payloads.c");
-    let mut copied = 0;
     for round in 0..4 {
         let place = Place::new();
-        let after = format!("{:.3}", 0.3 + 0.17 * f64::from(round));
-        run(place.preloaded("timeout").args(["--signal=KILL", &after]).arg(&program)).expect(128 + libc::SIGKILL);
-        let Some(path) = place.trace_paths().pop().filter(|path| Trace::open(path).is_ok()) else { continue };
-        let trace = sound(path);
-        let named = trace.calls().flat_map(|call| call.images().collect::<Vec<_>>());
-        for image in named {
-            if let Content::Blob(hash) = image.content {
-                assert_eq!(trace.blob(hash).map(trace::hash::Hash::of), Some(hash));
-                copied += 1;
-            }
+        let running = begin(&mut place.preloaded(&program));
+        until("it copies", || Trace::open(place.join("trace.bin")).is_ok_and(|trace| !named(&trace).is_empty()));
+        std::thread::sleep(Duration::from_millis(170 * round));
+        running.send(libc::SIGKILL);
+        running.end().expect(128 + libc::SIGKILL);
+        let trace = place.trace();
+        for hash in named(&trace) {
+            assert_eq!(trace.blob(hash).map(Hash::of), Some(hash));
         }
     }
-    assert!(copied > 0);
 }
 
 #[test]
@@ -272,18 +279,21 @@ fn a_trace_is_read_while_its_program_hangs() {
     let place = Place::new();
     let out = std::fs::File::create(place.join("out")).expect("a file");
     let mut child = place.preloaded(client("hangs.c")).stdout(out).spawn().expect("started");
-    let inside = |info: &serde_json::Value| info["unfinished"]["inside"].as_array().is_some_and(|all| !all.is_empty());
-    let info = (0..500).find_map(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        // What is read later than it says so is its second wait.
-        std::fs::read_to_string(place.join("out")).ok().filter(|out| out == "hanging\n")?;
-        let ran = place.cutrace(["info", "--json"]).output().expect("ran");
-        serde_json::from_slice::<serde_json::Value>(&ran.stdout).ok().filter(inside)
-    });
+    let mut info = serde_json::Value::Null;
+    let hangs = catch_unwind(AssertUnwindSafe(|| {
+        until("the program hangs in its second wait", || {
+            // What is read later than it says so is its second wait.
+            let is_there = std::fs::read_to_string(place.join("out")).is_ok_and(|out| out == "hanging\n");
+            if is_there {
+                let ran = run(&mut place.cutrace(["info", "--json"]));
+                info = serde_json::from_str(&ran.stdout).unwrap_or_default();
+            }
+            info["unfinished"]["inside"].as_array().is_some_and(|all| !all.is_empty())
+        })
+    }));
     let text = run(&mut place.cutrace(["info"]));
-    child.kill().expect("ours");
-    child.wait().expect("ours");
-    let info = info.expect("the program hangs in its second wait");
+    child.kill().and_then(|()| child.wait()).expect("ours");
+    assert!(hangs.is_ok());
     assert_eq!(info["unfinished"]["inside"][0]["function"], "cuStreamSynchronize");
     let pending = &info["unfinished"]["pending"];
     assert_eq!(pending[0]["stream"], "stream#1", "{pending}");

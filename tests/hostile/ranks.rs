@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tests::*;
 use trace::Trace;
 use trace::collective::Operation;
@@ -41,10 +41,7 @@ fn no_operation_is_lost_when_all_ranks_are_killed() {
             u32::from_le_bytes(count) as usize
         };
         let mut ranks = started(&place, &program);
-        let begun = Instant::now();
-        while done(0).min(done(1)) == 0 && begun.elapsed() < Duration::from_secs(30) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until("each has done a collective", || done(0).min(done(1)) > 0);
         std::thread::sleep(Duration::from_micros(u64::from(moment) * 300));
         ranks.iter_mut().for_each(|rank| rank.kill().expect("ours"));
         ranks.iter_mut().for_each(|rank| _ = rank.wait().expect("ours"));

@@ -1,9 +1,12 @@
 //! What a trace says that the replay does not do: write where it has no memory, open files, set any variable.
 
+use std::collections::BTreeSet;
 use tests::forge::Forge;
 use tests::*;
 use trace::call::{Content, When};
+use trace::hash::Hash;
 use trace::segment::Kind;
+use trace::{Trace, record};
 
 /// What the program allocates and the replay cannot.
 const LARGE: u64 = 16 << 20;
@@ -66,38 +69,74 @@ fn no_more_of_an_image_is_read_than_the_trace_has() {
     }
 }
 
+/// Programs, and calls of theirs that give kernels arguments.
+const GIVING: &[(&str, &str)] = &[
+    ("vector_add.c", "cuLaunchKernel"),
+    ("kernel_libraries.c", "cuLaunchKernel"),
+    ("updatable_nodes.c", "cuLaunchKernelEx"),
+    ("every_node.c", "cuGraphAddKernelNode_v2"),
+    ("every_node.c", "cuGraphExecKernelNodeSetParams_v2"),
+    ("outputs_over_inputs.c", "cuGraphAddNode_v2"),
+];
+
+/// Takes the last argument of all calls of this name away. The kernels, and how many they had.
+fn shorten(forge: &mut Forge, trace: &Trace, name: &str) -> Vec<(u32, u32)> {
+    let mut all = Vec::new();
+    for image in trace.calls().filter(|call| call.name() == name).flat_map(|call| call.images().collect::<Vec<_>>()) {
+        if let Content::Arguments { kernel, count, .. } = image.content {
+            let head = |count: u32| [image.address.to_le_bytes(), kernel_and(kernel, count)].concat();
+            forge.replace(Kind::Chunk, &head(count), &head(count - 1));
+            all.push((kernel, count));
+        }
+    }
+    assert!(!all.is_empty(), "no {name} gives arguments");
+    all
+}
+
 /// The driver reads an argument for each parameter that the kernel has.
 #[test]
 fn no_more_arguments_are_read_than_the_trace_has() {
-    for (app, name) in [
-        ("vector_add.c", "cuLaunchKernel"),
-        ("kernel_libraries.c", "cuLaunchKernel"),
-        ("updatable_nodes.c", "cuLaunchKernelEx"),
-        ("every_node.c", "cuGraphAddKernelNode_v2"),
-        ("every_node.c", "cuGraphExecKernelNodeSetParams_v2"),
-        ("outputs_over_inputs.c", "cuGraphAddNode_v2"),
-    ] {
+    for (app, name) in GIVING {
         let place = Place::new();
         run(&mut place.recorded(client(app))).expect(0);
         let path = place.join("trace.bin");
-        let trace = place.trace();
         let mut forge = Forge::open(&path);
-        let mut all = Vec::new();
-        for image in trace.calls().filter(|call| call.name() == name).flat_map(|call| call.images().collect::<Vec<_>>())
-        {
-            if let Content::Arguments { kernel, count, .. } = image.content {
-                let head = |count: u32| [image.address.to_le_bytes(), kernel_and(kernel, count)].concat();
-                forge.replace(Kind::Chunk, &head(count), &head(count - 1));
-                all.push(format!("the kernel takes {count} arguments, of which the trace has {}", count - 1));
-            }
-        }
-        assert!(!all.is_empty(), "{app} gives {name} no arguments");
+        let (_, count) = shorten(&mut forge, &place.trace(), name)[0];
         forge.reseal();
         forge.write(&path);
         let ran = run(place.cutrace(["replay", "--driver", "sim"]).env("CUTRACE_SIM_GUARD", "1"));
         assert!(matches!(ran.code(), 4 | 6), "{app} {name}: {ran:?}");
-        let is_refused = |line: &str| line.contains(&format!("refused      {name} (")) && line.contains(&all[0]);
-        assert!(ran.stdout.lines().any(is_refused), "{app} {name}: {}", ran.stdout);
+        is_refused(&ran, name, &format!("the kernel takes {count} arguments, of which the trace has {}", count - 1));
+    }
+}
+
+/// A driver is not asked how many parameters the kernel has, so that nothing is refused: zeros are read.
+#[test]
+fn zeros_stand_in_for_arguments_that_the_trace_does_not_know_of() {
+    for (app, name) in GIVING {
+        let place = Place::new();
+        run(&mut place.recorded(client(app))).expect(0);
+        let path = place.join("trace.bin");
+        let (trace, mut forge) = (place.trace(), Forge::open(&path));
+        let launched: BTreeSet<u32> = shorten(&mut forge, &trace, name).into_iter().map(|(kernel, _)| kernel).collect();
+        for known in launched.iter().map(|id| &trace.kernels[id]) {
+            // As long as before: 8 bytes of a parameter become 8 of the name.
+            let mut fewer = record::Kernel { name: format!("{}12345678", known.name), ..known.clone() };
+            fewer.params.as_mut().expect("its parameters").pop();
+            let body = |kernel| record::with_body(record::KERNEL, kernel).split_off(8);
+            forge.put(forge.find(Kind::Chunk, &body(known)), &body(&fewer));
+        }
+        forge.reseal();
+        forge.write(&path);
+        for version in ["13000", "12020"] {
+            let mut replay = place.cutrace(["replay", "--driver", "sim"]);
+            replay.env("CUTRACE_SIM_GUARD", "1").env("CUTRACE_SIM_DRIVER_VERSION", version);
+            let ran = run(&mut replay).expect(4);
+            assert!(ran.stdout.starts_with("diverged: ") && !ran.stdout.contains("refused "), "{}", ran.stdout);
+            // The argument that is taken away is the number of elements.
+            let found = format!("found    hash {},", Hash::of(&[0; 4000]));
+            assert!(*app != "vector_add.c" || ran.stdout.contains(&found), "{}", ran.stdout);
+        }
     }
 }
 

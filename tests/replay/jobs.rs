@@ -3,6 +3,7 @@
 use crate::workloads::on;
 use serde_json::Value;
 use std::process::Command;
+use std::time::Duration;
 use tests::*;
 
 fn recorded(place: &Place, app: &str) -> Outcome {
@@ -50,31 +51,130 @@ fn memory_by_descriptors_of_other_numbers() {
     let importer = traces.iter().find(|trace| !calls_named(trace, "cuMemImportFromShareableHandle").is_empty());
     let importer = importer.expect("the child's").path.display().to_string();
     // Alone it knows that the memory is none of its own.
-    let alone = run(on(&mut place.cutrace(["replay", "--no-explain", "--driver", "sim", &importer]), "1"));
-    assert_ne!(alone.code(), 0);
-    let why = "cuMemImportFromShareableHandle (6, first call ";
-    assert!(alone.stdout.contains(why) && alone.stdout.contains("is not replayed beside this one"), "{}", alone.stdout);
+    let alone = run(on(&mut place.cutrace(["replay", "--driver", "sim", &importer]), "1")).expect(6);
+    for why in [
+        "cuMemImportFromShareableHandle (6, first call 8): shared by a process that is not replayed beside this one",
+        "cuLaunchKernel (6, first call 18): uses memory of another process, which is not here",
+        "cuMemSetAccess (6, first call 10): uses memory of another process, which is not here",
+    ] {
+        assert!(alone.stdout.contains(why), "{why}: {}", alone.stdout);
+    }
+}
+
+/// What the others wrote in memory of a process is missing where that one is replayed without them: it is no
+/// difference, and no race.
+#[test]
+fn memory_that_others_write() {
+    for (app, export, calls) in [
+        ("descriptors_by_socket.c", "cuMemExportToShareableHandle", 6),
+        ("ipc_memory_of_parent.c", "cuIpcGetMemHandle", 1),
+    ] {
+        let place = Place::new();
+        recorded(&place, app).expect(0);
+        let traces = std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path());
+        let mut traces = traces.filter(|path| path.is_file());
+        let exporter = traces.find(|path| !calls_named(&sound(path), export).is_empty()).expect("the parent's");
+        let alone = |options: &[&str], code| {
+            let mut replay = place.cutrace(["replay", "--driver", "sim"]);
+            run(on(replay.arg(&exporter).args(options), "1")).expect(code).stdout
+        };
+        let text = alone(&[], 6);
+        assert!(text.starts_with("unverified: what came back could not be compared\n"), "{text}");
+        let named =
+            format!("other processes may have written what call {} {export} handed out", first(&exporter, export));
+        assert!(text.contains(&named) && !text.contains("no order"), "{text}");
+        let report: Value = serde_json::from_str(&alone(&["--json"], 6)).expect("JSON");
+        let told = format!(
+            "{export}: other processes may write memory that they are given here: what they wrote is not in the trace ({calls} call"
+        );
+        assert!(report["reasons"].to_string().contains(&told), "{report}");
+        assert_eq!((&report["verdict"], &report["divergences"]), (&"partly".into(), &0.into()), "{report}");
+        let exported = &report["not_compared"]["behind_refused"][0]["exported"];
+        assert_eq!(exported, &first(&exporter, export), "{report}");
+    }
+}
+
+fn first(trace: &std::path::Path, function: &str) -> u64 {
+    calls_named(&sound(trace), function)[0].number
+}
+
+/// What it computes of its own memory is compared all the same.
+#[test]
+fn memory_that_others_only_read() {
+    let place = Place::new();
+    recorded(&place, "ipc_flag.c").expect(0);
+    let mut traces = std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path());
+    let parent = traces.find(|path| path.to_string_lossy().contains("rank0")).expect("a trace");
+    let ran = run(on(&mut place.cutrace(["replay", "--driver", "sim", &parent.to_string_lossy()]), "1")).expect(0);
+    assert!(ran.stdout.starts_with("verified\n") && ran.stdout.contains("recorded in part:\n    cuIpcGetMemHandle: "));
+    // The word that differs then was handed out to nobody.
+    let mut filled = place.cutrace(["replay", "--no-explain", "--fill", "0xa5", "--driver", "sim"]);
+    run(on(filled.arg(&parent), "1")).expect(4);
+}
+
+/// Ranks that waited for one that stayed away, and were killed: what was compared agrees, but they had come to
+/// no end.
+#[test]
+fn a_job_that_hung_is_told_to_have_ended_inside_calls() {
+    let place = Place::new();
+    let library = client("libring.c");
+    let program = client_with("collectives.c", &[library.to_str().expect("a plain path")]);
+    run(on(&mut hanging_ranks(&place, &program, 2, 1, 6), "1").env("RING_VERSION", "7")).expect(0);
+    let ran = run(replay(&mut place.cutrace([""; 0]), "1"));
+    let lines: Vec<&str> = ran.stdout.lines().filter(|line| !line.starts_with("  ")).collect();
+    let [first, second, whole] = lines[..] else { panic!("{}", ran.stdout) };
+    assert!(first.starts_with("rank 0 ") && second.starts_with("rank 1 "), "{}", ran.stdout);
+    assert!(
+        first.contains("; unfinished when the recording ended: call ") && !second.contains("unfinished"),
+        "{first}"
+    );
+    assert!(first.ends_with(" cuStreamSynchronize"), "{first}");
+    assert!(whole.contains("; inside calls when the recording ended: rank 0 (process "), "{whole}");
+}
+
+/// What each lacks alone it has beside the others: `info` of the job says so, and of one trace what it is by
+/// itself.
+#[test]
+fn processes_are_judged_as_parts_of_their_job() {
+    let place = Place::new();
+    recorded(&place, "ipc_ring.c").expect(0);
+    let info = |arguments: &[&str]| -> Value {
+        let ran = run(place.cutrace(["info", "--json"]).args(arguments)).expect(0);
+        serde_json::from_str(&ran.stdout).expect("JSON")
+    };
+    let all = info(&["run/"]);
+    let processes = all["processes"].as_array().expect("processes");
+    let verdicts =
+        processes.iter().map(|of| (of["verdict"].clone(), of["verdict_alone"].clone(), of["reasons"].clone()));
+    assert!(verdicts.eq([0; 3].map(|_| ("replayable".into(), "partly".into(), serde_json::json!([])))), "{all}");
+    assert_eq!(all["verdict"], "replayable");
+    assert_eq!(info(&[processes[0]["trace"].as_str().expect("a path")])["verdict"], "partly");
+    let two = info(&["run/", "--rank", "0-1"]);
+    assert_eq!(two["verdict"], "partly");
+    let why = "cuIpcOpenMemHandle_v2: shared by a process that is not replayed beside this one (1 call: ";
+    assert!(two["processes"][0]["reasons"].to_string().contains(why), "{two}");
+    let text = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
+    assert!(
+        text.contains("verdict: replayable\n  of all together (cutrace replay run/): alone some of them"),
+        "{text}"
+    );
 }
 
 /// Only the order of the calls of all processes makes the sums what they were.
 #[test]
 fn a_ring_of_three_processes() {
     let place = together("ipc_ring.c", 3, 3);
-    let ran = run(replay(&mut place.cutrace([""; 0]), "5").args(["--rank", "0-1"])).expect(4);
+    let ran = run(replay(&mut place.cutrace([""; 0]), "5").args(["--rank", "0-1"])).expect(6);
     let lines: Vec<&str> = ran.stdout.lines().filter(|line| !line.starts_with("  ")).collect();
     let [first, second, whole] = lines[..] else { panic!("{}", ran.stdout) };
     assert!(first.starts_with("rank 0 (process ") && second.starts_with("rank 1 (process "), "{}", ran.stdout);
     assert!(
-        first.contains("1 call that was refused (cuIpcOpenMemHandle") && whole.starts_with("diverged: 2 processes"),
+        first.contains(": unverified, except for 5 calls that were refused (cuIpcOpenMemHandle_v2: ")
+            && second.contains(": unverified: "),
         "{}",
         ran.stdout
     );
-    let further = ran.stdout.lines().find(|line| line.starts_with("  what led there: cutrace dump run/"));
-    assert!(
-        further.is_some_and(|line| line.contains("-rank0-ipc_ring-") && line.contains(" --calls ")),
-        "{}",
-        ran.stdout
-    );
+    assert!(whole.starts_with("unverified: 2 processes in "), "{}", ran.stdout);
     let one = run(&mut place.cutrace(["replay", "run/", "--driver", "sim", "--profile"])).expect(2);
     assert!(one.stderr.contains("--profile is for one process: name its trace"), "{}", one.stderr);
 }
@@ -92,6 +192,38 @@ fn host_memory_that_processes_share() {
     let mut offsets = [one.offset, other.offset];
     offsets.sort_unstable();
     assert_eq!((offsets, one.len, other.len), ([4096, 4096], 4096, 4096));
+}
+
+/// Alone a kernel waits for ever for what the other process wrote.
+#[test]
+fn host_memory_that_a_process_shares_with_one_that_is_not_here() {
+    let place = Place::new();
+    recorded(&place, "shared_registered.c").expect(0);
+    let mut traces = std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path());
+    let child = traces.find(|path| path.to_string_lossy().contains("rank1")).expect("a trace");
+    let alone = |seconds: &str| {
+        let mut replay = place.cutrace(["replay", "--driver", "sim", "--timeout", seconds]);
+        run(on(replay.arg(&child), "1")).expect(1)
+    };
+    let ran = alone("12");
+    let [.., waits, ends] = ran.said()[..] else { panic!("{}", ran.stderr) };
+    // What the other has written by the time of a scan, the trace has as this one's: which wait is in vain depends on that.
+    let is_waited_for =
+        |call: &u64| waits.contains(&format!("for 10 s; waiting for call {call} cuCtxSynchronize: post of call "));
+    let trace = sound(&child);
+    let mut calls = calls_named(&trace, "cuCtxSynchronize").into_iter().map(|call| call.number);
+    let Some(call) = calls.find(is_waited_for) else { panic!("{waits}") };
+    assert!(waits.contains(", which rank 0 (process ") && waits.contains("; cutrace replay "), "{waits}");
+    assert!(
+        waits.contains(", take of call ") && waits.contains(" may wait for what is written in host memory 0x"),
+        "{waits}"
+    );
+    let so_far = format!("given up after about {call} of {} calls; there is no verdict", sound(&child).len());
+    assert!(ends.contains(&format!("for 12 s; waiting for call {call} ")) && ends.ends_with(&so_far), "{ends}");
+    // Nothing of the others is needed to end it.
+    std::fs::copy(&child, place.join("alone.bin")).expect("ours");
+    let ran = run(on(&mut place.cutrace(["replay", "--driver", "sim", "--timeout", "1", "alone.bin"]), "1")).expect(1);
+    assert!(ran.said().last().is_some_and(|line| line.contains("for 1 s; waiting for call ")), "{}", ran.stderr);
 }
 
 /// Ranks whose kernels meet in host memory that all have registered.
@@ -119,22 +251,44 @@ fn what_is_wrong_with_one_process_is_said_in_a_line() {
         std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path()).collect();
     let of = |rank: &str| traces.iter().find(|path| path.to_string_lossy().contains(rank)).expect("a trace");
     let nowhere = run(replay(&mut place.cutrace([""; 0]), "1").args(["--device", "7"])).expect(5);
-    let lines: Vec<&str> = nowhere.stdout.lines().filter(|line| !line.starts_with("  ")).collect();
-    let is_named = |line: &&&str| line.contains("no device 7 here") || line.contains("ended, as rank ");
-    assert_eq!(lines.iter().take(3).filter(is_named).count(), 3, "{}", nowhere.stdout);
-    assert!(lines[3].starts_with("failed: 3 processes") && lines[3].contains("no device 7 here"), "{}", nowhere.stdout);
+    let whole = nowhere.stdout.lines().last().unwrap_or_default();
+    assert!(
+        whole.starts_with("failed: 3 processes") && nowhere.stdout.contains("no device 7 here"),
+        "{}",
+        nowhere.stdout
+    );
+    for rank in ["rank 0 (", "rank 1 (", "rank 2 ("] {
+        assert!(nowhere.stdout.contains(rank), "{}", nowhere.stdout);
+    }
 
     // Of a trace that is cut a replay would not know what was after that.
     let text = std::fs::read(of("rank1")).expect("a trace");
     std::fs::write(of("rank1"), &text[..text.len() / 2]).expect("ours");
-    let cut = run(replay(&mut place.cutrace([""; 0]), "1"));
+    let cut = run(replay(&mut place.cutrace([""; 0]), "1")).expect(3);
+    let whole = cut.stdout.lines().last().unwrap_or_default();
+    assert!(whole.starts_with("incomplete: ") && whole.contains("cannot be read: rank 1 (process "), "{}", cut.stdout);
     assert_eq!(cut.stdout.lines().filter(|line| !line.starts_with("  ")).count(), 3, "{}", cut.stdout);
     assert!(cut.said().iter().any(|line| line.ends_with("it is not replayed")), "{}", cut.stderr);
     std::fs::remove_file(of("rank1")).expect("ours");
-    let missing = run(replay(&mut place.cutrace([""; 0]), "1")).expect(4);
+    let missing = run(replay(&mut place.cutrace([""; 0]), "1")).expect(3);
     assert!(missing.said().iter().any(|line| line.ends_with("of 3 ranks no trace is here: 1")), "{}", missing.stderr);
-    let refused: Vec<&str> = missing.stdout.lines().filter(|line| line.contains("call that was refused")).collect();
+    let refused: Vec<&str> = missing.stdout.lines().filter(|line| line.contains("that were refused")).collect();
     assert!(refused.len() == 1 && refused[0].starts_with("rank 2 "), "{}", missing.stdout);
+}
+
+#[test]
+fn what_all_fail_alike_is_said_once() {
+    let place = Place::new();
+    let script = "for rank in 0 1 2; do RANK=$rank $0; done";
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script]);
+    run(on(record.arg(client("vector_add.c")), "1")).expect(0);
+    let ran = run(replay(&mut place.cutrace([""; 0]), "1").args(["--device", "7"])).expect(5);
+    let told = format!("{}{}", ran.stdout, ran.stderr);
+    assert_eq!(told.matches("there is no device 7 here").count(), 1, "{told}");
+    let [first, whole] = ran.stdout.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
+    let ranks = first.split(": ").next().unwrap_or_default().split(", ").map(|name| &name[..7]);
+    assert_eq!(ranks.collect::<Vec<_>>(), ["rank 0 ", "rank 1 ", "rank 2 "], "{told}");
+    assert!(whole.starts_with("failed: 3 processes in "), "{told}");
 }
 
 /// What verifies is not the job.
@@ -151,7 +305,12 @@ fn a_job_without_one_of_its_traces_is_incomplete() {
     std::fs::write(&first, &text[..text.len() / 2]).expect("ours");
     let two = run(replay(&mut place.cutrace([""; 0]), "1")).expect(3);
     let whole = two.stdout.lines().last().expect("lines");
-    assert!(whole.starts_with("incomplete: 2 processes") && whole.ends_with("cannot be read"), "{}", two.stdout);
+    assert!(
+        whole.starts_with("incomplete: 2 processes")
+            && whole.contains("; a trace of the job is missing or cannot be read: process "),
+        "{}",
+        two.stdout
+    );
     for lost in [first, second] {
         std::fs::remove_file(lost).expect("ours");
     }
@@ -177,20 +336,18 @@ fn a_rank_without_its_device() {
 #[test]
 fn a_rank_that_waits_for_one_that_diverged_is_ended() {
     let place = together("ipc_flag.c", 2, 1);
-    let mut filled = place.cutrace(["replay", "run/", "--driver", "sim", "--fill", "0xa5", "--timeout", "2"]);
+    let mut filled = place.cutrace(["replay", "run/", "--driver", "sim", "--fill", "0xa5", "--timeout", "5"]);
     let ran = run(on(&mut filled, "1")).expect(1);
     let whole = ran.stdout.lines().last().expect("lines");
     let (differs, waits) = (whole.find("rank 0 (process "), whole.find("rank 1 (process "));
     // Rank 0 waits, too: its last call came behind the end of the other.
     assert!(whole.starts_with("failed: 2 processes in "), "{}", ran.stdout);
-    assert!(whole.contains(": no process came further for 2 s: ") && differs < waits, "{}", ran.stdout);
+    assert!(whole.contains(": no process came further for 5 s: ") && differs < waits, "{}", ran.stdout);
     assert!(
         whole.contains("did not do what was recorded, first in call ") && whole.contains(" cuMemcpyDtoH"),
         "{whole}"
     );
     assert!(whole.ends_with(" cuCtxSynchronize"), "{whole}");
-    let alone = run(&mut place.cutrace(["replay", "--timeout", "2", "t.bin"])).expect(2);
-    assert!(alone.stderr.contains("--timeout: is for the replays of a directory"), "{}", alone.stderr);
 }
 
 /// As torchrun or mpirun do it: a process for each of these ranks, and what each is told.
@@ -221,7 +378,7 @@ fn ranks_that_a_launcher_starts_replay_together() {
     let unset = run(&mut place.cutrace(["replay", "run/", "--rank", "%q{NO_RANK}"])).expect(2);
     assert!(unset.stderr.contains("the variable NO_RANK is not set here"), "{}", unset.stderr);
     let none = launched(&place, "7", "");
-    assert!(none.stderr.contains("no trace of this rank; there are 0-2"), "{}", none.stderr);
+    assert!(none.stderr.contains("no rank 7; of this job the ranks are 0-2"), "{}", none.stderr);
 }
 
 /// As `mpirun` and `srun` do it: a `record` and a `replay` for each rank, at once, which know their ranks
@@ -266,14 +423,38 @@ fn launchers_of_each_kind_record_and_replay() {
     }
 }
 
+/// The one that leads says what `replay` of the directory says.
+#[test]
+fn what_is_wrong_with_a_launched_job_is_said_once() {
+    let place = Place::new();
+    recorded(&place, "ipc_ring.c").expect(0);
+    recorded(&place, "ipc_ring.c").expect(0);
+    let ran = launched(&place, "0 1 2", "");
+    assert_eq!(ran.stderr.matches("run/ holds 2 recordings").count(), 1, "{}{}", ran.stdout, ran.stderr);
+    let of = |rank: &str| {
+        let traces = std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path());
+        traces.filter(|path| path.to_string_lossy().contains(rank)).collect::<Vec<_>>()
+    };
+    of("rank1").iter().for_each(|path| std::fs::remove_file(path).expect("ours"));
+    let ran = launched(&place, "0 2", "");
+    assert_eq!(ran.stderr.matches("of 3 ranks no trace is here: 1").count(), 1, "{}{}", ran.stdout, ran.stderr);
+}
+
+/// Two ranks that are one process come at once.
 #[test]
 fn a_rank_that_does_not_come_is_named() {
     let place = Place::new();
     recorded(&place, "ipc_ring.c").expect(0);
-    let ran = launched(&place, "0 1", "--timeout 1");
-    assert_eq!(ran.stdout, "1\n1\n", "{}", ran.stderr);
+    let ran = launched(&place, "0-1", "--timeout 2");
+    assert_eq!(ran.stdout, "1\n", "{}", ran.stderr);
     let why = "rank 2 did not come in time, ranks 0-1 did; --timeout SECONDS waits longer";
     assert!(ran.said().iter().all(|line| line.ends_with(why)), "{}", ran.stderr);
+}
+
+/// One of those that a launcher starts.
+fn launch(place: &Place, rank: &str, options: &[&str]) -> Running {
+    let mut replay = place.cutrace(["replay", "run/", "--driver", "sim", "--rank", "%q{RANK}"]);
+    begin(on(replay.args(options).env("RANK", rank), "3"))
 }
 
 /// One that has come and is stopped then, as by a debugger.
@@ -281,18 +462,22 @@ fn a_rank_that_does_not_come_is_named() {
 fn a_launched_rank_that_does_nothing_is_named() {
     let place = Place::new();
     recorded(&place, "ipc_ring.c").expect(0);
-    let script = "RANK=0 $0 $1 > out0 2> said0 & first=$!; sleep 1; RANK=1 $0 $1 > out1 2> said1 & idle=$!; sleep 1; \
-                  kill -STOP $idle; RANK=2 $0 $1 > out2 2> said2; echo $?; wait $first; echo $?; kill -KILL $idle; \
-                  cat said0 >&2";
-    let mut shell = std::process::Command::new("sh");
-    shell
-        .current_dir(place.path())
-        .args(["-c", &script.replace("$1", "replay run/ --driver sim --timeout 4 --rank '%q{RANK}'")]);
-    let ran = run(on(shell.arg(artifact("cutrace")), "3")).expect(0);
-    assert_eq!(ran.stdout, "1\n1\n", "{}", ran.stderr);
+    let launch = |rank: &str| launch(&place, rank, &["--timeout", "8"]);
+    let sockets = |replay: &Running| {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", replay.pid())).into_iter().flatten().flatten();
+        open.filter(|file| file.path().read_link().is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))).count()
+    };
+    // Its own, where it listens, and one for each rank, of which it is one itself.
+    let first = launch("0");
+    until("rank 0 leads", || sockets(&first) == 3 && is_asleep(first.pid()));
+    let idle = launch("1");
+    until("rank 1 has come", || sockets(&first) == 4 && is_asleep(idle.pid()));
+    idle.send(libc::SIGSTOP);
+    launch("2").end().expect(1);
+    let ran = first.end().expect(1);
     let line = ran.said().last().copied().unwrap_or_default();
     assert!(line.starts_with("cutrace: rank 1 (process "), "{}", ran.stderr);
-    assert!(line.ends_with("): its process did not begin its replay within 4 s"), "{}", ran.stderr);
+    assert!(line.ends_with("): its process did not begin its replay within 8 s"), "{}", ran.stderr);
 }
 
 /// Each rank has the options of its own: one of them has no such driver.
@@ -312,14 +497,16 @@ fn a_launched_rank_that_ends_early_ends_the_others() {
     // Killed while the others run.
     let place = Place::new();
     recorded(&place, "ipc_flag.c").expect(0);
-    let script = "for rank in 0 1; do RANK=$rank \"$0\" replay run/ --driver sim --fill 0xa5 --rank '%q{RANK}' \
-                  > out$rank 2>&1 & eval pid$rank=$!; done; sleep 2; kill -9 $pid1; wait $pid0; echo $?; cat out0";
-    let mut shell = std::process::Command::new("sh");
-    shell.current_dir(place.path()).args(["-c", script]).arg(artifact("cutrace"));
-    let ran = run(on(&mut shell, "3")).expect(0);
-    let is_told = ran.stdout.contains("rank 1 (process ") && ran.stdout.contains(" failed: signal 9");
-    let is_led = ran.stdout.contains("the process that leads the replay of the job has ended");
-    assert!(ran.stdout.lines().next() != Some("0") && (is_told || is_led), "{}{}", ran.stdout, ran.stderr);
+    let [first, second] = ["0", "1"].map(|rank| launch(&place, rank, &["--fill", "0xa5"]));
+    // The second one's kernel spins.
+    let computes = |pid: u32| children(pid).iter().any(|replay| computed(*replay) > Duration::from_millis(500));
+    until("both are replayed", || !children(first.pid()).is_empty() && computes(second.pid()));
+    second.send(libc::SIGKILL);
+    let ran = first.end();
+    let told = format!("{}{}", ran.stdout, ran.stderr);
+    let is_told = told.contains("rank 1 (process ") && told.contains(" failed: signal 9");
+    let is_led = told.contains("the process that leads the replay of the job has ended");
+    assert!(ran.code() != 0 && (is_told || is_led), "{told}");
 }
 
 /// What is asked of a replay is asked of each.
@@ -330,6 +517,7 @@ fn each_is_filled_and_compared_as_asked() {
     run(on(record.arg(client("uninitialised.c")), "1")).expect(0);
     let filled = run(replay(&mut place.cutrace([""; 0]), "1").args(["--fill", "0xa5"])).expect(4);
     assert_eq!(filled.stdout.matches(": diverged: ").count(), 2, "{}", filled.stdout);
+    assert_eq!(filled.stdout.matches("\n  more of it: cutrace replay run/").count(), 2, "{}", filled.stdout);
     // The traces hold hashes alone: numbers cannot be compared.
     let numbers = run(replay(&mut place.cutrace([""; 0]), "1").args(["--verify", "1e-3,1e-3"])).expect(2);
     assert!(numbers.stdout.contains("failed: 2 processes"), "{}", numbers.stdout);

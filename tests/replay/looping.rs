@@ -116,9 +116,10 @@ fn ranges_by_annotation() {
 fn as_often_as_can_be_said() {
     let place = recorded("vector_add.c");
     for options in [["--loop", "18446744073709551615"], ["--loop=1", "--warmup=18446744073709551615"]] {
-        let mut command = place.command("timeout");
-        command.args(["--foreground", "--preserve-status", "--signal", "INT", "2"]).arg(artifact("cutrace"));
-        let ran = run(command.args(["replay", "--driver", "sim"]).args(options)).expect(128 + libc::SIGINT);
+        let replay = begin(place.cutrace(["replay", "--driver", "sim"]).args(options));
+        until("it repeats", || computed(replay.pid()) > std::time::Duration::from_secs(1));
+        replay.send(libc::SIGINT);
+        let ran = replay.end().expect(128 + libc::SIGINT);
         assert!(ran.stderr.starts_with("cutrace: interrupted by SIGINT "), "{}", ran.stderr);
     }
 }
@@ -209,4 +210,15 @@ fn a_range_that_begins_or_ends_while_a_stream_waits_is_refused() {
         assert!(told.contains(&why), "{told}");
     }
     looped(&place, &["--loop", "2", "--scope", &format!("{wait}..{second}")]);
+}
+
+/// One thread makes the calls of all: the first waits for what only a later one lets go.
+#[test]
+fn a_loop_that_comes_no_further_is_given_up() {
+    let place = recorded("stream_released_by_thread.c");
+    let range = scope(&place, "cuLaunchKernel", "cuMemcpyDtoH_v2");
+    let ran = replayed(&place, &["--loop", "2", "--scope", &range, "--timeout", "1"]).expect(1);
+    let wait = calls_named(&place.trace(), "cuStreamSynchronize")[0].number;
+    let told = format!("nothing has come to an end for 1 s; waiting for call {wait} cuStreamSynchronize: given up");
+    assert!(ran.stderr.contains(&told), "{}", ran.stderr);
 }

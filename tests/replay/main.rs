@@ -15,6 +15,7 @@ mod host_results;
 mod jobs;
 mod looping;
 mod older;
+mod own_calls;
 mod portable;
 mod profiling;
 mod random;

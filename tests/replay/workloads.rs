@@ -118,6 +118,7 @@ workloads! {
     stream_values_in_turn "stream_values_in_turn.c" "replayable" ["twice"];
     updatable_nodes "updatable_nodes.c" "replayable" ["twice"];
     gated_copies "gated_copies.c" "replayable" ["wait_for_host"];
+    stream_released_by_thread "stream_released_by_thread.c" "replayable" ["set", "wait"];
     stream_value_released "stream_value_released.c" "replayable" ["add_two"];
     launch_long_before_copies "launch_long_before_copies.c" "replayable" ["busy"];
     copies_known_by_other_waits "copies_known_by_other_waits.c" "replayable" ["busy"];
@@ -189,6 +190,7 @@ workloads! {
     green_context_ends "green_context_ends.c" "replayable" [];
     kinds_of_memory "kinds_of_memory.c" "replayable" [];
     kinds_of_memory_per_thread "kinds_of_memory.c+" "replayable" [];
+    kinds_of_waits "kinds_of_waits.c" "replayable" ["add_two"];
     stream_operations "stream_operations.c" "replayable" ["add_two"];
     stream_operations_per_thread "stream_operations.c+" "replayable" ["add_two"];
     covered_arrays "gpu/coverage/arrays.c" "replayable" [];

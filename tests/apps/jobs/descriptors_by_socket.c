@@ -1,8 +1,7 @@
 // Physical memory that goes to another process as descriptors through a socket: their numbers are others there, and those of
 // later memory are theirs again
-#include "check.h"
+#include "descriptors.h"
 #include <stdint.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,32 +13,6 @@ static CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                          .requestedHandleTypes = KIND,
                                          .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
 static size_t granule;
-
-static void pass(int socket, int file)
-{
-    char byte = 0, room[CMSG_SPACE(sizeof file)];
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof file);
-    memcpy(CMSG_DATA(header), &file, sizeof file);
-    REQUIRE(sendmsg(socket, &message, 0) == 1);
-}
-
-static int take(int socket)
-{
-    char byte, room[CMSG_SPACE(sizeof(int))];
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    int file;
-
-    REQUIRE(recvmsg(socket, &message, 0) == 1 && CMSG_FIRSTHDR(&message));
-    memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof file);
-    return file;
-}
 
 static void map(CUdeviceptr at, CUmemGenericAllocationHandle memory)
 {
@@ -75,6 +48,8 @@ static int child(int socket)
             REQUIRE(!close(file));
             map(range + piece * granule, imported);
         }
+        // Part of a piece: it stays mapped.
+        REQUIRE(cuMemUnmap(range, granule / 2));
         for (piece = 0; piece < PIECES; piece++) {
             CUdeviceptr memory = range + piece * granule;
             CHECK(cuMemcpyDtoH(numbers, memory, sizeof numbers));

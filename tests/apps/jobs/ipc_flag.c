@@ -72,6 +72,8 @@ int main(void)
     CHECK(cuIpcGetMemHandle(&handle, flag));
     REQUIRE(write(there[1], &handle, sizeof handle) == sizeof handle);
     REQUIRE(read(back[0], &is_waiting, 1) == 1);
+    // What was put before the child's kernel has been done by then.
+    usleep(200000);
     // Before the child can go on: that this differs is known by then.
     CHECK(cuMemcpyDtoH(&found, word, sizeof found));
     launch(set, 1, 1, (void *[]){&flag, &word});

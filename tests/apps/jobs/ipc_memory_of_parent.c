@@ -25,6 +25,8 @@ static int child(int in, int out)
     CUfunction twice = find_kernel(load_module("faults"), "twice");
     CHECK(cuIpcOpenMemHandle(&memory, shared.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     CHECK(cuIpcOpenEventHandle(&event, shared.event));
+    // No allocation begins there: it stays open.
+    REQUIRE(cuMemFree(memory + sizeof(int)));
     own = allocate(sizeof numbers);
     for (turn = 0; turn < TURNS; turn++) {
         take(in, &i, sizeof i);

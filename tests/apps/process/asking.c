@@ -1,5 +1,10 @@
-// Asks over and over which context is current, and what a device can do; with the answer changing, and two things in turn
+// Asks over and over which context is current, and what a device can do; with the answer changing, two things in turn, and launches and more in between
 #include "check.h"
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <time.h>
 
 static CUcontext context, found;
 static unsigned long currents, attributes, devices;
@@ -42,6 +47,72 @@ static void ask_in_turn(int depth)
     currents++, devices++;
 }
 
+enum { NOBODY, ALLOCATE, FREE, END };
+static int turn;
+
+static void give_turn(int to)
+{
+    __atomic_store_n(&turn, to, __ATOMIC_RELEASE);
+    while (to != END && __atomic_load_n(&turn, __ATOMIC_ACQUIRE) != NOBODY)
+        sched_yield();
+}
+
+static void *allocates(void *unused)
+{
+    CUdeviceptr memory = 0;
+    int now;
+
+    (void)unused;
+    CHECK(cuCtxSetCurrent(context));
+    while ((now = __atomic_load_n(&turn, __ATOMIC_ACQUIRE)) != END) {
+        if (now == ALLOCATE)
+            memory = allocate(32 << 20);
+        else if (now == FREE)
+            CHECK(cuMemFree(memory));
+        if (now != NOBODY)
+            __atomic_store_n(&turn, NOBODY, __ATOMIC_RELEASE);
+        else
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void interrupts(int signal)
+{
+    struct timespec time = {0, 300000};
+
+    (void)signal;
+    nanosleep(&time, NULL);
+}
+
+// How much memory is free: some of the questions take long, and behind a launch there is another answer.
+static void ask_behind_launches(CUfunction function, void **arguments)
+{
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    pthread_t other;
+    size_t free, all;
+    sigset_t alarm;
+
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+    pthread_create(&other, NULL, allocates, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    signal(SIGALRM, interrupts);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; i < 600; i++) {
+        for (int k = 0; k < 3; k++)
+            CHECK(cuMemGetInfo(&free, &all));
+        CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, arguments, NULL));
+        give_turn(i % 2 ? FREE : ALLOCATE);
+        CHECK(cuMemGetInfo(&free, &all));
+        CHECK(cuCtxSynchronize());
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    give_turn(END);
+    pthread_join(other, NULL);
+}
+
 int main(void)
 {
     CUcontext other;
@@ -80,6 +151,18 @@ int main(void)
     for (int i = 0; i < 100; i++)
         CHECK(cuStreamQuery(stream));
     CUdeviceptr memory = allocate(4);
+    CUfunction function = find_kernel(load_module("vector_add"), "vector_add");
+    unsigned none = 0;
+    int blocks;
+    void *arguments[] = {&memory, &memory, &memory, &none};
+    for (int i = 0; i < 200; i++) {
+        ask_in_turn(i % 7);
+        if (i % 4 == 0)
+            CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function, 32, 0, 0));
+        CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+    }
+    CHECK(cuStreamSynchronize(stream));
+    ask_behind_launches(function, arguments);
     CHECK(cuMemsetD32(memory, 5, 1));
     CHECK(cuMemcpyDtoH(&back, memory, 4));
     REQUIRE(back == 5);

@@ -40,13 +40,14 @@ int main(int argc, char **argv)
     int late = argc > 5 ? atoi(argv[5]) : -1, late_at = argc > 6 ? atoi(argv[6]) : -1;
     unsigned values[4], sum = 0;
     volatile unsigned *done = counts(argv[1]) + rank;
+    const char *name = getenv("RING_NAME") ? getenv("RING_NAME") : "world";
     CUdeviceptr data;
     CUstream stream;
 
     start_driver();
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     data = allocate(sizeof values);
-    ring *world = ring_open(argv[1], 0, 0x1234567890abcdefull, "world", rank, ranks);
+    ring *world = ring_open(argv[1], 0, 0x1234567890abcdefull, name, rank, ranks);
     ring *second = ring_open(argv[1], 1, 0xfeedull, NULL, rank, ranks);
     for (int turn = 1; turn <= turns; turn++) {
         for (int i = 0; i < 4; i++)

@@ -56,6 +56,21 @@ int main(int argc, char **argv)
         COUNTED(cuEventRecord(event, stream));
     if (!strcmp(kind, "launch"))
         COUNTED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+    if (!strcmp(kind, "launch while capturing")) {
+        CUgraph graph;
+        CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        COUNTED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+        CHECK(cuStreamEndCapture(stream, &graph));
+    }
+    if (!strcmp(kind, "launch by a description")) {
+        CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY};
+        CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, &attribute, 1};
+        COUNTED(cuLaunchKernelEx(&config, function, arguments, NULL));
+    }
+    if (!strcmp(kind, "queries between launches"))
+        COUNTED(i % 4 == 0   ? cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL)
+                : i % 4 == 1 ? cuCtxGetCurrent(&found)
+                             : cuCtxGetDevice(&device));
     if (!strncmp(kind, "launch", 6) && strstr(kind, "beside pinned memory")) {
         CHECK(cuMemAllocHost(&pinned, 1 << 20));
         // Not on the stack

@@ -26,7 +26,8 @@ static void *copy(void *unused)
     return NULL;
 }
 
-static void count(FILE *to)
+// How many threads have this name
+static int named(const char *wanted)
 {
     char path[300], name[32];
     DIR *tasks = opendir("/proc/self/task");
@@ -37,12 +38,17 @@ static void count(FILE *to)
         FILE *file;
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
         if ((file = fopen(path, "r"))) {
-            found += fgets(name, sizeof name, file) && !strcmp(name, "cutrace-payload\n");
+            found += fgets(name, sizeof name, file) && !strcmp(name, wanted);
             fclose(file);
         }
     }
     closedir(tasks);
-    fprintf(to, "%d\n", found);
+    return found;
+}
+
+static void count(FILE *to)
+{
+    fprintf(to, "%d\n", named("cutrace-payload\n"));
     fflush(to);
 }
 
@@ -59,9 +65,11 @@ int main(int arguments, char **argument)
 
         CHECK(cuMemcpyHtoD(memory, bytes, 1000));
         count(to);
+        i = named("long_payloads\n");
         CHECK(cuMemcpyHtoD(memory, bytes, MANY));
-        // They say their names when they run.
-        usleep(200000);
+        // They say their names when they run; until then they have this one's.
+        while (named("long_payloads\n") > i)
+            usleep(1000);
         count(to);
         if (!fork()) {
             CUresult unused = cuMemcpyHtoD(memory, bytes, MANY);

@@ -2,8 +2,8 @@
 //!
 //! A fenced block of `console` is a session in a directory with the sources, on the simulated driver: `$ `
 //! begins a command, and what follows is what it prints, stdout and stderr. `...` stands for any text, alone
-//! on a line for any lines. Durations, addresses and the sizes of traces are not compared; in `console
-//! numbers`, no numbers are. A command without output below it may print what it likes. It must end with 0,
+//! on a line for any lines. Durations and addresses are not compared, and the sizes of traces to a tenth; in
+//! `console numbers`, no other numbers are. A command without output below it may print what it likes. It must end with 0,
 //! unless `$ echo $?` follows.
 //!
 //! `console gpu` and `console elsewhere` need a GPU, or something else that is not here (Docker, Slurm,
@@ -89,13 +89,18 @@ fn the_first_page_is_short_and_the_contents_are_whole() {
 }
 
 #[test]
-fn the_picture_is_a_screen_of_this_viewer() {
-    let place = Place::new();
-    let ran = run(place.command(root().join("scripts/picture")).arg("-").env("CUTRACE", artifact("cutrace"))).expect(0);
-    let kept = std::fs::read_to_string(root().join("docs/viewer.svg")).expect("the picture");
-    assert!(kept == ran.stdout, "docs/viewer.svg is another screen: run scripts/picture, and look at it");
-    for part in ["vectorized_elementwise_kernel", "step 1", "NVIDIA H200"] {
-        assert!(kept.contains(part), "{part}");
+fn the_pictures_are_screens_of_this_viewer() {
+    let pictures: [(&str, &[&str]); 2] = [
+        ("viewer", &["vectorized_elementwise_kernel", "step 1", "NVIDIA H200"]),
+        ("viewer-job", &["rank 2 1016", "NCCL world", "begun 7.65 ms earlier"]),
+    ];
+    for (name, parts) in pictures {
+        let place = Place::new();
+        let mut picture = place.command(root().join("scripts/picture"));
+        let ran = run(picture.args(["-", name]).env("CUTRACE", artifact("cutrace"))).expect(0);
+        let kept = std::fs::read_to_string(root().join(format!("docs/{name}.svg"))).expect("the picture");
+        assert!(kept == ran.stdout, "docs/{name}.svg is another screen: run scripts/picture, and look at it");
+        parts.iter().for_each(|part| assert!(kept.contains(part), "{name}: {part}"));
     }
 }
 

@@ -88,6 +88,10 @@ impl<T: Copy> In<T> {
         self.at(0)
     }
 
+    pub fn address(self) -> u64 {
+        self.0 as u64
+    }
+
     /// To store what a call gives through it.
     pub fn as_out(self) -> Out<T> {
         Out(self.0.cast_mut())

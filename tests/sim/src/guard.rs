@@ -1,8 +1,9 @@
-//! Which memory of the host a copy may write that is not pinned: a driver cannot know, but the program can
-//! tell.
+//! Which memory of the host a copy may write that is not pinned, and a launch may read: a driver cannot know,
+//! but the program can tell.
 //!
-//! With `CUTRACE_SIM_GUARD` set, a copy to anything that the program has not told of ends the process. A
-//! replay of a forged trace is thus seen to write nothing but its own buffers.
+//! With `CUTRACE_SIM_GUARD` set, a copy to anything that the program has not told of ends the process, and so
+//! does a launch whose array of arguments begins in what it has told of and leads out of it. A replay of a
+//! forged trace is thus seen to use nothing but its own buffers.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -32,10 +33,25 @@ pub fn writes(at: u64, length: u64) {
     if !is_on() || length == 0 {
         return;
     }
+    if !is_within(at, length) {
+        end("write", at, length);
+    }
+}
+
+/// Before a launch reads from an array of arguments, or what a pointer in it leads to.
+pub fn reads(array: u64, at: u64, length: u64) {
+    if is_on() && is_within(array, 1) && !is_within(at, length) {
+        end("read", at, length);
+    }
+}
+
+fn is_within(at: u64, length: u64) -> bool {
     let buffers = BUFFERS.read();
     let around = buffers.range(..=at).next_back();
-    if around.is_none_or(|(start, size)| at + length > start + size) {
-        eprintln!("the simulated driver was to write {length} bytes at {at:#x}, where the program has no buffer");
-        std::process::abort();
-    }
+    around.is_some_and(|(start, size)| at.saturating_add(length) <= start + size)
+}
+
+fn end(what: &str, at: u64, length: u64) -> ! {
+    eprintln!("the simulated driver was to {what} {length} bytes at {at:#x}, where the program has no buffer");
+    std::process::abort()
 }

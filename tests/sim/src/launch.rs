@@ -8,6 +8,7 @@ use crate::abi::{Bytes, Handle, In};
 use crate::code::{Code, Result};
 use crate::context;
 use crate::device;
+use crate::guard;
 use crate::library;
 use crate::module;
 use crate::ptx::Kernel;
@@ -107,10 +108,12 @@ pub fn per_multiprocessor(threads: u32, shared: u64) -> u32 {
 fn from_values(kernel: &Kernel, values: In<*const c_void>) -> Result<Vec<u8>> {
     let mut buffer = vec![0; kernel.parameter_bytes];
     for (index, parameter) in kernel.parameters.iter().enumerate() {
+        guard::reads(values.address(), values.address() + index as u64 * 8, 8);
         let at = values.at(index)?.cast::<u8>();
         if at.is_null() {
             return Err(Code::INVALID_VALUE);
         }
+        guard::reads(values.address(), at as u64, parameter.size as u64);
         let bytes = Bytes { at, length: parameter.size }.to_vec();
         buffer[parameter.offset..parameter.offset + parameter.size].copy_from_slice(&bytes);
     }

@@ -22,8 +22,8 @@
 //! synchronising call), `CUTRACE_SIM_DRIVER_VERSION` (an older driver: see `age`), `CUTRACE_SIM_COMPUTE` (ten
 //! times the compute capability, default 90), `CUTRACE_SIM_TAKES` (addresses that the driver takes for
 //! itself: see `memory::reserve`), `CUTRACE_SIM_MIGRATES` (1: managed memory leaves the CPU's page table
-//! whenever a kernel has run), `CUTRACE_SIM_GUARD` (copies write no memory of the host but what the program
-//! has told of: see `guard`).
+//! whenever a kernel has run), `CUTRACE_SIM_GUARD` (copies and launches use no memory of the host but what the
+//! program has told of: see `guard`).
 
 mod abi;
 mod age;

@@ -1,0 +1,157 @@
+//! What else may stand in the directory of a job, or not there any more.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tests::*;
+
+/// Ranks of one job, and where the trace of each is.
+fn ranks(place: &Place, count: usize) -> Vec<PathBuf> {
+    let each: Vec<String> = (0..count).map(|rank| rank.to_string()).collect();
+    let script = format!("for rank in {}; do RANK=$rank WORLD_SIZE={count} \"$0\" return; done; true", each.join(" "));
+    let record = ["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", &script];
+    run(place.cutrace(record).arg(client("ends.c"))).expect(0);
+    let all = info(place, 0);
+    let traces = all["processes"].as_array().expect("processes").iter().filter_map(|of| of["trace"].as_str());
+    traces.map(|trace| place.join(trace)).collect()
+}
+
+fn info(place: &Place, status: i32) -> Value {
+    let ran = run(&mut place.cutrace(["info", "run/", "--json"])).expect(status);
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().expect("a name").to_string_lossy().into_owned()
+}
+
+/// Whichever name comes first, and whether the processes are listed or not.
+#[test]
+fn a_copy_of_a_trace_is_no_process() {
+    let place = Place::new();
+    let traces = ranks(&place, 2);
+    let told = info(&place, 0)["processes"].clone();
+    std::fs::copy(&traces[0], place.join("run/a.bin")).expect("our own file");
+    run(place.cutrace(["pack", "-o", "run/packed.bin"]).arg(&traces[1])).expect(0);
+    let copies = [format!("a.bin ({})", name(&traces[0])), format!("packed.bin ({})", name(&traces[1]))];
+    let line = format!("left aside, as another file has the same process: {}", copies.join(", "));
+    let all = info(&place, 0);
+    assert_eq!((&all["processes"], &all["troubles"]), (&told, &serde_json::json!([line])));
+    for command in [&["report", "run/", "-r", "ranks"][..], &["view", "run/", "--once"], &["replay", "run/"]] {
+        let ran = run(&mut place.cutrace(command));
+        assert_eq!(ran.said().iter().filter(|said| said.ends_with(&line)).count(), 1, "{command:?}: {}", ran.stderr);
+    }
+    let one = run(&mut place.cutrace(["info", "run/", "--rank", "1"])).expect(0);
+    assert!(!one.stderr.contains("a.bin") && one.stderr.contains("packed.bin"), "{}", one.stderr);
+    std::fs::remove_dir_all(place.join("run/processes")).expect("our own directory");
+    let all = info(&place, 0);
+    assert_eq!(all["troubles"], serde_json::json!([line]));
+    assert_eq!(all["processes"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_trace_that_has_another_name_is_that_of_its_process() {
+    let place = Place::new();
+    let traces = ranks(&place, 2);
+    std::fs::rename(&traces[1], place.join("run/other")).expect("our own file");
+    let all = info(&place, 0);
+    let with_traces = all["processes"].as_array().expect("processes").iter().filter(|of| !of["trace"].is_null());
+    let told: Vec<_> =
+        with_traces.map(|of| (of["rank"].as_u64(), of["trace"].as_str().map(Path::new).map(name))).collect();
+    assert_eq!(told, [(Some(0), Some(name(&traces[0]))), (Some(1), Some("other".into()))]);
+    assert_eq!(all["troubles"], serde_json::json!([]));
+}
+
+/// One that the job does not have is a mistake; one that it has and whose trace is gone is missing, and the
+/// others are read.
+#[test]
+fn ranks_that_are_asked_for_and_not_there() {
+    let place = Place::new();
+    let traces = ranks(&place, 3);
+    std::fs::remove_file(&traces[1]).expect("our own file");
+    let gone = format!("{}, the trace of process ", name(&traces[1]));
+    let commands: [&[&str]; 6] = [
+        &["info", "run/"],
+        &["report", "run/", "-r", "ranks"],
+        &["view", "run/", "--once"],
+        &["export", "run/", "--to", "jsonl", "-o", "-"],
+        &["replay", "run/"],
+        &["dump", "run/"],
+    ];
+    for command in commands {
+        let ran = |ranks: &str| run(place.cutrace(command).args(["--rank", ranks]));
+        let none = ran("0-2,9").expect(2);
+        assert_eq!(none.stderr, "cutrace: run/: no rank 9; of this job the ranks are 0-2\n", "{command:?}");
+        let only = ran("1").expect(3);
+        assert!(
+            only.stderr.contains(&gone) && only.stderr.contains("of 3 ranks no trace is here: 1"),
+            "{}",
+            only.stderr
+        );
+        if command[0] == "dump" {
+            assert!(!ran("2").expect(0).stdout.is_empty());
+        }
+        let some = ran("0-1").expect(3);
+        assert!(some.stderr.contains(&gone) && !some.stdout.is_empty(), "{command:?}: {}", some.stderr);
+        // Nothing of the others.
+        let well = ran("0,2");
+        assert!(!well.stderr.contains(&gone), "{command:?}: {}", well.stderr);
+    }
+}
+
+/// What --rank cannot tell apart is named by its file.
+#[test]
+fn a_rank_of_several_processes_is_not_one_trace() {
+    let place = Place::new();
+    let script = "for rank in 0 0 1; do RANK=$rank \"$0\" return; done; true";
+    let record = ["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script];
+    run(place.cutrace(record).arg(client("ends.c"))).expect(0);
+    let refused = |ranks: &[&str]| run(place.cutrace(["dump", "run/"]).args(ranks)).expect(2).stderr;
+    let all = refused(&[]);
+    assert!(all.contains("run/: 3 traces; name one: ") && all.ends_with("; --rank says which one: there are 0-1\n"));
+    let same = refused(&["--rank", "0"]);
+    assert!(same.contains("run/: 2 traces; name one: "), "{same}");
+    assert!(same.ends_with("; all are of rank 0: name its file\n"), "{same}");
+    run(&mut place.cutrace(["dump", "run/", "--rank", "1"])).expect(0);
+}
+
+/// What was found, what was expected, and what to do.
+#[test]
+fn a_directory_without_a_trace_is_said_to_be_one() {
+    let place = Place::new();
+    ranks(&place, 1);
+    let commands: [&[&str]; 6] =
+        [&["info"], &["report"], &["dump"], &["view"], &["replay"], &["export", "--to", "chrome", "-o", "out.json"]];
+    let empty = place.join("empty");
+    std::fs::create_dir(&empty).expect("our own directory");
+    for command in commands {
+        let refused = |name: &str, why: &str| {
+            let ran = run(place.cutrace(command).arg(name)).expect(3);
+            assert_eq!(ran.said().last(), Some(&format!("cutrace: {name}: {why}").as_str()), "{command:?}");
+        };
+        refused(
+            "none/",
+            "No such file or directory (os error 2); expected a trace, or a directory of traces; cutrace record -o NAME PROGRAM makes either",
+        );
+        refused("empty/", "no trace in it (it is empty); cutrace record -o empty/ PROGRAM makes some");
+        refused(".", "no trace in it (2 directories); ./run/ is one of a job: name that");
+    }
+}
+
+#[test]
+fn what_is_no_process_among_their_files_is_counted() {
+    let place = Place::new();
+    ranks(&place, 1);
+    std::fs::write(place.join("run/processes/notes.txt"), "mine").expect("our own file");
+    std::fs::create_dir(place.join("run/processes/more")).expect("our own directory");
+    let line = "cutrace: run/processes: left aside, as nothing about a process: 2 files\n";
+    for command in [&["info", "run/"][..], &["report", "run/"], &["info", "run/", "--rank", "0"]] {
+        assert_eq!(run(&mut place.cutrace(command)).expect(0).stderr, line);
+    }
+    std::fs::write(place.join("run/processes/junk.jsonl"), "no line at all").expect("our own file");
+    let ran = run(&mut place.cutrace(["info", "run/"])).expect(3);
+    assert!(
+        ran.stderr.starts_with("cutrace: 1 line about processes cannot be read; what traces say "),
+        "{}",
+        ran.stderr
+    );
+}
