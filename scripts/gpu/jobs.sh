@@ -31,14 +31,19 @@ part_jobs() {
     printf '%-24s %-8s %9s %7s %6s %6s %6s  %-11s\n' job recorded processes traces "bare s" "rec. s" "repl.s" replays
     local name program
     export KERNELS=$in/kernels NCCL_NVLS_ENABLE=0
-    for program in jobs/ipc_*; do job "$(basename "$program")" "./$program"; done
+    for program in jobs/*; do [[ $program = *.py ]] || job "$(basename "$program")" "./$program"; done
     [ ! -x samples/ipc ] || job ipc ./samples/ipc
     job tensor_queue python3 jobs/tensor_queue.py
     # NVIDIA's samples, if somebody has built them there.
     for name in simpleIPC streamOrderedAllocationIPC memMapIPCDrv; do
-        [ ! -x "cuda-samples/$name" ] || (cd cuda-samples && job "$name" "./$name")
+        # Without the process ids that they print.
+        [ ! -x "cuda-samples/$name" ] || (cd cuda-samples && job "$name" sh -c "./$name | sed 's,shm[0-9]*,shm,'")
     done
     if [ "$(nvidia-smi --list-gpus 2>/dev/null | wc -l)" -ge 2 ]; then
+        # Without the rates that they print.
+        [ ! -x cuda-samples/simpleP2P ] || job simpleP2P sh -c 'cuda-samples/simpleP2P | sed "s,[0-9.]*GB/s,,"'
+        [ ! -x cuda-samples/p2pBandwidthLatencyTest ] || job p2pBandwidthLatencyTest \
+            sh -c 'cuda-samples/p2pBandwidthLatencyTest --numElems=1048576 | grep -v "^ *[0-9]"'
         for name in ddp tensor_parallel_decode; do
             job $name python3 -m torch.distributed.run --standalone --nproc-per-node 2 "jobs/$name.py"
         done
