@@ -133,7 +133,17 @@ fn a_rank_by_itself_is_said_to_wait_for_the_others() {
         let whole = json(&mut place.cutrace(["info", "run/", "--json"]), 0);
         assert!(!whole.to_string().contains("waits for ranks"), "{whole}");
     }
-    let ran = run(&mut place.cutrace(["replay", "run/", "--rank", "1", "--timeout", "1"]));
+    // Its collectives are not launched: they would wait, or fault where memory of the others was.
+    let chosen = json(&mut place.cutrace(["replay", "run/", "--rank", "1", "--json"]), 6);
+    let left = chosen["processes"][0]["replay"].to_string();
+    assert!(left.contains("waits for ranks that are not replayed here"), "{left}");
+}
+
+#[test]
+fn ranks_that_wait_for_one_that_is_left_out_are_given_up() {
+    let place = Place::new();
+    run(&mut record(&place, 3, "peers", KEPT)).expect(0);
+    let ran = run(&mut place.cutrace(["replay", "run/", "--rank", "1-2", "--timeout", "1"]));
     let told = ran.stdout.lines().last().unwrap_or_default();
     assert!(told.contains("no process came further for 1 s"), "{}{}", ran.stdout, ran.stderr);
     assert!(told.contains(" --alone puts in what its collectives delivered"), "{told}");

@@ -144,8 +144,8 @@ pub struct Plan {
     pub missing: Option<Missing>,
     /// If the other processes of the job are not here.
     pub alone: Option<Alone>,
-    /// Calls that use memory of processes that are not here: they are refused.
-    pub(crate) absent: HashSet<u64>,
+    /// Calls that need processes which are not here, and why they are refused.
+    pub(crate) absent: HashMap<u64, &'static str>,
     /// Calls that are made, and behind which memory may not be what it was: what differs for that is not
     /// compared.
     pub(crate) may_differ: HashSet<u64>,

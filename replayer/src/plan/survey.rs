@@ -100,7 +100,6 @@ pub struct Survey {
 }
 
 use absent::Absent;
-pub use absent::USES;
 
 const FROM_ITSELF: &str =
     "taken to be what the process itself had exported by this descriptor: memory of another process is not there";
@@ -186,8 +185,7 @@ impl Survey {
             self.submission(call, function, target.stream, moment);
             return self.lifetimes.see(call, function, moment);
         }
-        self.waits_for_ranks(trace, call, function);
-        let lacks_memory = self.lacks_memory(trace, call, function);
+        let is_refused = self.lacks_ranks(trace, call, function) || self.lacks_memory(trace, call, function);
         self.contexts_end(call, &followed);
         self.of_host(call, function);
         self.adopt(call, function);
@@ -197,7 +195,7 @@ impl Survey {
         }
         self.mapped(call, function);
         self.reach(trace, call, function);
-        if !lacks_memory {
+        if !is_refused {
             self.inputs(trace, call, function);
         }
         if self.begins_unknown(trace, call, function, (change, &followed)) {

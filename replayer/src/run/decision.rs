@@ -3,7 +3,6 @@
 
 use crate::driver::result;
 use crate::plan::action::{Action, Memory, action};
-use crate::plan::survey::USES;
 use crate::run::alone::{self, OF_OTHERS};
 use crate::run::profiler_marks;
 use crate::run::state::Run;
@@ -50,8 +49,8 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     if let Some(decision) = alone::decide(run.plan, call, function) {
         return decision;
     }
-    if run.plan.absent.contains(&call.number) {
-        return Decision::Refuse(USES);
+    if let Some(why) = run.plan.absent.get(&call.number) {
+        return Decision::Refuse(why);
     }
     if let Some(crossing) = crossing::of(function).filter(|_| call.succeeded()) {
         let is_physical = matches!(crossing, Crossing::Exports(What::Physical) | Crossing::Imports(What::Physical));

@@ -7,7 +7,6 @@ use crate::driver::{Driver, id, result};
 use crate::memory::buffer::{Arena, Refusal};
 use crate::plan::action::{Action, action};
 use crate::plan::order::Edge;
-use crate::plan::survey::USES;
 use crate::plan::{Plan, called_back};
 use crate::run::decision::{Decision, decide};
 use crate::run::prepared_call::PreparedCall;
@@ -153,8 +152,10 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
         Some(Decision::Deliver) => return Ok(Ok(function)),
         Some(Decision::StandIn(What::Memory) | Decision::Cross(_)) => return Ok(Err(ONCE)),
         Some(_) => return Err("it makes an object".into()),
-        None if plan.absent.contains(&call.number) => return Err(USES.into()),
         None => {}
+    }
+    if let Some(why) = plan.absent.get(&call.number) {
+        return Err((*why).to_owned());
     }
     let live = match action(function) {
         Action::Skip(why) => return Ok(Err(why)),

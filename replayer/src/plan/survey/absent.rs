@@ -18,7 +18,7 @@ use trace::{Call, Function, Trace};
 const WRITTEN_BY_OTHERS: &str =
     "other processes may write memory that they are given here: what they wrote is not in the trace";
 
-pub const USES: &str = "uses memory of another process, which is not here";
+const USES: &str = "uses memory of another process, which is not here";
 
 const OF_GRAPH: &str = "its graph lacks nodes that use memory of another process, which is not here";
 
@@ -80,6 +80,11 @@ impl Absent {
             self.mapped.entry(handle).and_modify(|all| _ = all.remove(&at));
         }
         self.others.remove(range);
+    }
+
+    /// Whether there is memory of others.
+    pub(super) fn is_any(&self) -> bool {
+        !self.opened.is_empty() || !self.others.is_empty()
     }
 
     /// A context has ended, and this memory with it.
@@ -160,7 +165,7 @@ impl Survey {
                         absent.opened.remove(&at);
                     }
                     if self.imports.is_some() {
-                        self.refuses_for_absent(call, function);
+                        self.refuses(call, function, USES, USES);
                     }
                 }
             }
@@ -180,8 +185,7 @@ impl Survey {
 
     /// Whether a call cannot be made, as it uses memory of others.
     pub(super) fn lacks_memory(&mut self, trace: &Trace, call: &Call, function: &'static Function) -> bool {
-        let is_any = !self.absent.opened.is_empty() || !self.absent.others.is_empty();
-        if !is_any && !self.absent.of_graphs || crossing::of(function).is_some() {
+        if !self.absent.is_any() && !self.absent.of_graphs || crossing::of(function).is_some() {
             return false;
         }
         if self.absent.of_graphs && function.launches_graph() {
@@ -191,7 +195,7 @@ impl Survey {
         let is_launch = function.class == Class::launch || function.class == Class::graph;
         let names = is_launch && described(trace, call).any(|word| self.is_in_absent(word));
         if names {
-            self.refuses_for_absent(call, function);
+            self.refuses(call, function, USES, USES);
             return true;
         }
         function.class != Class::query && self.is_refused_for_absent(call, function)
@@ -214,15 +218,16 @@ impl Survey {
             }
         });
         if is_refused {
-            self.refuses_for_absent(call, function);
+            self.refuses(call, function, USES, USES);
         }
         is_refused
     }
 
-    fn refuses_for_absent(&mut self, call: &Call, function: &Function) {
+    /// `why` of a replay that leaves the call out, `reason` of its verdict.
+    pub(super) fn refuses(&mut self, call: &Call, function: &Function, why: &'static str, reason: &str) {
         self.absent.of_graphs |= function.class == Class::graph || self.is_captured();
-        if self.plan.absent.insert(call.number) {
-            self.reasons.about_call(format!("{}: {USES}", function.name), call.number);
+        if self.plan.absent.insert(call.number, why).is_none() {
+            self.reasons.about_call(format!("{}: {reason}", function.name), call.number);
         }
     }
 
@@ -274,7 +279,7 @@ mod tests {
     }
 
     fn refused(plan: &Plan) -> Vec<u64> {
-        let mut calls: Vec<u64> = plan.absent.iter().copied().collect();
+        let mut calls: Vec<u64> = plan.absent.keys().copied().collect();
         calls.sort_unstable();
         calls
     }

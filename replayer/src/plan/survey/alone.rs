@@ -114,15 +114,18 @@ impl Survey {
         }
     }
 
-    /// A collective's launch that is made where others of its ranks are not.
-    pub(super) fn waits_for_ranks(&mut self, trace: &Trace, call: &Call, function: &Function) {
+    /// Whether a collective's launch cannot be made, as others of its ranks are not here: it would wait for them
+    /// without end, or reach into memory of theirs by addresses that lie in memory of this process.
+    pub(super) fn lacks_ranks(&mut self, trace: &Trace, call: &Call, function: &Function) -> bool {
         let lacks_ranks = self.imports.as_ref().is_none_or(|imports| self.is_incomplete && imports.is_empty());
         let is_it = !self.is_alone() && function.class == Class::launch && launches_nccl(call) && lacks_ranks;
-        if is_it && *self.has_other_ranks.get_or_insert_with(|| has_other_ranks(trace)) {
+        let is_refused =
+            is_it && (self.absent.is_any() || *self.has_other_ranks.get_or_insert_with(|| has_other_ranks(trace)));
+        if is_refused {
             let how = if trace.keeps_collectives() { BY_WHAT_IS_KEPT } else { TOGETHER };
-            self.reasons.about_call(format!("{}: {WAITS}: {how}", function.name), call.number);
-            self.plan.may_differ.insert(call.number);
+            self.refuses(call, function, WAITS, &format!("{WAITS}: {how}"));
         }
+        is_refused
     }
 
     /// Physical memory that another process has: how much of it is used its mappings tell.
