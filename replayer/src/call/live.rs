@@ -67,7 +67,7 @@ impl Builder<'_, '_> {
             Found::Unknown if kind == Kind::Context && self.adopt_context(recorded) => {
                 return self.handle(kind, recorded);
             }
-            Found::Absent { call } => format!("of call {call}, which was left out"),
+            Found::Absent { .. } => "of a call that was left out".to_owned(),
             Found::Dead { call } => format!("that call {call} ended"),
             Found::Unknown => "that no call in the trace made".to_owned(),
         };

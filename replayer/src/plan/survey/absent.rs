@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::api::effect::{Effect, Memory};
-use trace::api::roles::{Class, Field};
+use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::crossing::{self, Crossing, What, exported_address};
 use trace::model::change::Change;
@@ -203,7 +203,7 @@ impl Survey {
 
     /// By its addresses.
     fn is_refused_for_absent(&mut self, call: &Call, function: &Function) -> bool {
-        let is_address = |param: &&Field| matches!(param.ty.form, Form::Address);
+        let is_address = |param: &&Field| matches!(param.ty.form, Form::Address) || matches!(param.role, Role::Address);
         let is_refused = function.params.iter().filter(is_address).any(|param| {
             let Some(address) = call.argument(param.name) else { return false };
             let to = |len: Option<u64>| address..address.saturating_add(len.unwrap_or(0));
@@ -319,11 +319,23 @@ mod tests {
         sample.call(0, "cuMemSetAccess", 12..13, &[AT, 2 * PIECE, 0x200, 1], &[]);
         sample.call(0, "cuMemsetD8_v2", 14..15, &[AT, 0, PIECE], &[]);
         sample.call(0, "cuMemsetD8_v2", 16..17, &[AT, 0, PIECE + 1], &[]);
-        sample.call(0, "cuMemUnmap", 18..19, &[AT, 2 * PIECE], &[]);
+        let retain = |sample: &mut Sample, time: u64, at: u64, handle: u64| {
+            sample.call(
+                0,
+                "cuMemRetainAllocationHandle",
+                time..time + 1,
+                &[0x100, at],
+                &[(0x100, &handle.to_le_bytes())],
+            );
+        };
+        retain(&mut sample, 18, AT, own);
+        retain(&mut sample, 20, AT + PIECE, theirs);
+        sample.call(0, "cuMemUnmap", 22..23, &[AT, 2 * PIECE], &[]);
         // Its own memory lies there from now on.
-        map(&mut sample, 20, AT + PIECE, own);
-        sample.call(0, "cuMemUnmap", 22..23, &[AT + PIECE, PIECE], &[]);
-        assert_eq!(refused(&plan(&sample.trace())), [4, 6, 8, 9]);
+        map(&mut sample, 24, AT + PIECE, own);
+        retain(&mut sample, 26, AT + PIECE, own);
+        sample.call(0, "cuMemUnmap", 28..29, &[AT + PIECE, PIECE], &[]);
+        assert_eq!(refused(&plan(&sample.trace())), [4, 6, 8, 10, 11]);
     }
 
     #[test]
