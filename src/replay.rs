@@ -362,7 +362,9 @@ fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Resu
         }
         None => {
             if !trace.delivered.is_empty() {
-                say("its collectives are not launched, as the other ranks are not here: --alone puts in what they delivered");
+                say(
+                    "its collectives are not launched, as the other ranks are not here: --alone puts in what they delivered",
+                );
             }
             replayer::plan(trace)
         }

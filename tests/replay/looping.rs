@@ -60,6 +60,19 @@ fn a_context_that_was_detached_from_is_none() {
     assert_eq!(looped(&place, &["--loop", "2", "--scope", &range])["works"]["add_two"]["times"], 6);
 }
 
+/// Events that the range makes are made once, and one that it ends is there the next time.
+#[test]
+fn events_of_the_range_stay() {
+    let place = recorded("events_of_a_step.c");
+    let trace = place.trace();
+    let [made, waits] = ["cuEventCreate", "cuStreamSynchronize"].map(|name| calls_named(&trace, name)[1].number);
+    let found = looped(&place, &["--loop", "3", "--scope", &format!("{made}..{}", waits + 1)]);
+    assert_eq!((&found["works"]["add_two"]["times"], &found["differing_runs"]), (&6.into(), &0.into()), "{found}");
+    let kept =
+        serde_json::json!([{ "reason": "an event of the range is made once, and ends with the replay", "count": 2 }]);
+    assert_eq!((&found["left_out"], &found["calls"]), (&kept, &5.into()), "{found}");
+}
+
 /// What does not compute the same each time is told.
 #[test]
 fn runs_that_differ_are_counted() {

@@ -5,6 +5,7 @@ use crate::driver::result;
 use crate::plan::action::{Action, Memory, action};
 use crate::run::alone::{self, OF_OTHERS};
 use crate::run::profiler_marks;
+use crate::run::repeats::EVENTS;
 use crate::run::state::Run;
 use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
@@ -45,6 +46,9 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     }
     if asks_about_several(run, call, function) {
         return Decision::Skip("asks about a device, or a context of one, that stands in for several here");
+    }
+    if run.repeats.as_ref().is_some_and(|repeats| repeats.keeps(call, function)) {
+        return Decision::Skip(EVENTS);
     }
     if let Some(decision) = alone::decide(run.plan, call, function) {
         return decision;

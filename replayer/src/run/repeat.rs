@@ -5,8 +5,8 @@
 //! the clock runs. Between two times what the range writes is put back as it was before. Host time is taken
 //! first, without any profiler in the process; device times in as many further runs.
 //!
-//! So a range must be such that it can be made again: objects that it makes or ends, callbacks, captures, and
-//! what the CPU writes without a call stand in the way, and are named.
+//! So a range must be such that it can be made again: objects that it makes or ends, but for events, callbacks,
+//! captures, and what the CPU writes without a call stand in the way, and are named.
 
 use crate::driver::result_name;
 use crate::options::{Progress, Repeat};

@@ -11,6 +11,7 @@ use crate::plan::{Plan, called_back};
 use crate::run::decision::{Decision, decide};
 use crate::run::prepared_call::PreparedCall;
 use crate::run::repeat::Repeated;
+use crate::run::repeats::EVENTS;
 use crate::run::restore::Written;
 use crate::run::state::Run;
 use crate::run::{alone, hazards};
@@ -168,6 +169,9 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
     };
     if live.begins_capture() || live.ends_capture() {
         return Err("a capture makes a graph".into());
+    }
+    if live.creates(Kind::Event).or(live.ends(Kind::Event)).is_some() {
+        return Ok(Err(EVENTS));
     }
     for param in live.params {
         match param.role {

@@ -8,6 +8,11 @@ use crate::session::Session;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
+use trace::api::types::Kind;
+use trace::{Call, Function};
+
+/// What becomes of the events of a range. They hold no data: made again and again they would be the same.
+pub const EVENTS: &str = "an event of the range is made once, and ends with the replay";
 
 /// Holds the workers at the range until memory has been looked at.
 pub struct Repeats {
@@ -22,6 +27,11 @@ impl Repeats {
     pub fn new(world_calls: impl Iterator<Item = u64>, about: Repeat) -> Repeats {
         let before = world_calls.filter(|call| *call < about.range.start).count() as u64;
         Repeats { about, before: AtomicU64::new(before), opened: Mutex::new(None), changed: Condvar::new() }
+    }
+
+    /// Whether the call ends an event that the range is going to use again.
+    pub fn keeps(&self, call: &Call, function: &Function) -> bool {
+        self.about.range.contains(&call.number) && function.ends(Kind::Event).is_some()
     }
 
     /// Before a call: waits until memory is known as it is before the range, if the call belongs to it.
