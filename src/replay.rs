@@ -355,18 +355,17 @@ fn opened(arguments: &Arguments) -> Result<Trace> {
 
 fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Result<Plan> {
     Ok(match company {
-        Some(link) => plan_in_company(trace, link.imports(), link.is_incomplete()),
+        Some(link) => plan_in_company(trace, link.imports(), link.lacks()),
         None if arguments.alone => {
             let refused = |why| failure(FAILED, format_args!("{}: --alone: {why}", trace.path.display()));
             plan_alone(trace).map_err(refused)?
         }
         None => {
-            if !trace.delivered.is_empty() {
-                say(
-                    "its collectives are not launched, as the other ranks are not here: --alone puts in what they delivered",
-                );
+            let plan = replayer::plan(trace);
+            if plan.lacks_ranks() && !trace.delivered.is_empty() {
+                say("its collectives are left out with the other ranks: --alone puts in what they delivered");
             }
-            replayer::plan(trace)
+            plan
         }
     })
 }

@@ -44,6 +44,7 @@ pub use plan::copied::{Copied, End, copied, flat_copy};
 pub use plan::crossings::{Crossings, SharedHost, matched, shared_host};
 pub use plan::nested::structs;
 pub use plan::peers::{Awaiting, Theirs};
+pub use plan::ranks::{Lacks, Ranks};
 pub use plan::stops::{Memory, find_call, find_launches, find_memory};
 pub use plan::unordered::{Submission, Unordered, unordered};
 pub use plan::verdict::{Reason, Verdict};

@@ -19,7 +19,7 @@ fn program() -> PathBuf {
 /// Ranks that share a file, recorded into `run/`.
 fn record(place: &Place, ranks: u32, special: &str, options: &[&str]) -> Command {
     let script = "truncate -s 36864 ring; for rank in $(seq 0 $((ranks - 1))); do \
-                  RANK=$rank WORLD_SIZE=$ranks \"$0\" ring $rank $ranks 5 $special & done; wait";
+                  RANK=$rank WORLD_SIZE=$ranks env $([ $rank != 0 ] || echo $first_alone) \"$0\" ring $rank $ranks 5 $special & done; wait";
     let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/"]);
     record.args(options).args(["--", "sh", "-c", script]).arg(program());
     record.env("ranks", ranks.to_string()).env("special", special).env("RING_VERSION", "7");
@@ -120,15 +120,16 @@ fn a_rank_by_itself_is_said_to_wait_for_the_others() {
     let (place, without) = (Place::new(), Place::new());
     run(&mut record(&place, 2, "", KEPT)).expect(0);
     run(&mut record(&without, 2, "", &[])).expect(0);
-    for (place, how) in [
-        (&place, "replay --alone writes what it delivered in its place"),
-        (&without, "replay of the job's directory has them all"),
+    const KEPT_OF_IT: &str = "replay --alone writes what it delivered in its place";
+    for (place, how, chosen_how) in [
+        (&place, KEPT_OF_IT, KEPT_OF_IT),
+        (&without, "replay of the job's directory has them all", "their traces are not among those that are replayed"),
     ] {
         let info = json(place.cutrace(["info", "--json"]).arg(&traces(place)[1]), 0);
-        let why = format!("cuLaunchKernel: waits for ranks that are not replayed here: {how} (6 calls: ");
-        assert!(info["verdict"] == "partly" && info["reasons"].to_string().contains(&why), "{info}");
+        let why = |how| format!("cuLaunchKernel: waits for ranks that are not replayed here: {how} (6 calls: ");
+        assert!(info["verdict"] == "partly" && info["reasons"].to_string().contains(&why(how)), "{info}");
         let chosen = json(&mut place.cutrace(["replay", "run/", "--rank", "1", "--dry-run", "--json"]), 0);
-        assert!(chosen["processes"][0]["replay"]["reasons"].to_string().contains(&why), "{chosen}");
+        assert!(chosen["processes"][0]["replay"]["reasons"].to_string().contains(&why(chosen_how)), "{chosen}");
         // Together they have each other.
         let whole = json(&mut place.cutrace(["info", "run/", "--json"]), 0);
         assert!(!whole.to_string().contains("waits for ranks"), "{whole}");
@@ -139,11 +140,39 @@ fn a_rank_by_itself_is_said_to_wait_for_the_others() {
     assert!(left.contains("waits for ranks that are not replayed here"), "{left}");
 }
 
+/// What decides is which ranks of the communicator are there, not what else a directory lacks.
 #[test]
-fn ranks_that_wait_for_one_that_is_left_out_are_given_up() {
+fn collectives_are_left_out_where_ranks_of_theirs_are() {
+    const LEFT_OUT: &str = "waits for ranks that are not replayed here";
     let place = Place::new();
+    // What ranks write for each other into shared host memory need not be told apart from what the CPU writes.
+    let whole =
+        |options: &[&str]| run(place.cutrace(["replay", "run/", "--json", "--timeout", "20"]).args(options)).stdout;
     run(&mut record(&place, 3, "peers", KEPT)).expect(0);
-    let ran = run(&mut place.cutrace(["replay", "run/", "--rank", "1-2", "--timeout", "1"]));
+    // They share memory, but not with the one that is missing.
+    assert!(whole(&["--rank", "1-2"]).contains(LEFT_OUT));
+    let all = whole(&[]);
+    assert!(all.contains("\"processes\"") && !all.contains(LEFT_OUT), "{all}");
+    let trace = std::fs::read(&traces(&place)[0]).expect("a trace");
+    std::fs::write(place.join("run/broken.bin"), &trace[..3000]).expect("written");
+    let all = whole(&[]);
+    assert!(all.contains("broken.bin") && !all.contains(LEFT_OUT), "{all}");
+
+    // Of a rank by itself an interface before version 4 does not tell that it is the only one; its environment does.
+    for version in ["3", "7"] {
+        let place = Place::new();
+        run(record(&place, 1, "", KEPT).env("RING_VERSION", version)).expect(0);
+        let ran = run(&mut place.cutrace(["replay"]).arg(&traces(&place)[0])).expect(0);
+        assert!(!ran.stdout.contains(LEFT_OUT) && !ran.stderr.contains("left out"), "{}{}", ran.stdout, ran.stderr);
+    }
+}
+
+/// Its trace is there, but ends before the others' collectives do.
+#[test]
+fn ranks_that_wait_for_one_that_comes_no_further_are_given_up() {
+    let place = Place::new();
+    run(record(&place, 2, "", KEPT).env("first_alone", "CUTRACE_CALLS=20")).expect(0);
+    let ran = run(&mut place.cutrace(["replay", "run/", "--timeout", "1"]));
     let told = ran.stdout.lines().last().unwrap_or_default();
     assert!(told.contains("no process came further for 1 s"), "{}{}", ran.stdout, ran.stderr);
     assert!(told.contains(" --alone puts in what its collectives delivered"), "{told}");

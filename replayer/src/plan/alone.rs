@@ -183,15 +183,3 @@ pub fn named(call: &Call, memory: &Ranges) -> Option<Range<u64>> {
         })
     })
 }
-
-/// Whether a communicator of NCCL's has ranks that are none of this process's.
-pub fn has_other_ranks(trace: &Trace) -> bool {
-    let mut here: HashMap<u64, (HashSet<i32>, u32)> = HashMap::new();
-    for of in &trace.communicators {
-        let (ranks, all) = here.entry(of.id).or_default();
-        ranks.insert(of.rank);
-        *all = of.ranks.max(*all);
-    }
-    // How many there are is not told before version 4.
-    here.values().any(|(ranks, all)| *all == 0 || (ranks.len() as u64) < u64::from(*all))
-}

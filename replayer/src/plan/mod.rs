@@ -20,6 +20,7 @@ pub mod order;
 pub mod origins;
 pub mod parts;
 pub mod peers;
+pub mod ranks;
 pub mod reach;
 pub mod shared;
 pub mod spins;
@@ -38,6 +39,7 @@ use crate::plan::fault::Fault;
 use crate::plan::handover::Handovers;
 use crate::plan::order::Order;
 use crate::plan::origins::Found;
+use crate::plan::ranks::Lacks;
 use crate::plan::reach::Reach;
 use crate::plan::survey::Survey;
 use crate::plan::verdict::{Reason, Verdict};
@@ -179,10 +181,9 @@ fn by_what_is_kept(trace: &Trace) -> Option<Alone> {
     Some(alone)
 }
 
-/// Of a process that is replayed beside others of its job, with what it imports. `is_incomplete`: not beside
-/// all of them.
-pub fn plan_in_company(trace: &Trace, imports: &Imports, is_incomplete: bool) -> Plan {
-    surveyed(trace, Survey::in_company(trace, imports.clone(), is_incomplete))
+/// Of a process that is replayed beside others of its job, with what it imports.
+pub fn plan_in_company(trace: &Trace, imports: &Imports, lacks: Lacks) -> Plan {
+    surveyed(trace, Survey::in_company(trace, imports.clone(), lacks))
 }
 
 /// Of a process that is replayed without the others of its job. An error says why that cannot be.
@@ -202,13 +203,13 @@ pub struct Judged {
 }
 
 pub fn judge(trace: &Trace) -> Judged {
-    let Plan { verdict, reasons, notes, .. } = surveyed(trace, Survey::to_judge(by_what_is_kept(trace)));
+    let Plan { verdict, reasons, notes, .. } = surveyed(trace, Survey::to_judge(trace, by_what_is_kept(trace)));
     Judged { verdict, reasons, notes }
 }
 
 /// The same of a process beside others of its job: see [`plan_in_company`].
-pub fn judge_in_company(trace: &Trace, imports: &Imports, is_incomplete: bool) -> Judged {
-    let survey = Survey::in_company(trace, imports.clone(), is_incomplete).judging();
+pub fn judge_in_company(trace: &Trace, imports: &Imports, lacks: Lacks) -> Judged {
+    let survey = Survey::in_company(trace, imports.clone(), lacks).judging();
     let Plan { verdict, reasons, notes, .. } = surveyed(trace, survey);
     Judged { verdict, reasons, notes }
 }
@@ -228,6 +229,11 @@ impl Plan {
 
     pub fn threads(&self) -> usize {
         self.order.lanes.len()
+    }
+
+    /// Whether collectives are left out, as other ranks of theirs are not replayed.
+    pub fn lacks_ranks(&self) -> bool {
+        self.absent.values().any(|why| *why == survey::WAITS)
     }
 
     /// Allocations of device memory, and the bytes of addresses they took, each counted once.

@@ -14,6 +14,7 @@ use crate::plan::lifetimes::Lifetimes;
 use crate::plan::meanwhile::meanwhile;
 use crate::plan::order::Order;
 use crate::plan::origins::Origins;
+use crate::plan::ranks::Lacks;
 use crate::plan::reach::Allocations;
 use crate::plan::spins::spins;
 use crate::plan::tagged::{self, Tagged};
@@ -92,14 +93,14 @@ pub struct Survey {
     absent: Absent,
     /// How often memory of others that are replayed beside this one is open, by its address.
     opened: HashMap<u64, u32>,
-    /// Beside this one others of the job are replayed, but not all.
-    is_incomplete: bool,
-    /// Whether NCCL's communicators have ranks of other processes, once that was looked for.
-    has_other_ranks: Option<bool>,
+    /// What of its job is not replayed beside it.
+    lacks: Lacks,
     notes: Reasons,
 }
 
 use absent::Absent;
+
+pub(super) use alone::WAITS;
 
 const FROM_ITSELF: &str =
     "taken to be what the process itself had exported by this descriptor: memory of another process is not there";
@@ -112,7 +113,7 @@ const UNKNOWN: &str = "the range left calls out before it: what device memory he
 
 impl Survey {
     pub fn of(trace: &Trace, imports: Option<Imports>) -> Survey {
-        let mut survey = Survey { imports, ..Survey::default() };
+        let mut survey = Survey { imports, lacks: Lacks::of_one(trace), ..Survey::default() };
         for (launch, image) in trace.results_of_callbacks() {
             survey.plan.results.insert(image.address);
             survey.looked_at.push(image.memory());
@@ -122,8 +123,8 @@ impl Survey {
     }
 
     /// Beside others of its job.
-    pub fn in_company(trace: &Trace, imports: Imports, is_incomplete: bool) -> Survey {
-        Survey { is_incomplete, ..Survey::of(trace, Some(imports)) }
+    pub fn in_company(trace: &Trace, imports: Imports, lacks: Lacks) -> Survey {
+        Survey { lacks, ..Survey::of(trace, Some(imports)) }
     }
 
     /// The verdict is all that is wanted.
@@ -132,8 +133,8 @@ impl Survey {
     }
 
     /// For the verdict alone.
-    pub fn to_judge(alone: Option<Alone>) -> Survey {
-        let mut survey = Survey { only_judges: true, ..Survey::default() };
+    pub fn to_judge(trace: &Trace, alone: Option<Alone>) -> Survey {
+        let mut survey = Survey { only_judges: true, lacks: Lacks::of_one(trace), ..Survey::default() };
         survey.plan.alone = alone;
         survey
     }

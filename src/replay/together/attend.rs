@@ -243,7 +243,7 @@ impl<'a> Together<'a> {
     /// How one that may wait for a process that is not here is replayed without it, if its trace has what it
     /// takes.
     fn alone(&self) -> Option<String> {
-        let running = self.running.iter().zip(self.parts).filter(|(of, part)| of.is_running() && part.is_incomplete);
+        let running = self.running.iter().zip(self.parts).filter(|(of, _)| of.is_running() && self.differs.is_empty());
         let keeps = |path: &Path| Trace::open(path).is_ok_and(|trace| trace.keeps_collectives());
         let mut paths = running.map(|(_, part)| self.processes[part.process as usize].path.as_path());
         let path = paths.find(|path| keeps(path))?;

@@ -5,7 +5,7 @@ use super::protocol::{self, FromReplay, Part, Registered, ToReplay};
 use crate::exit::say;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
-use replayer::{Company, HostPart, Imports, Live, Source};
+use replayer::{Company, HostPart, Imports, Lacks, Live, Source};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -71,9 +71,9 @@ impl Link {
         }))
     }
 
-    /// Whether some of the job are not replayed.
-    pub fn is_incomplete(&self) -> bool {
-        self.part.is_incomplete
+    /// What of the job is not replayed.
+    pub fn lacks(&self) -> Lacks {
+        Lacks { processes: self.part.is_incomplete, ranks: self.part.lacks_ranks }
     }
 
     /// A call goes on without what it would have to wait for.
@@ -190,8 +190,15 @@ mod tests {
     fn an_order_that_was_given_up_is_waited_for_no_more() {
         let (page, _file) = Page::new(2).expect("a page");
         let (socket, _other) = protocol::pair().expect("a pair of sockets");
-        let part =
-            Part { process: 0, peers: vec![1], since: 0, is_incomplete: false, imports: Vec::new(), host: Vec::new() };
+        let part = Part {
+            process: 0,
+            peers: vec![1],
+            since: 0,
+            is_incomplete: false,
+            lacks_ranks: None,
+            imports: Vec::new(),
+            host: Vec::new(),
+        };
         let (imports, host, asking) = Default::default();
         let (has_let_go, has_differed) = (AtomicBool::new(true), AtomicBool::default());
         let link = Link { socket, part, imports, host, page, asking, has_let_go, has_differed };

@@ -25,7 +25,7 @@ use attend::{Shared, Together};
 use page::Page;
 use process::{Outcome, Process, Running};
 use protocol::{Imported, Part, Registered};
-use replayer::{Crossings, HostPart, Imports, SharedHost};
+use replayer::{Crossings, HostPart, Imports, Lacks, Ranks, SharedHost};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ type Start<'s> = dyn Fn(&Process, &Part, &File) -> Result<Running> + 's;
 
 fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
     let mut missing = job.missing;
-    let (mut processes, mut crossings) = (Vec::new(), Vec::new());
+    let (mut processes, mut crossings, mut communicators) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_incomplete = job.is_chosen;
     for process in job.processes {
         let Some(path) = process.trace.clone() else { continue };
@@ -74,6 +74,7 @@ fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
                 // As `info` judges it: what this one wrote for the others may be gone.
                 is_incomplete |= exit::has_lost(&trace);
                 crossings.push(Crossings::of(&trace));
+                communicators.push(trace.communicators.clone());
                 processes.push(Process { path, about: process });
             }
             Err(why) => {
@@ -92,7 +93,9 @@ fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
     // A file is told from others by its numbers within one run of one host, and may be another in the next.
     let place = |of: &Process| (of.about.host.clone(), of.about.boot.clone(), of.about.recording);
     let host = replayer::shared_host(&crossings, &processes.iter().map(place).collect::<Vec<_>>());
-    let parts = parts(&imports, &crossings, &host, is_incomplete);
+    let ranks = Ranks::of(&communicators);
+    let lacks = communicators.iter().map(|of| Lacks { processes: is_incomplete, ranks: ranks.lack_some_of(of) });
+    let parts = parts(&imports, &crossings, &host, &lacks.collect::<Vec<_>>());
     let (page, times) = Page::new(processes.len())?;
     let started = Instant::now();
     let running = processes.iter().zip(&parts).map(|(process, part)| start(process, part, &times));
@@ -125,7 +128,7 @@ fn readable(path: &Path, of: &Path) -> Result<Trace, String> {
 }
 
 /// Who shares something with whom, be it through others, and from when on.
-fn parts(imports: &[Imports], crossings: &[Crossings], host: &SharedHost, is_incomplete: bool) -> Vec<Part> {
+fn parts(imports: &[Imports], crossings: &[Crossings], host: &SharedHost, lacks: &[Lacks]) -> Vec<Part> {
     let mut groups: Vec<usize> = (0..imports.len()).collect();
     let mut join = |process: usize, with: usize| {
         let (one, other) = (groups[process], groups[with]);
@@ -160,7 +163,8 @@ fn parts(imports: &[Imports], crossings: &[Crossings], host: &SharedHost, is_inc
             process: process as u32,
             peers: peers.map(|peer| peer as u32).collect(),
             since: first(group),
-            is_incomplete,
+            is_incomplete: lacks[process].processes,
+            lacks_ranks: lacks[process].ranks,
             imports: imports.iter().map(imported).collect(),
             host: host.parts[process].iter().flat_map(registered).collect(),
         }

@@ -20,8 +20,9 @@ pub struct Part {
     /// The processes with which it shares something, in what order that has to be kept, from this time on.
     pub peers: Vec<u32>,
     pub since: u64,
-    /// Some of the job are not replayed.
+    /// Some of the job are not replayed; and whether ranks of its communicators are among them, if that is told.
     pub is_incomplete: bool,
+    pub lacks_ranks: Option<bool>,
     pub imports: Vec<Imported>,
     /// What calls register of host memory that others have as well.
     pub host: Vec<Registered>,

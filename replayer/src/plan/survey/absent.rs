@@ -20,7 +20,7 @@ const WRITTEN_BY_OTHERS: &str =
 
 const USES: &str = "uses memory of another process, which is not here";
 
-const OF_GRAPH: &str = "its graph lacks nodes that use memory of another process, which is not here";
+const OF_GRAPH: &str = "its graph may lack nodes, as calls that make some were refused";
 
 /// Imported memory is not longer, where nothing tells how long it is.
 const MOST: u64 = 1 << 39;
@@ -99,7 +99,7 @@ impl Survey {
         match &self.plan.alone {
             // It is NCCL that has others write there, and what it brought is kept.
             Some(alone) => !alone.keeps_collectives,
-            None => self.imports.is_none() || self.is_incomplete,
+            None => self.lacks.processes,
         }
     }
 
@@ -259,6 +259,7 @@ impl Survey {
 
 #[cfg(test)]
 mod tests {
+    use crate::plan::ranks::Lacks;
     use crate::plan::{Plan, plan, plan_in_company};
     use crate::sample::Sample;
     use std::collections::HashMap;
@@ -297,7 +298,7 @@ mod tests {
         sample.launch(0, 42..43, AT);
         assert_eq!(refused(&plan(&sample.trace())), [3, 4]);
         // Beside others none of which had exported it, closing it is nothing, too.
-        assert_eq!(refused(&plan_in_company(&sample.trace(), &HashMap::new(), false)), [3, 4, 9]);
+        assert_eq!(refused(&plan_in_company(&sample.trace(), &HashMap::new(), Lacks::default())), [3, 4, 9]);
     }
 
     fn map(sample: &mut Sample, time: u64, at: u64, handle: u64) {
@@ -379,8 +380,8 @@ mod tests {
         let told = |plan: &Plan| plan.reasons.iter().any(|reason| reason.what.starts_with("cuIpcGetMemHandle: other"));
         for (plan, is_told) in [
             (plan(&trace), true),
-            (plan_in_company(&trace, &HashMap::new(), true), true),
-            (plan_in_company(&trace, &HashMap::new(), false), false),
+            (plan_in_company(&trace, &HashMap::new(), Lacks { processes: true, ranks: None }), true),
+            (plan_in_company(&trace, &HashMap::new(), Lacks::default()), false),
         ] {
             assert_eq!((told(&plan), plan.may_differ.contains(&2)), (is_told, is_told));
         }

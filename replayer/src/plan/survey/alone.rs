@@ -1,7 +1,8 @@
 //! What takes the place of other processes where one is replayed without them.
 
 use super::Survey;
-use crate::plan::alone::{Alone, REFUSED, StandIn, TOUCHES, UNHELD, has_other_ranks, launches_nccl, named, names};
+use crate::plan::alone::{Alone, REFUSED, StandIn, TOUCHES, UNHELD, launches_nccl, named, names};
+use crate::plan::ranks::is_one_of_several;
 use std::ops::Range;
 use trace::api::effect::Memory;
 use trace::api::roles::Class;
@@ -13,9 +14,10 @@ use trace::{Call, Function, Trace, crossing as across};
 const CHANGED: &str = "memory of another process that it was given changed meanwhile: if that process changed it and a kernel waits \
                        for it, the replay may wait without end";
 
-const WAITS: &str = "waits for ranks that are not replayed here";
+pub(in crate::plan) const WAITS: &str = "waits for ranks that are not replayed here";
 const BY_WHAT_IS_KEPT: &str = "replay --alone writes what it delivered in its place";
 const TOGETHER: &str = "replay of the job's directory has them all";
+const THEIR_TRACES: &str = "their traces are not among those that are replayed";
 
 const OF_OTHERS: &str = "left out or stood in for, as it is about what other processes have";
 
@@ -114,18 +116,24 @@ impl Survey {
         }
     }
 
-    /// Whether a collective's launch cannot be made, as others of its ranks are not here: it would wait for them
-    /// without end, or reach into memory of theirs by addresses that lie in memory of this process.
+    /// Whether a collective's launch cannot be made, as others of its ranks are not here.
     pub(super) fn lacks_ranks(&mut self, trace: &Trace, call: &Call, function: &Function) -> bool {
-        let lacks_ranks = self.imports.as_ref().is_none_or(|imports| self.is_incomplete && imports.is_empty());
-        let is_it = !self.is_alone() && function.class == Class::launch && launches_nccl(call) && lacks_ranks;
-        let is_refused =
-            is_it && (self.absent.is_any() || *self.has_other_ranks.get_or_insert_with(|| has_other_ranks(trace)));
-        if is_refused {
-            let how = if trace.keeps_collectives() { BY_WHAT_IS_KEPT } else { TOGETHER };
-            self.refuses(call, function, WAITS, &format!("{WAITS}: {how}"));
+        if self.is_alone() || function.class != Class::launch || !launches_nccl(call) {
+            return false;
         }
-        is_refused
+        // Where NCCL has not told, ranks meet by what they share.
+        let shares = || self.absent.is_any() || trace.shares_host_memory();
+        let is_likely = || self.lacks.processes && is_one_of_several(trace).unwrap_or_else(shares);
+        if !self.lacks.ranks.unwrap_or_else(is_likely) {
+            return false;
+        }
+        let how = match (trace.keeps_collectives(), &self.imports) {
+            (true, _) => BY_WHAT_IS_KEPT,
+            (false, None) => TOGETHER,
+            (false, Some(_)) => THEIR_TRACES,
+        };
+        self.refuses(call, function, WAITS, &format!("{WAITS}: {how}"));
+        true
     }
 
     /// Physical memory that another process has: how much of it is used its mappings tell.

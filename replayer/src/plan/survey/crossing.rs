@@ -97,6 +97,7 @@ impl Survey {
 mod tests {
     use crate::company::Source;
     use crate::plan::plan_in_company;
+    use crate::plan::ranks::Lacks;
     use crate::sample::Sample;
 
     const AT: u64 = 0x7f00_0000_0000;
@@ -114,7 +115,7 @@ mod tests {
             sample.call(0, "cuMemsetD8_v2", time + 2..time + 3, &[AT, 0, 16], &[]);
         }
         let source = || Source { process: 1, call: 0, memory: AT..AT + 4096, address: AT };
-        let plan = plan_in_company(&sample.trace(), &[(1, source()), (2, source())].into(), false);
+        let plan = plan_in_company(&sample.trace(), &[(1, source()), (2, source())].into(), Lacks::default());
         let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
         // What is there is filled, what is gone is memory that nobody knows.
         assert!(matches!(&reasons[..], [one] if one.ends_with("(1 call: 6)")), "{reasons:?}");

@@ -1,0 +1,58 @@
+//! Which ranks of NCCL's communicators are replayed: launches of one that lacks some would wait for these
+//! without end, or reach into memory of theirs by addresses that lie in memory of this process.
+
+use std::collections::{HashMap, HashSet};
+use trace::Trace;
+use trace::preamble::RANKS;
+use trace::record::nccl::Communicator;
+
+/// The ranks that are replayed, by NCCL's number of the communicator.
+#[derive(Debug, Default)]
+pub struct Ranks(HashMap<u64, HashSet<i32>>);
+
+impl Ranks {
+    /// `all`: the communicators of each trace.
+    pub fn of<'t>(all: impl IntoIterator<Item = &'t Vec<Communicator>>) -> Ranks {
+        let mut ranks = Ranks::default();
+        for of in all.into_iter().flatten() {
+            ranks.0.entry(of.id).or_default().insert(of.rank);
+        }
+        ranks
+    }
+
+    /// Whether one of the communicators of a process has ranks that are not replayed. None if nothing tells:
+    /// without the plugin there are no communicators, and how many ranks one has is told from version 4 of its
+    /// interface on.
+    pub fn lack_some_of(&self, communicators: &[Communicator]) -> Option<bool> {
+        let mut is_told = !communicators.is_empty();
+        for of in communicators {
+            let here = self.0.get(&of.id).map_or(0, HashSet::len);
+            if here < of.ranks as usize {
+                return Some(true);
+            }
+            is_told &= of.ranks > 0;
+        }
+        is_told.then_some(false)
+    }
+}
+
+/// What of a job is not replayed beside a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lacks {
+    /// Some of its processes.
+    pub processes: bool,
+    /// Ranks of this process's communicators: see [`Ranks::lack_some_of`].
+    pub ranks: Option<bool>,
+}
+
+impl Lacks {
+    /// Of a process that is replayed by itself.
+    pub fn of_one(trace: &Trace) -> Lacks {
+        Lacks { processes: true, ranks: Ranks::of([&trace.communicators]).lack_some_of(&trace.communicators) }
+    }
+}
+
+/// Whether the process was one of several ranks; none if its environment did not tell.
+pub fn is_one_of_several(trace: &Trace) -> Option<bool> {
+    trace.preamble.number(RANKS).map(|ranks: u64| ranks > 1)
+}
