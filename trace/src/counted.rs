@@ -6,6 +6,11 @@ use crate::located::Located;
 use crate::reader::Trace;
 use crate::record::{self, ACROSS};
 use crate::repeats::{Repeats, Run};
+use crate::segment::HEADER;
+use std::ops::Range;
+
+/// Each call has its entry, its return and a count; some returns are of calls before.
+const MOST_RECORDS: u32 = 4 * ACROSS;
 
 impl Call<'_> {
     /// How many calls it stands for.
@@ -58,15 +63,16 @@ impl Trace {
     pub(crate) fn repeats_behind(&self, call: &Located, begin: u64, run: Run) -> Option<Repeats> {
         let found = self.record(call.ret)?;
         let end = crate::segment::u64_at(found.bytes, 8).max(begin);
-        let at = call.ret + found.bytes.len() as u64;
-        let counted = self.record(at).filter(|next| next.head.kind == record::REPEATED)?;
+        let (at, committed) = (call.ret + found.bytes.len() as u64, self.committed_around(call.ret));
+        let counted = self.record_within(at, committed).filter(|next| next.head.kind == record::REPEATED)?;
         let repeated: record::Repeated = crate::index::body_of(&counted.bytes[record::HEAD..])?;
         let last = repeated.end.max(end);
         let (mut repeats, _) = Repeats::of(counted.head, &repeated, end);
         let behind = at + counted.bytes.len() as u64;
-        let is_under_way = |_: &u64| run == Run::Last || self.goes_on_from(behind, call);
+        let is_under_way = |_: &u64| run == Run::Last || self.goes_on_from(behind..committed, call);
         let under_way = repeats.under_way.filter(is_under_way);
-        let next = self.record(behind).filter(|next| next.head.kind == record::ENTRY && run != Run::Last);
+        let next =
+            self.record_within(behind, committed).filter(|next| next.head.kind == record::ENTRY && run != Run::Last);
         let next = next.map(|entry| (crate::segment::u64_at(entry.bytes, 8), self.ends_no_run(entry.head.function)));
         if let Some((next, false)) = next
             && last <= next
@@ -84,16 +90,29 @@ impl Trace {
         self.function(function).is_some_and(|function| matches!(function.class, Class::launch | Class::query))
     }
 
-    /// Whether all that this thread has made since, from this offset on, is launches and queries, so that its
-    /// last call may be one of those that are counted before.
-    fn goes_on_from(&self, offset: u64, call: &Located) -> bool {
+    /// Where the committed records of the chunk end that this offset is in.
+    fn committed_around(&self, at: u64) -> u64 {
+        let behind = self.segments.partition_point(|(offset, _)| *offset <= at);
+        behind.checked_sub(1).map_or(at, |index| {
+            let (offset, header) = self.segments[index];
+            let end = (offset + HEADER as u64).saturating_add(header.length.min(header.room()));
+            end.min(self.map.len() as u64)
+        })
+    }
+
+    /// Whether all that this thread has made since, in these bytes of the file, is launches and queries, so
+    /// that its last call may be one of those that are counted before.
+    fn goes_on_from(&self, Range { start, end }: Range<u64>, call: &Located) -> bool {
         let all = self.threads.get(call.thread as usize).map_or(0, |thread| thread.calls as u32);
-        let (mut at, mut left) = (offset, all.wrapping_sub(call.sequence).wrapping_sub(1));
+        let (mut at, mut left) = (start, all.wrapping_sub(call.sequence).wrapping_sub(1));
         if left >= ACROSS {
             return false;
         }
-        while left > 0 {
-            let Some(found) = self.record(at) else { return false };
+        for _ in 0..MOST_RECORDS {
+            if left == 0 {
+                return true;
+            }
+            let Some(found) = self.record_within(at, end) else { return false };
             match found.head.kind {
                 record::ENTRY if self.ends_no_run(found.head.function) => left -= 1,
                 record::RETURN | record::REPEATED => {}
@@ -101,6 +120,6 @@ impl Trace {
             }
             at += found.bytes.len() as u64;
         }
-        true
+        left == 0
     }
 }

@@ -119,3 +119,41 @@ proptest! {
         prop_assert_eq!(told(&write(&steps, false)), told(&write(&steps, true)));
     }
 }
+
+/// A query that is counted, one of which has not returned, and what the thread's last call, in another chunk,
+/// makes of it: when the one under way was entered.
+fn under_way(between: impl FnOnce(&mut Writer)) -> Option<u64> {
+    let mut writer = Writer::new();
+    writer.chunk = 1 << 14;
+    writer.call(0, "cuCtxGetCurrent", 100, &[77], 0, &[]);
+    assert!(writer.repeats(0, 3, 5, 150, 140));
+    between(&mut writer);
+    writer.seal(0);
+    let place = tempfile::tempdir().expect("a directory");
+    let path = place.path().join("trace");
+    std::fs::write(&path, &writer.bytes).expect("written");
+    let trace = Trace::open(&path).expect("a trace");
+    trace.call(0).expect("a call").inside_since()
+}
+
+#[test]
+fn whether_a_run_goes_on_is_told_by_few_committed_records() {
+    let query = |writer: &mut Writer| writer.call(0, "cuCtxGetCurrent", 200, &[78], 0, &[]);
+    assert_eq!(under_way(query), Some(150));
+    // As many returns, of no call that is known, as would take long to walk behind every counted call.
+    let far = |writer: &mut Writer| {
+        (0..300).for_each(|_| writer.leave(0, 7, 190, 0, &[]));
+        query(writer);
+    };
+    assert_eq!(under_way(far), None);
+    // What was written but not committed, and the call that is in the next chunk.
+    let uncommitted = |writer: &mut Writer| {
+        let end = writer.end;
+        query(writer);
+        let written = writer.bytes[end..writer.end].to_vec();
+        writer.uncommit(0, written.len());
+        writer.number_from(0, 1);
+        query(writer);
+    };
+    assert_eq!(under_way(uncommitted), None);
+}

@@ -139,6 +139,14 @@ impl Writer {
         }
     }
 
+    /// Has the last bytes of a thread's open chunk be written and not committed.
+    pub fn uncommit(&mut self, thread: u32, bytes: usize) {
+        let (offset, _, length) = self.threads[thread as usize].open.as_mut().expect("an open chunk");
+        *length -= bytes;
+        let committed = (*length as u64).to_le_bytes();
+        self.bytes[*offset + LENGTH_AT..*offset + LENGTH_AT + 8].copy_from_slice(&committed);
+    }
+
     /// The next call of a thread that has some gets this number, in a chunk of its own.
     pub fn number_from(&mut self, thread: u32, calls: u32) {
         self.seal(thread);
