@@ -95,12 +95,14 @@ impl Imported {
         Some(range)
     }
 
-    /// The driver is about to be asked to unmap this: the request, 0 if there is nothing of others in it.
+    /// The driver is about to be asked to unmap this: the request, 0 if there is nothing of others in it. Until
+    /// it is answered the memory is not named: a copy of it, for what another thread launches meanwhile, could
+    /// find it unmapped, and the program's context would fail by that.
     pub fn unmaps(&self, range: &Range<u64>) -> u64 {
         let mut known = self.known.lock();
-        let parts = known.memory.range(range.clone()).filter(|(_, part)| part.is_mapped);
-        let parts: Vec<Range<u64>> = parts.map(|(start, part)| *start..part.end).collect();
-        known.memory.retain(|start, _| !range.contains(start));
+        // What was opened by a handle of its address is closed by that: the driver refuses to unmap it.
+        let mapped = known.memory.extract_if(range.clone(), |_, part| part.is_mapped);
+        let parts: Vec<Range<u64>> = mapped.map(|(start, part)| start..part.end).collect();
         self.is_any.store(!known.memory.is_empty(), Relaxed);
         if parts.is_empty() {
             return 0;
@@ -206,6 +208,9 @@ mod tests {
         assert_eq!(starts(imported.all()), [0x1000]);
         imported.unmapped(refused, true);
         assert_eq!(imported.all(), all, "each part by itself, and behind a gap, too");
+        let refused = imported.unmaps(&(0x1000..0x2000));
+        imported.unmapped(refused, true);
+        assert_eq!((refused, imported.all()), (0, all), "opened by a handle of its address");
         imported.unmapped(imported.unmaps(&(0x4000..0x6000)), false);
         assert_eq!(starts(imported.all()), [0x1000, 0x6000, 0x9000]);
         imported.unmapped(imported.unmaps(&(0x6000..0xa000)), false);
