@@ -11,7 +11,7 @@ use crate::{exit, references, verdict};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use trace::extend::Extension;
@@ -138,14 +138,22 @@ fn each(arguments: &Arguments) -> Result<u8> {
 
 /// What is told of the processes of a job, so that what is packed is one, too.
 fn copy_processes(from: &Path, to: &Path, set: &mut Set) -> Result<()> {
-    let Ok(entries) = std::fs::read_dir(from.join(PROCESSES)) else { return Ok(()) };
+    let folder = from.join(PROCESSES);
+    let shown = || folder.display().to_string();
+    let entries = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.with_context(shown)?,
+    };
     let within = to.join(PROCESSES);
     if within.exists() && !within.is_dir() {
         return Err(failure(FAILED, format_args!("{}: it is not a directory, and not replaced", within.display())));
     }
-    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())) {
+    for entry in entries {
+        // What is missing of them would be missing of the job, and nobody could tell.
+        let entry = entry.with_context(shown)?;
         let name = PathBuf::from(entry.file_name());
-        if !name.to_string_lossy().ends_with(EXTENSION) {
+        let kind = entry.file_type().with_context(|| entry.path().display().to_string())?;
+        if !kind.is_file() || !name.to_string_lossy().ends_with(EXTENSION) {
             continue;
         }
         // One by one: those of another job that is in the directory stay.
