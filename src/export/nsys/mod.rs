@@ -49,8 +49,7 @@ pub struct Nsys<'x, 't, S> {
     /// What those of the process said of themselves when the program asked.
     asked: Asked,
     numbers: Numbers,
-    /// The contexts of events.
-    events: foldhash::HashMap<u64, u64>,
+    events: waits::Events,
     /// Hosts that have rows.
     hosts: BTreeSet<usize>,
     /// Where device times are from, by what META_DATA_EXPORT says.
@@ -78,7 +77,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
             devices: HashMap::new(),
             asked: Asked::default(),
             numbers: Numbers::default(),
-            events: foldhash::HashMap::default(),
+            events: waits::Events::default(),
             hosts: BTreeSet::new(),
             times: BTreeSet::new(),
             last: 0,
@@ -95,8 +94,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         (self.process, self.trace) = (process, process.trace);
         self.placed = Placed::of(process.trace);
         self.functions.clear();
-        (self.asked, self.numbers) = Default::default();
-        self.events.clear();
+        (self.asked, self.numbers, self.events) = Default::default();
         self.begin()
     }
 

@@ -6,6 +6,7 @@ use super::schema::Wait;
 use super::{Nsys, labels};
 use crate::export::event::Event;
 use anyhow::Result;
+use foldhash::HashMap;
 use trace::Function;
 use trace::api::effect::Work;
 use trace::api::roles::Class;
@@ -14,6 +15,38 @@ use trace::api::types::Kind;
 
 /// CUPTI_SYNCHRONIZATION_INVALID_VALUE: what is waited for is nothing of that kind.
 const NONE: Cell = Cell::Integer(u32::MAX as i64);
+
+/// The contexts of events.
+#[derive(Default)]
+pub(super) struct Events {
+    /// With how many contexts of that handle had ended before: the end of one passes no event in review.
+    recorded: HashMap<u64, (u64, u64)>,
+    ended: HashMap<u64, u64>,
+}
+
+impl Events {
+    fn recorded(&mut self, event: u64, context: u64) {
+        self.recorded.insert(event, (context, self.ends_of(context)));
+    }
+
+    fn remove(&mut self, event: u64) {
+        self.recorded.remove(&event);
+    }
+
+    fn context_ended(&mut self, context: u64) {
+        *self.ended.entry(context).or_default() += 1;
+    }
+
+    /// None if it has ended since.
+    fn context_of(&self, event: u64) -> Option<u64> {
+        let (context, ends) = *self.recorded.get(&event)?;
+        (self.ends_of(context) == ends).then_some(context)
+    }
+
+    fn ends_of(&self, context: u64) -> u64 {
+        self.ended.get(&context).copied().unwrap_or(0)
+    }
+}
 
 impl<'t, S: Store> Nsys<'_, 't, S> {
     pub(super) fn wait(&mut self, event: &Event<'_, 't>) -> Result<()> {
@@ -27,7 +60,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             Some(Awaited::Context(at)) => Awaited::context(at, |at| call.word(at)).or(current),
             Some(Awaited::Events(_)) => {
                 of = Cell::None;
-                call.handle(Kind::Event).and_then(|event| self.events.get(&event).copied())
+                call.handle(Kind::Event).and_then(|event| self.events.context_of(event))
             }
             awaited => {
                 let id = streams.target(call, function).stream;
@@ -57,11 +90,9 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
         let (call, streams) = (&event.call, &event.outstanding.streams);
         let ended = call.function().filter(|_| call.took_effect()).and_then(|function| function.ends(Kind::Event));
         if let Some(event) = ended.and_then(|at| call.argument_of(at)) {
-            self.events.remove(&event);
+            self.events.remove(event);
         }
-        for context in event.followed.ended.iter().filter_map(|ended| ended.context) {
-            self.events.retain(|_, of| *of != context);
-        }
+        event.followed.ended.iter().filter_map(|ended| ended.context).for_each(|of| self.events.context_ended(of));
         let records = |function: &&Function| function.work() == Some(Work::RecordEvent) && call.took_effect();
         let Some(function) = call.function().filter(records).filter(|_| !call.inner) else { return };
         let context = match call.handle(Kind::Context) {
@@ -69,7 +100,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             context => context,
         };
         if let (Some(event), Some(context)) = (call.handle(Kind::Event), context) {
-            self.events.insert(event, context);
+            self.events.recorded(event, context);
         }
     }
 }
@@ -84,4 +115,24 @@ fn kind(function: &Function) -> Option<i64> {
         Awaited::Stream(_) => labels::STREAM_SYNC,
         Awaited::Context(_) => labels::CONTEXT_SYNC,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Events;
+
+    #[test]
+    fn an_event_is_of_its_context_until_that_ends() {
+        let mut events = Events::default();
+        events.recorded(7, 1);
+        events.recorded(8, 2);
+        events.context_ended(1);
+        assert_eq!((events.context_of(7), events.context_of(8), events.context_of(9)), (None, Some(2), None));
+        // Another context has the handle.
+        events.recorded(9, 1);
+        assert_eq!((events.context_of(7), events.context_of(9)), (None, Some(1)));
+        events.recorded(7, 1);
+        events.remove(9);
+        assert_eq!((events.context_of(7), events.context_of(9)), (Some(1), None));
+    }
 }
