@@ -49,16 +49,43 @@ pub fn write(out: &mut impl Write, traces: &[Trace], recordings: &Recordings, ar
     out.finish()
 }
 
-/// The tables of several recordings in one of each kind, which begins with their numbers.
-fn of_recordings(all: Vec<(Option<u64>, Vec<Table>)>, heads: &[Head]) -> Vec<Table> {
+/// The tables of several recordings in one of each kind, which begins with their numbers. A trace has none if it
+/// could not be read any more when they were told apart.
+fn of_recordings(mut all: Vec<(Option<u64>, Vec<Table>)>, heads: &[Head]) -> Vec<Table> {
+    // Those without a number come first: if they come last, there are no others.
+    if let Some((_, only)) = all.pop_if(|(recording, _)| recording.is_none()) {
+        return only;
+    }
     let mut whole: Vec<Table> = heads.iter().copied().map(Table::new).collect();
     for (recording, tables) in all {
-        let Some(number) = recording else { return tables };
+        let number = recording.map_or(Cell::None, Cell::Number);
         for (whole, table) in whole.iter_mut().zip(tables) {
-            let row = |row: Vec<Cell>| std::iter::once(Cell::Number(number)).chain(row).collect();
+            let row = |row: Vec<Cell>| std::iter::once(number.clone()).chain(row).collect();
             whole.rows.extend(table.rows.into_iter().map(row));
-            whole.notes.extend(table.notes.into_iter().map(|note| format!("recording {number}: {note}")));
+            whole.notes.extend(table.notes.into_iter().map(|note| match recording {
+                Some(number) => format!("recording {number}: {note}"),
+                None => note,
+            }));
         }
     }
     whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_of_no_known_recording_stands_beside_the_others() {
+        let table = |pid: u64| {
+            let notes = vec![format!("of {pid}")];
+            vec![Table { rows: vec![vec![Cell::Number(pid)]], notes, ..Table::new(ranks::OF_RECORDINGS) }]
+        };
+        let of = |all| of_recordings(all, &[ranks::OF_RECORDINGS]).remove(0);
+        let whole = of(vec![(None, table(7)), (Some(1), table(8)), (Some(2), table(9))]);
+        let rows = [(Cell::None, 7), (Cell::Number(1), 8), (Cell::Number(2), 9)];
+        assert_eq!(whole.rows, rows.map(|(recording, pid)| vec![recording, Cell::Number(pid)]));
+        assert_eq!(whole.notes, ["of 7", "recording 1: of 8", "recording 2: of 9"]);
+        assert_eq!(of(vec![(None, table(7))]).rows, [vec![Cell::Number(7)]]);
+    }
 }
