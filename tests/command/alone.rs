@@ -107,11 +107,17 @@ fn a_step_of_a_rank_is_repeated_without_the_others() {
     // What the CPU writes on the way, here for the ring, is not repeated: on a busy machine each sum may have some.
     let (place, first) = (0..20).find_map(|_| recorded_with_a_sum_alone()).expect("a sum by itself");
     let scope = format!("{first}..{}", first + 4);
-    let report = json(&mut replay(&place, 1, &["--loop", "3", "--scope", &scope, "--json"]), 0);
-    let told = &report["loop"];
-    assert_eq!((&told["delivered_launches"], &told["brought_bytes"]), (&1.into(), &64.into()), "{report}");
-    assert_eq!((&told["calls"], &told["differing_runs"]), (&3.into(), &0.into()), "{report}");
-    assert_eq!(told["works"]["step"]["times"], 3, "{report}");
+    for times in ["cupti", "events"] {
+        let options = ["--loop", "3", "--scope", &scope, "--times", times, "--json"];
+        let report = json(&mut replay(&place, 1, &options), 0);
+        let told = &report["loop"];
+        assert_eq!((&told["delivered_launches"], &told["brought_bytes"]), (&1.into(), &64.into()), "{report}");
+        assert_eq!((&told["calls"], &told["differing_runs"]), (&3.into(), &0.into()), "{report}");
+        assert_eq!(told["works"]["step"]["times"], 3, "{report}");
+        // What stands in the place of the collective is a copy of ours.
+        let all: Vec<&String> = told["works"].as_object().expect("works by name").keys().collect();
+        assert_eq!(all, ["[CUDA memcpy Host-to-Device]", "step"], "{times}: {report}");
+    }
 }
 
 /// Without `--alone` a rank's collectives wait for the others: that is said beforehand.

@@ -9,7 +9,7 @@
 //! replay has noted the id: it is kept until the end then.
 
 use crate::driver::{id, result};
-use crate::profile::described::launched;
+use crate::profile::described::{Made, launched};
 use crate::profile::kernels::Kernels;
 use crate::profile::{Collector, Submitted, now};
 use crate::session::Session;
@@ -26,7 +26,6 @@ use trace::cupti::library::DRIVER_API;
 use trace::cupti::{Activity, Compared, Library, Record, activity, release, request};
 use trace::launch::shape;
 use trace::record::{Timed, timed};
-use trace::{Call, Function};
 
 /// Readings that CUPTI's clock is compared by.
 const TRIES: usize = 32;
@@ -135,14 +134,7 @@ impl Cupti {
     ///
     /// # Safety
     /// As for [`Driver::call`](crate::driver::Driver::call).
-    pub unsafe fn call(
-        &self,
-        session: &Session,
-        kernels: &Kernels,
-        call: &Call,
-        live: &'static Function,
-        words: &[u64],
-    ) -> u32 {
+    pub unsafe fn call(&self, session: &Session, kernels: &Kernels, Made { call, live, words, .. }: Made) -> u32 {
         IDS.with_borrow_mut(Vec::clear);
         ATTENDS.set(true);
         let begin = self.subscription.collector.begins(session.trace, call);

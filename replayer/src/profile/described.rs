@@ -9,6 +9,16 @@ use trace::launch::{kernel, shape};
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
 
+/// A call that is about to be made.
+#[derive(Clone, Copy)]
+pub struct Made<'a, 't> {
+    pub call: &'a Call<'t>,
+    pub live: &'static Function,
+    pub words: &'a [u64],
+    /// It is a write of ours from host memory, before the recorded call or in its place.
+    pub brings: bool,
+}
+
 /// Work to be timed.
 pub struct Described<'t> {
     pub timed: Timed,
@@ -29,7 +39,8 @@ mod memory {
 const PEER: u8 = 10;
 
 /// None: nothing that can be timed by itself.
-pub fn describe<'t>(session: &Session, call: &Call<'t>, live: &Function, words: &[u64]) -> Option<Described<'t>> {
+pub fn describe<'t>(session: &Session, made: Made<'_, 't>) -> Option<Described<'t>> {
+    let Made { call, live, words, brings } = made;
     let mut described = Described { timed: Timed::BLANK, kernel: None, function: 0 };
     let timed = &mut described.timed;
     match live.work()? {
@@ -44,6 +55,12 @@ pub fn describe<'t>(session: &Session, call: &Call<'t>, live: &Function, words: 
         }
         Work::Fill => {
             (timed.what, timed.to, timed.bytes) = (timed::FILL, memory::DEVICE, moved(call, live).unwrap_or(0));
+        }
+        _ if brings => {
+            let ends = (memory::PAGEABLE, memory::DEVICE);
+            (timed.what, timed.copy, (timed.from, timed.to)) = (timed::COPY, direction(ends), ends);
+            // As [`ordered_write`](crate::driver::calls::ordered_write) has them.
+            timed.bytes = words.get(2).copied().unwrap_or(0);
         }
         _ => {
             timed.what = timed::COPY;

@@ -9,7 +9,7 @@
 
 use crate::driver::stream::{Queue, context_of, stream_of, within};
 use crate::driver::{Driver, Failure, id, result};
-use crate::profile::described::{Described, describe};
+use crate::profile::described::{Described, Made, describe};
 use crate::profile::kernels::Kernels;
 use crate::profile::{Collector, now};
 use crate::session::Session;
@@ -18,7 +18,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use trace::model::stream::StreamHandle;
 use trace::record::{Timed, timed};
-use trace::{Call, Function};
 
 /// Pairs under way before they are looked through, and how many more before the next time.
 const MANY: usize = 1 << 12;
@@ -81,15 +80,14 @@ impl<'t> Events<'t> {
         session: &Session<'t>,
         collector: &Collector,
         kernels: &Kernels,
-        call: &Call<'t>,
-        live: &'static Function,
-        words: &[u64],
+        made: Made<'_, 't>,
     ) -> u32 {
+        let Made { call, live, words, .. } = made;
         let driver = session.driver;
         // SAFETY: forwarded from the caller.
         let plain = || unsafe { driver.call(id(live), words) };
         let named = StreamHandle::new(live, stream_of(live, words).unwrap_or(0));
-        let Some(Described { timed, kernel, function }) = describe(session, call, live, words) else { return plain() };
+        let Some(Described { timed, kernel, function }) = describe(session, made) else { return plain() };
         let context = context_of(driver, named.handle);
         let queue = Queue::of(context, named, call.thread);
         if session.placement.captures.any() && queue.is_captured(driver) {

@@ -12,6 +12,7 @@ pub mod timed_trace;
 
 use crate::session::Session;
 use cupti::Cupti;
+pub use described::Made;
 use events::Events;
 use kernels::Kernels;
 use parking_lot::Mutex;
@@ -19,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use trace::record::{Timed, timed};
-use trace::{Call, Function, Trace};
+use trace::{Call, Trace};
 
 /// Takes what was measured. Called from threads of the replay and of CUPTI.
 pub trait Times: Send {
@@ -173,14 +174,12 @@ impl<'t> Profiler<'t> {
     ///
     /// # Safety
     /// As for that.
-    pub unsafe fn call(&self, session: &Session<'t>, call: &Call<'t>, live: &'static Function, words: &[u64]) -> u32 {
+    pub unsafe fn call(&self, session: &Session<'t>, made: Made<'_, 't>) -> u32 {
         match &self.source {
             // SAFETY: forwarded from the caller.
-            Source::Cupti(cupti) => unsafe { cupti.call(session, &self.kernels, call, live, words) },
+            Source::Cupti(cupti) => unsafe { cupti.call(session, &self.kernels, made) },
             // SAFETY: as above.
-            Source::Events(events) => unsafe {
-                events.call(session, &self.collector, &self.kernels, call, live, words)
-            },
+            Source::Events(events) => unsafe { events.call(session, &self.collector, &self.kernels, made) },
         }
     }
 

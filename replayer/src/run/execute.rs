@@ -7,6 +7,7 @@ use crate::check::payload;
 use crate::driver::{id, result};
 use crate::memory::buffer::Refusal;
 use crate::plan::copied;
+use crate::profile::Made;
 use crate::run::callbacks::runs;
 use crate::run::worker::Worker;
 use crate::run::{finish, hazards, profiler_marks, results};
@@ -153,7 +154,7 @@ impl<'t> Worker<'_, 't> {
             // SAFETY: as above.
             (Some(watch), _) => unsafe { watch.call(run, call, live, words) },
             // SAFETY: as above.
-            (None, Some(profiler)) => unsafe { profiler.call(run, call, live, words) },
+            (None, Some(profiler)) => unsafe { profiler.call(run, Made { call, live, words, brings: false }) },
         }
     }
 

@@ -164,7 +164,7 @@ impl All<'_, '_> {
             written.restore(run)?;
             let (begin, _, end) = self.once(|at| match &self.prepared[at] {
                 // SAFETY: as for the runs before.
-                call if call.live.is_timed() => unsafe { profiler.call(run, &call.call, call.live, &call.words) },
+                call if call.live.is_timed() => unsafe { profiler.call(run, call.made()) },
                 // SAFETY: as above.
                 _ => unsafe { self.ready[at].make() },
             })?;

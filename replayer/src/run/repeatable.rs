@@ -8,6 +8,7 @@ use crate::memory::buffer::{Arena, Refusal};
 use crate::plan::action::{Action, action};
 use crate::plan::order::Edge;
 use crate::plan::{Plan, called_back};
+use crate::profile::Made;
 use crate::run::decision::{Decision, decide};
 use crate::run::prepared_call::PreparedCall;
 use crate::run::repeat::Repeated;
@@ -40,10 +41,14 @@ pub struct Prepared<'t> {
     pub frame: Frame<'t>,
 }
 
-impl Prepared<'_> {
+impl<'t> Prepared<'t> {
     pub fn ready(&self, driver: &Driver) -> PreparedCall {
         let (number, writes) = (self.call.number, !self.host.is_empty());
         PreparedCall::new(driver, self.live, &self.frame, number, self.expected, writes)
+    }
+
+    pub fn made(&self) -> Made<'_, 't> {
+        Made { call: &self.call, live: self.live, words: &self.words, brings: self.brings }
     }
 }
 
