@@ -6,7 +6,7 @@
 //! the legacy stream's covers the blocking streams of its context.
 
 use super::stream::StreamId;
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use std::collections::BTreeSet;
 
 /// The work of a stream up to a call: the index of the stream, and the number of that call, whose own work is
@@ -21,6 +21,8 @@ pub struct Order {
     met_lately: [Option<(StreamId, usize)>; LATELY],
     /// Of streams that were made, by handle.
     made: HashMap<u64, Made>,
+    /// By context, the streams that were made or met in it; some have ended, or are of another by now.
+    within: HashMap<u64, HashSet<StreamId>>,
     /// What stood before events when they were recorded.
     events: HashMap<u64, Vec<Until>>,
     /// What all that comes to a context waits for.
@@ -59,6 +61,7 @@ struct Made {
 impl Order {
     pub fn stream_made(&mut self, handle: u64, context: u64, is_blocking: bool) {
         self.made.insert(handle, Made { context, is_blocking });
+        self.within.entry(context).or_default().insert(StreamId::made(handle));
         self.stream_ended(handle);
     }
 
@@ -95,6 +98,7 @@ impl Order {
         let waits = self.of_contexts.get(&context).into_iter().flatten().map(|until| (0, *until)).collect();
         self.streams.push(Stream { id, context, is_blocking, is_busy: false, waits, last: None, done: 0 });
         self.by_id.insert(id, self.streams.len() - 1);
+        self.within.entry(context).or_default().insert(id);
         self.streams.len() - 1
     }
 
@@ -166,13 +170,19 @@ impl Order {
         self.context_finished(context, call);
         self.of_contexts.remove(&context);
         self.met_lately = [None; LATELY];
-        let made = self.made.extract_if(|_, made| made.context == context).map(|(handle, _)| StreamId::made(handle));
-        let mut ended: Vec<StreamId> = made.collect();
-        self.by_id.retain(|id, at| {
-            let ends = self.streams[*at].context == context;
-            ended.extend(ends.then_some(*id));
-            !ends
-        });
+        // Not all streams: a forged trace has as many contexts.
+        let mut ended = Vec::new();
+        for id in self.within.remove(&context).unwrap_or_default() {
+            let is_made = id == StreamId::made(id.stream);
+            if is_made && self.made.get(&id.stream).is_some_and(|made| made.context == context) {
+                self.made.remove(&id.stream);
+                ended.push(id);
+            }
+            if self.known(id).is_some_and(|at| self.streams[at].context == context) {
+                self.by_id.remove(&id);
+                ended.push(id);
+            }
+        }
         ended
     }
 
@@ -309,5 +319,31 @@ fn join(all: &mut Vec<Until>, (at, until): Until) {
     match all.iter_mut().find(|(known, _)| *known == at) {
         Some((_, known)) => *known = until.max(*known),
         None => all.push((at, until)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_a_context_end_the_streams_that_are_of_it_now() {
+        let mut order = Order::default();
+        let [kept, gone, again] = [0x70, 0x71, 0x72].map(StreamId::made);
+        for stream in [kept, gone, again] {
+            order.stream_made(stream.stream, 1, true);
+            order.met(stream, 1);
+        }
+        order.stream_ended(again.stream);
+        order.stream_made(kept.stream, 2, true);
+        order.met(kept, 1);
+        order.met(StreamId::legacy(1), 1);
+        let mut ended = order.context_ended(1, 9);
+        ended.sort();
+        ended.dedup();
+        assert_eq!(ended, [gone, again, StreamId::legacy(1)]);
+        assert_eq!((order.context_of(kept), order.context_of(gone)), (Some(2), None));
+        assert_eq!((order.known(kept).is_some(), order.known(StreamId::legacy(1))), (true, None));
+        assert_eq!(order.context_ended(1, 9), []);
     }
 }
