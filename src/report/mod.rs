@@ -164,18 +164,26 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
     let starts = Process::starts(&traces);
     let traces = arguments.reading.of_window(traces, &starts);
-    if traces.len() > 1 && arguments.reports().all(|report| list::TOGETHER.contains(&report.chosen.name())) {
-        let recordings = if recordings.is_empty() { of_traces(&paths) } else { recordings };
-        together::write(&mut out, &traces, &recordings, &arguments)?;
-        out.flush()?;
-        return Ok(damage(&traces, status));
-    }
-    if let Some(prefix) = &arguments.output {
+    // Of several traces some have one table for all, which comes before what is told of each.
+    let is_of_all = |report: &Report| traces.len() > 1 && list::TOGETHER.contains(&report.chosen.name());
+    let (of_all, of_each) =
+        (arguments.reports().any(|report| is_of_all(&report)), |report: &Report| !is_of_all(report));
+    let is_of_all_alone = of_all && !arguments.reports().any(|report| of_each(&report));
+    if let Some(prefix) = arguments.output.as_ref().filter(|_| !is_of_all_alone) {
         into_files(&traces, &recordings, &arguments, prefix)?;
         return Ok(damage(&traces, status));
     }
+    if of_all {
+        let recordings = if recordings.is_empty() { of_traces(&paths) } else { recordings.clone() };
+        out.write_all(if is_list && !is_of_all_alone { b"[" } else { b"" })?;
+        together::write(&mut out, &traces, &recordings, &arguments)?;
+    }
+    if is_of_all_alone {
+        out.flush()?;
+        return Ok(damage(&traces, status));
+    }
     for (index, trace) in traces.iter().enumerate() {
-        let between = match index {
+        let between = match index + usize::from(of_all) {
             0 if is_list => "[",
             0 => "",
             _ if is_list => ",",
@@ -194,7 +202,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
                 plain(&trace.path.display().to_string())
             )?;
         }
-        one(&mut out, trace, &arguments, &about(trace, &recordings))?;
+        one(&mut out, trace, &arguments, &about(trace, &recordings), &of_each)?;
         status = status.max(exit::damage(trace, 0));
     }
     if is_list {
@@ -213,9 +221,15 @@ fn limit(reading: &Reading, format: Format, table: &Table) -> u64 {
 /// A report, and its tables if it is not written row by row.
 type Made = (Report, Option<Vec<Table>>);
 
-/// All reports on one trace.
-fn one(out: &mut impl Write, trace: &Trace, arguments: &Arguments, about: &serde_json::Value) -> Result<()> {
-    let made = make(trace, arguments)?;
+/// These reports on one trace.
+fn one(
+    out: &mut impl Write,
+    trace: &Trace,
+    arguments: &Arguments,
+    about: &serde_json::Value,
+    which: &dyn Fn(&Report) -> bool,
+) -> Result<()> {
+    let made = make(trace, arguments, which)?;
     let many = made.iter().map(|(_, tables)| tables.as_ref().map_or(1, Vec::len)).sum::<usize>() > 1;
     let colored = arguments.reading.colored();
     let mut out = Output::new(out, arguments.format(), colored, many, about)?.in_unit(arguments.unit);
@@ -228,9 +242,9 @@ fn one(out: &mut impl Write, trace: &Trace, arguments: &Arguments, about: &serde
     out.finish()
 }
 
-fn make(trace: &Trace, arguments: &Arguments) -> Result<Vec<Made>> {
+fn make(trace: &Trace, arguments: &Arguments, which: &dyn Fn(&Report) -> bool) -> Result<Vec<Made>> {
     let reading = &arguments.reading;
-    let asked: Vec<Report> = arguments.reports().collect();
+    let asked: Vec<Report> = arguments.reports().filter(|report| which(report)).collect();
     asked.iter().try_for_each(|report| report.check(trace))?;
     let mut walked = Vec::new();
     for report in &asked {
@@ -297,7 +311,7 @@ fn into_files(traces: &[Trace], recordings: &Recordings, arguments: &Arguments, 
             let out = BufWriter::with_capacity(1 << 16, file);
             Ok(Output::new(out, arguments.format(), false, false, &about(trace, recordings))?.in_unit(arguments.unit))
         };
-        for (report, tables) in make(trace, arguments)? {
+        for (report, tables) in make(trace, arguments, &|_| true)? {
             for table in tables.iter().flatten() {
                 let mut out = begin(table.head.report, table.head.part)?;
                 out.table(table)?;

@@ -375,6 +375,17 @@ fn several_recordings_have_a_column_for_their_numbers() {
         rows.map(|row| (row["recording"].as_u64(), row["rank"].as_u64())).collect()
     };
     assert_eq!(of(&report(&[])), [(None, Some(0)), (None, Some(1))]);
+    // With reports on each of them, that on all comes first.
+    let mixed =
+        |options: &[&str]| run(place.cutrace(["report", "run/", "-r", "errors,ranks"]).args(options)).expect(0).stdout;
+    let (text, listed) = (mixed(&[]), mixed(&["--json"]));
+    assert_eq!(text.matches("Processes beside each other").count(), 1, "{text}");
+    assert_eq!(text.matches("\nrank ").count(), 2, "{text}");
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!(
+        (listed[0]["reports"][0]["rows"].as_array().map(Vec::len), listed.as_array().map(Vec::len)),
+        (Some(2), Some(3))
+    );
     let all = report(&["--recording", "all"]);
     assert_eq!(of(&all), [1, 2].map(|of| [0, 1].map(|rank| (Some(of), Some(rank)))).concat());
     let notes = all["notes"].as_array().expect("notes");
