@@ -355,6 +355,8 @@ fn opened(arguments: &Arguments) -> Result<Trace> {
 
 fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Result<Plan> {
     Ok(match company {
+        // As where its trace is named: what imported memory held is there.
+        Some(link) if link.is_by_itself() && !trace.held.is_empty() => replayer::plan(trace),
         Some(link) => plan_in_company(trace, link.imports(), link.lacks()),
         None if arguments.alone => {
             let refused = |why| failure(FAILED, format_args!("{}: --alone: {why}", trace.path.display()));

@@ -60,7 +60,8 @@ pub fn evidence(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
 }
 
 pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Value {
-    json!({
+    let fault = report.recorded_fault.as_ref();
+    let mut object = json!({
         "schema": SCHEMA,
         "outcome": outcome(report),
         "came_back": report.came_back,
@@ -124,7 +125,10 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "one_by_one": report.watched.as_ref().map(culprit::watched_object),
         "culprit": report.culprit.as_ref().map(|found| culprit::object(trace, found)),
         "elapsed_ns": report.elapsed.as_nanos() as u64,
-    })
+    });
+    // One field more than the macro takes at once.
+    object["recorded_fault"] = json!(fault.map(|(result, call)| json!({ "call": call, "result": result })));
+    object
 }
 
 /// What nothing could be compared of, by name up to a limit.

@@ -159,7 +159,10 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &Repeated) -> Re
     if repeated.delivered > 0 || repeated.brought > 0 {
         let launches = counted(repeated.delivered, "launch");
         let bytes = size(repeated.brought);
-        writeln!(out, "  alone        in place of {launches} of NCCL's and for other processes: {bytes} each time")?;
+        writeln!(
+            out,
+            "  alone        in place of {launches} of NCCL's and for other processes: {bytes} each time, which the times hold"
+        )?;
     }
     writeln!(out, "  restored     {} each time", size(repeated.restored))?;
     if repeated.unread > 0 {

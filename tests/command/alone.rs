@@ -269,6 +269,13 @@ fn what_uses_memory_of_others_finds_what_it_held() {
             (&4.into(), &1.into()),
             "{report}"
         );
+        // The same of one that is chosen, and of its trace.
+        let chosen = json(&mut place.cutrace(["replay", "run/", "--json", "--rank", &rank.to_string()]), 0);
+        let chosen = &chosen["processes"][0]["replay"];
+        let named = json(place.cutrace(["replay", "--json"]).arg(&traces(&place)[rank as usize]), 0);
+        for field in ["outcome", "checked", "refused", "shared_memory"] {
+            assert_eq!((&chosen[field], &named[field]), (&report[field], &report[field]), "{field}: {chosen} {named}");
+        }
     }
     // Without what collectives delivered nothing is known behind the first.
     let other = Place::new();

@@ -71,6 +71,11 @@ impl Link {
         }))
     }
 
+    /// Whether nothing is shared with any process that is replayed.
+    pub fn is_by_itself(&self) -> bool {
+        self.part.peers.is_empty() && self.imports.is_empty()
+    }
+
     /// What of the job is not replayed.
     pub fn lacks(&self) -> Lacks {
         Lacks { processes: self.part.is_incomplete, ranks: self.part.lacks_ranks }

@@ -291,12 +291,37 @@ fn line(outcome: &Outcome) -> String {
     let inside = inside(outcome);
     let unfinished =
         inside.map(|inside| format!("; unfinished when the recording ended: {inside}")).unwrap_or_default();
-    format!("{word}{refused}: {calls} in {elapsed:.2} s{differs}{unfinished}")
+    let compared = match (word, report["came_back"].as_bool()) {
+        ("unverified", Some(false)) => ", as nothing came back",
+        ("unverified", Some(true)) => ", as what came back could not be compared",
+        _ => "",
+    };
+    let fault = &report["recorded_fault"];
+    let fault = match (fault["result"].as_str(), fault["call"].as_u64()) {
+        (Some(result), Some(call)) => format!("; recorded {result} at call {call}"),
+        _ => String::new(),
+    };
+    format!("{word}{compared}{refused}: {calls} in {elapsed:.2} s{fault}{differs}{unfinished}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_nothing_was_verified_and_what_had_failed_is_in_the_line() {
+        let of = |came_back: bool| {
+            let fault = json!({ "call": 21, "result": "CUDA_ERROR_ILLEGAL_ADDRESS" });
+            let report = json!({
+                "outcome": "unverified", "came_back": came_back, "launches": 2, "executed": 22, "recorded_fault": fault,
+            });
+            let (status, report) = (UNVERIFIED, Some(report));
+            line(&Outcome { status, report, failed: None, was_ended: false, shares: false, said: Vec::new() })
+        };
+        let more = "22 calls in 0.00 s; recorded CUDA_ERROR_ILLEGAL_ADDRESS at call 21";
+        assert_eq!(of(false), format!("unverified, as nothing came back: {more}"));
+        assert_eq!(of(true), format!("unverified, as what came back could not be compared: {more}"));
+    }
 
     #[test]
     fn of_what_was_shared_the_trace_tells_more_than_a_replay_alone() {
