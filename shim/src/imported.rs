@@ -101,8 +101,9 @@ impl Imported {
     pub fn unmaps(&self, range: &Range<u64>) -> u64 {
         let mut known = self.known.lock();
         // What was opened by a handle of its address is closed by that: the driver refuses to unmap it.
-        let mapped = known.memory.extract_if(range.clone(), |_, part| part.is_mapped);
-        let parts: Vec<Range<u64>> = mapped.map(|(start, part)| start..part.end).collect();
+        let parts = known.memory.range(range.clone()).filter(|(_, part)| part.is_mapped);
+        let parts: Vec<Range<u64>> = parts.map(|(start, part)| *start..part.end).collect();
+        parts.iter().for_each(|part| _ = known.memory.remove(&part.start));
         self.is_any.store(!known.memory.is_empty(), Relaxed);
         if parts.is_empty() {
             return 0;
