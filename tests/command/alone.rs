@@ -168,7 +168,7 @@ fn collectives_are_left_out_where_ranks_of_theirs_are() {
     for version in ["3", "7"] {
         let place = Place::new();
         run(record(&place, 1, "", KEPT).env("RING_VERSION", version)).expect(0);
-        let ran = run(&mut place.cutrace(["replay"]).arg(&traces(&place)[0])).expect(0);
+        let ran = run(place.cutrace(["replay"]).arg(&traces(&place)[0])).expect(0);
         assert!(!ran.stdout.contains(LEFT_OUT) && !ran.stderr.contains("left out"), "{}{}", ran.stdout, ran.stderr);
     }
 }
