@@ -9,7 +9,7 @@ mod text;
 pub mod told;
 
 use crate::exit;
-use crate::latest::Files;
+use crate::latest::{Files, readable};
 use crate::reading::Reading;
 use crate::results::Results;
 use anyhow::Result;
@@ -17,7 +17,7 @@ use as_json::SCHEMA;
 use kept::Kept;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use told::Told;
 use trace::Trace;
 use viewer::data::store::Key;
@@ -79,32 +79,45 @@ impl Opened {
     }
 }
 
+/// What is named.
+enum Subject {
+    Trace(Opened),
+    Job(job::Whole),
+}
+
+impl Subject {
+    fn of(path: &Path, arguments: &Arguments) -> Result<Subject> {
+        Ok(match path.is_dir() {
+            true => Subject::Job(job::Whole::of(path, &arguments.files.among)?),
+            false => Subject::Trace(Opened::of(path, arguments)?),
+        })
+    }
+}
+
 pub fn run(arguments: Arguments) -> Result<u8> {
     let reading = &arguments.reading;
     let paths = arguments.files.named()?;
     let mut out = BufWriter::new(Results::begin());
-    let (mut objects, mut status) = (Vec::new(), exit::DONE);
-    // Before anything is written: one that cannot be read leaves no half a document.
-    let is_job = |path: &PathBuf| path.is_dir();
-    let opened = paths.iter().map(|path| (!is_job(path)).then(|| Opened::of(path, &arguments)).transpose());
-    let traces = opened.collect::<Result<Vec<_>, _>>()?;
-    for (index, (path, trace)) in paths.iter().zip(traces).enumerate() {
+    // Before anything is written: if nothing can be read, there is no half a document.
+    let (all, mut status) = readable(&paths, |path| Subject::of(path, &arguments))?;
+    let mut objects = Vec::new();
+    for (index, subject) in all.into_iter().enumerate() {
         if index > 0 && !reading.json {
             writeln!(out)?;
         }
-        let (object, ended) = match trace {
-            Some(opened) => {
+        let (object, ended) = match subject {
+            Subject::Trace(opened) => {
                 let (trace, told) = opened.told(reading)?;
                 one(&mut out, &trace, &told, reading)?
             }
-            None => job::one(&mut out, path, &arguments.files.among, reading)?,
+            Subject::Job(job) => job.tell(&mut out, reading)?,
         };
         objects.extend(object);
         status = status.max(ended);
     }
     let whole = match &mut objects[..] {
         [] => None,
-        [only] => Some(only.take()),
+        [only] if paths.len() == 1 => Some(only.take()),
         _ => Some(json!({ "schema": SCHEMA, "traces": objects })),
     };
     if let Some(whole) = whole {

@@ -1,7 +1,7 @@
 //! What is read if no file is named: the latest trace of this directory, or the directory of a job, if that
 //! was recorded later. A recording does not replace `trace.bin`.
 
-use crate::exit::{DONE, UNREADABLE, USAGE, failure, say};
+use crate::exit::{DONE, UNREADABLE, USAGE, failure, in_full, say, status_of};
 use crate::figures::counted;
 use crate::job::among::Among;
 use crate::job::{Job, SESSION, ranges};
@@ -124,33 +124,88 @@ pub struct Chosen {
 impl Files {
     /// Traces; those of a directory instead of it, by rank.
     pub fn chosen(&self) -> Result<Chosen> {
-        let (named, mut chosen) = (self.named()?, Chosen { status: DONE, ..Chosen::default() });
-        for path in &named {
-            if !path.is_dir() {
-                chosen.paths.push(path.clone());
-                continue;
-            }
-            let job = self.among.of(path)?;
-            chosen.status = chosen.status.max(job.status());
-            let has_several = job.has_several() && named.len() == 1;
-            for process in job.processes {
-                let Some(trace) = process.trace else { continue };
-                chosen.recordings.extend(has_several.then(|| (trace.clone(), process.recording)));
-                chosen.paths.push(trace);
-            }
-        }
+        let (named, mut chosen) = (self.named()?, Chosen::default());
+        named.iter().try_for_each(|path| is_there(path))?;
+        named.iter().try_for_each(|path| self.choose(path, named.len() == 1, &mut chosen))?;
         chosen.directory = <[PathBuf; 1]>::try_from(named).ok().map(|[only]| only).filter(|path| path.is_dir());
         Ok(chosen)
     }
 
-    /// Traces, and directories of them.
+    /// The same, with those of the traces that can be opened. Of others it is said why not.
+    pub fn opened(&self) -> Result<(Chosen, Vec<Trace>)> {
+        let (named, mut chosen) = (self.named()?, Chosen::default());
+        let (mut traces, mut unopened) = (Vec::new(), DONE);
+        let (_, unread) = readable(&named, |path| {
+            let before = chosen.paths.len();
+            self.choose(path, named.len() == 1, &mut chosen)?;
+            let (opened, status) = readable(&chosen.paths[before..], |path| Ok(Trace::open(path)?))?;
+            traces.extend(opened);
+            unopened = unopened.max(status);
+            Ok(())
+        })?;
+        chosen.status = chosen.status.max(unread).max(unopened);
+        Ok((chosen, traces))
+    }
+
+    /// A trace, or those of a directory.
+    fn choose(&self, path: &Path, is_only: bool, chosen: &mut Chosen) -> Result<()> {
+        if !path.is_dir() {
+            chosen.paths.push(path.to_path_buf());
+            return Ok(());
+        }
+        let job = self.among.of(path)?;
+        chosen.status = chosen.status.max(job.status());
+        let has_several = job.has_several() && is_only;
+        for process in job.processes {
+            let Some(trace) = process.trace else { continue };
+            chosen.recordings.extend(has_several.then(|| (trace.clone(), process.recording)));
+            chosen.paths.push(trace);
+        }
+        Ok(())
+    }
+
+    /// Traces, and directories of them; whether they are there is not known.
     pub fn named(&self) -> Result<Vec<PathBuf>> {
-        let named = if self.files.is_empty() { vec![latest()?] } else { self.files.clone() };
+        let mut named = if self.files.is_empty() { vec![latest()?] } else { self.files.clone() };
         if !named.iter().any(|path| path.is_dir()) {
             self.among.refuse()?;
         }
-        named.iter().try_for_each(|path| is_there(path))?;
+        // `run/*` is meant to be the traces of run/.
+        if named.iter().any(|path| !is_lines(path)) {
+            named.retain(|path| {
+                let is_lines = is_lines(path);
+                if is_lines {
+                    let why = "what its directory says of its processes, and no trace";
+                    say(format_args!("{}: left aside: {why}", path.display()));
+                }
+                !is_lines
+            });
+        }
         Ok(named)
+    }
+}
+
+/// Whether it is the folder of a job with lines about its processes.
+fn is_lines(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == PROCESSES) && path.is_dir() && !path.join(PROCESSES).is_dir()
+}
+
+/// What can be read of all that is named, and how the command ends by the rest, of which it is said why not; if
+/// nothing can be read, that of the last is the error.
+pub fn readable<T>(paths: &[PathBuf], mut read: impl FnMut(&Path) -> Result<T>) -> Result<(Vec<T>, u8)> {
+    let (mut all, mut failed) = (Vec::new(), Vec::new());
+    for path in paths {
+        match is_there(path).and_then(|()| read(path)) {
+            Ok(one) => all.push(one),
+            Err(error) if status_of(&error) == USAGE => return Err(error),
+            Err(error) => failed.push(error),
+        }
+    }
+    let last = if all.is_empty() { failed.pop() } else { None };
+    failed.iter().for_each(|error| say(in_full(error)));
+    match last {
+        Some(error) => Err(error),
+        None => Ok((all, if failed.is_empty() { DONE } else { UNREADABLE })),
     }
 }
 

@@ -40,32 +40,46 @@ struct Recorded {
     members: Vec<Member>,
 }
 
-/// As `info` of a trace.
-pub fn one(out: &mut impl Write, directory: &Path, among: &Among, reading: &Reading) -> Result<(Option<Value>, u8)> {
-    let mut job = among.job(directory)?;
-    if job.processes.is_empty() {
-        return Err(job.has_no_trace());
+/// What its traces say.
+pub struct Whole {
+    job: Job,
+    /// Of each process.
+    all: Vec<Option<Recorded>>,
+}
+
+impl Whole {
+    pub fn of(directory: &Path, among: &Among) -> Result<Whole> {
+        let mut job = among.job(directory)?;
+        if job.processes.is_empty() {
+            return Err(job.has_no_trace());
+        }
+        among.choose(&mut job, |_| true)?;
+        let mut all = Vec::new();
+        for at in 0..job.processes.len() {
+            let opened = job.processes[at].trace.as_ref().map(Trace::open).transpose();
+            let recorded = opened.unwrap_or_else(|error| {
+                job.lacks(error.to_string());
+                None
+            });
+            recorded.as_ref().and_then(damage_of).into_iter().for_each(|damage| job.is_damaged_by(damage));
+            all.push(recorded.map(|trace| recorded_in(&trace)));
+        }
+        judge_together(&job, all.iter_mut().map(|recorded| recorded.as_mut().map(|recorded| &mut recorded.said)));
+        Ok(Whole { job, all })
     }
-    among.choose(&mut job, |_| true)?;
-    let mut all = Vec::new();
-    for at in 0..job.processes.len() {
-        let opened = job.processes[at].trace.as_ref().map(Trace::open).transpose();
-        let recorded = opened.unwrap_or_else(|error| {
-            job.lacks(error.to_string());
-            None
-        });
-        recorded.as_ref().and_then(damage_of).into_iter().for_each(|damage| job.is_damaged_by(damage));
-        all.push(recorded.map(|trace| recorded_in(&trace)));
+
+    /// As `info` of a trace.
+    pub fn tell(&self, out: &mut impl Write, reading: &Reading) -> Result<(Option<Value>, u8)> {
+        let Whole { job, all } = self;
+        job.troubles.iter().for_each(say);
+        let status = job.status();
+        let groups = groups(all.iter().flatten().flat_map(|recorded| &recorded.members));
+        if reading.json {
+            return Ok((Some(object(job, all, &groups)), status));
+        }
+        write(out, job, all, &groups, reading)?;
+        Ok((None, status))
     }
-    job.troubles.iter().for_each(say);
-    judge_together(&job, all.iter_mut().map(|recorded| recorded.as_mut().map(|recorded| &mut recorded.said)));
-    let status = job.status();
-    let groups = groups(all.iter().flatten().flat_map(|recorded| &recorded.members));
-    if reading.json {
-        return Ok((Some(object(&job, &all, &groups)), status));
-    }
-    write(out, &job, &all, &groups, reading)?;
-    Ok((None, status))
 }
 
 fn recorded_in(trace: &Trace) -> Recorded {

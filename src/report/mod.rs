@@ -156,12 +156,11 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if arguments.list || arguments.report.contains(&Asked::List) {
         return say_reports(&arguments);
     }
-    let Chosen { paths, recordings, mut status, .. } = arguments.files.chosen()?;
+    // Before anything is written: if nothing can be read, there is no half a document.
+    let (Chosen { paths, recordings, mut status, .. }, traces) = arguments.files.opened()?;
     let format = arguments.format();
     let mut out = BufWriter::with_capacity(1 << 16, Results::begin());
     let is_list = paths.len() > 1 && format == Format::Json;
-    // Before anything is written: one that cannot be read leaves no half a document.
-    let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
     let starts = Process::starts(&traces);
     let traces = arguments.reading.of_window(traces, &starts);
     // Of several traces some have one table for all, which comes before what is told of each.

@@ -155,3 +155,32 @@ fn what_is_no_process_among_their_files_is_counted() {
         ran.stderr
     );
 }
+
+/// As of a directory: the rest is shown. `run/*` has the folder with what is said of processes, too.
+#[test]
+fn of_several_that_are_named_each_that_can_be_read_is_shown() {
+    let place = Place::new();
+    let traces = ranks(&place, 2);
+    std::fs::write(place.join("broken.bin"), "no trace at all").expect("our own file");
+    for command in [&["info"][..], &["report"], &["report", "-r", "ranks"]] {
+        let of = |names: &[&str], status| {
+            let named = [&traces[..1], &names.iter().map(PathBuf::from).collect::<Vec<_>>(), &traces[1..]].concat();
+            run(place.cutrace(command).args(named)).expect(status)
+        };
+        let both = of(&[], 0);
+        let ran = of(&["broken.bin", "gone.bin"], 3);
+        assert_eq!(ran.stdout, both.stdout, "{command:?}");
+        let said = ran.said();
+        let is_of_each =
+            said.len() == 2 && said[0].contains("broken.bin: ") && said[1].contains("gone.bin: No such file");
+        assert!(is_of_each, "{command:?}: {}", ran.stderr);
+        let ran = of(&["run/processes"], 0);
+        let line = "cutrace: run/processes: left aside: what its directory says of its processes, and no trace\n";
+        assert_eq!((&*ran.stdout, &*ran.stderr), (&*both.stdout, line), "{command:?}");
+        let none = run(place.cutrace(command).args(["gone.bin", "broken.bin"])).expect(3);
+        assert!(none.stdout.is_empty() && none.said().len() == 2, "{command:?}: {}{}", none.stdout, none.stderr);
+    }
+    let ran = run(place.cutrace(["info", "--json", "broken.bin"]).arg(&traces[0])).expect(3);
+    let told: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(told["traces"].as_array().map(Vec::len), Some(1), "{told}");
+}
