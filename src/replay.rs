@@ -302,7 +302,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         drop((timed, dumped));
         return Err(layout::start_anew(what));
     }
-    let mut report = report.map_err(|error| failed(error, &found, arguments.untrusted))?;
+    let mut report = report.map_err(|error| failed(error, &found, &arguments, &trace))?;
     let printed = printed::Compared::of(&trace, printed.as_ref()).filter(|_| report.outcome != Outcome::Replayed);
     printed.iter().for_each(|printed| printed.judge(&mut report));
     let timed = match (timed, &report.measured) {
@@ -448,14 +448,17 @@ fn prepare(
     Ok(Prepared { found, options, timed, dumped, is_cut: missing.is_some() })
 }
 
-fn failed(error: replayer::Error, found: &Found, untrusted: bool) -> anyhow::Error {
+fn failed(error: replayer::Error, found: &Found, arguments: &Arguments, trace: &Trace) -> anyhow::Error {
     match error {
-        replayer::Error::Worker
-        | replayer::Error::Dump { .. }
-        | replayer::Error::Cupti { .. }
-        | replayer::Error::Repeat { .. } => failure(FAILED, error),
+        replayer::Error::Repeat { .. } => match arguments.looping.other_range(trace) {
+            Some(hint) => failure(FAILED, format_args!("{error}; {hint}")),
+            None => failure(FAILED, error),
+        },
+        replayer::Error::Worker | replayer::Error::Dump { .. } | replayer::Error::Cupti { .. } => {
+            failure(FAILED, error)
+        }
         error => {
-            let hint = if untrusted { sandbox::hint() } else { "" };
+            let hint = if arguments.untrusted { sandbox::hint() } else { "" };
             failure(NO_DRIVER, format_args!("{error}; the driver is {} ({}){hint}", found.path.display(), found.how))
         }
     }

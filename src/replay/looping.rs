@@ -6,6 +6,7 @@ use crate::works;
 use anyhow::Result;
 use replayer::{Repeat, Repeated};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -85,9 +86,33 @@ impl Looping {
         Ok(Some(found))
     }
 
+    /// What to do if the range cannot be repeated, where it is not one that was asked for.
+    pub fn other_range(&self, trace: &Trace) -> Option<String> {
+        if self.scope.is_some() || self.nvtx.is_some() {
+            return None;
+        }
+        let known = names_of_ranges(trace);
+        let more = if known.len() > NAMED { ", ..." } else { "" };
+        let named = known.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        Some(match known.is_empty() {
+            true => "--scope A..B repeats a part of it".into(),
+            false => format!("--nvtx NAME repeats a part of it; there are {named}{more}"),
+        })
+    }
+
     pub fn repeat(&self, range: Range<u64>, cupti: Result<Vec<PathBuf>, String>) -> Repeat {
         Repeat { range, warmup: self.warmup, times: self.times.unwrap_or(1), cupti }
     }
+}
+
+/// Ranges that are named where none was asked for.
+const NAMED: usize = 8;
+
+/// Of NVTX, each once.
+fn names_of_ranges(trace: &Trace) -> Vec<String> {
+    let ranges = trace.annotated_ranges();
+    let names: BTreeSet<String> = ranges.iter().map(|range| range.opened.wanted().to_string()).collect();
+    names.iter().map(|name| plain(name).into_owned()).collect()
 }
 
 /// The calls that were made while a range was open.
@@ -101,11 +126,7 @@ fn annotated(trace: &Trace, wanted: &str) -> Result<Range<u64>> {
     let is_asked = |opened| asked.as_ref().is_some_and(|asked| asked.covers(opened));
     let named: Vec<_> = ranges.iter().filter(|range| is_asked(&range.opened)).collect();
     let Some(range) = named.get(nth - 1) else {
-        let mut known: Vec<String> =
-            ranges.iter().map(|range| plain(&range.opened.wanted().to_string()).into_owned()).collect();
-        known.sort();
-        known.dedup();
-        let there = match (named.len(), &known[..]) {
+        let there = match (named.len(), &names_of_ranges(trace)[..]) {
             (0, []) => "the trace has no NVTX ranges".to_owned(),
             (0, known) => format!("no NVTX range has this name; there are {}", known.join(", ")),
             (count, _) => format!("there are {count} ranges of this name only"),

@@ -137,6 +137,28 @@ fn as_often_as_can_be_said() {
     }
 }
 
+/// From the first launch to the last wait, where no range is asked for.
+#[test]
+fn other_ranges_are_proposed_for_one_that_cannot_be_repeated() {
+    let told = |place: &Place, range: &[&str]| {
+        let ran = replayed(place, &[&["--loop", "2"], range].concat()).expect(1).stderr;
+        assert!(ran.starts_with("cutrace: the range cannot be repeated: call "), "{ran}");
+        ran
+    };
+    let place = Place::new();
+    let include = nvtx_include();
+    let options = ["-I", include.to_str().expect("a path"), "-ldl"];
+    run(place.recorded(client_with("ranges.c", &options)).arg("streams")).expect(0);
+    let why = told(&place, &[]);
+    let names = "; --nvtx NAME repeats a part of it; there are launch, nothing, step, whole@other\n";
+    assert!(why.ends_with(names), "{why}");
+    assert!(!told(&place, &["--nvtx", "whole@other"]).contains("repeats a part"));
+    looped(&place, &["--loop", "2", "--nvtx", "step"]);
+    let place = recorded("callbacks.c");
+    let why = told(&place, &[]);
+    assert!(why.ends_with("; --scope A..B repeats a part of it\n"), "{why}");
+}
+
 #[test]
 fn what_cannot_be_repeated_is_named() {
     let place = recorded("vector_add.c");

@@ -1,10 +1,11 @@
-// Ranges of NVTX round launches and copies: three steps, a range round all of them, and one in which nothing happens
+// Ranges of NVTX round launches and copies: three steps, a range round all of them, and one in which nothing happens. With an
+// argument a stream comes and goes between two steps
 #include "check.h"
 #include <nvtx3/nvToolsExt.h>
 
 enum { N = 1000, STEPS = 3 };
 
-int main(void)
+int main(int count, char **arguments_given)
 {
     float c[N];
     unsigned n = N;
@@ -17,6 +18,7 @@ int main(void)
     whole.messageType = NVTX_MESSAGE_TYPE_ASCII;
     whole.message.ascii = "whole";
     range = nvtxDomainRangeStartEx(domain, &whole);
+    (void)arguments_given;
     start_driver();
     CUmodule module = load_module("vector_add");
     CUfunction function = find_kernel(module, "vector_add");
@@ -34,6 +36,12 @@ int main(void)
         nvtxRangePop();
         nvtxRangePushA("nothing");
         nvtxRangePop();
+        if (count > 1) {
+            CUstream stream;
+
+            CHECK(cuStreamCreate(&stream, 0));
+            CHECK(cuStreamDestroy(stream));
+        }
     }
     for (unsigned i = 0; i < N; i++)
         REQUIRE(c[i] == 3);
