@@ -59,6 +59,28 @@ fn report_and_viewer_list_the_same() {
     assert_eq!(viewed(&place, &["damaged.bin"]), found);
 }
 
+/// A pool that is used in stream order has no pinned memory.
+#[test]
+fn what_to_do_about_memory_depends_on_its_kind() {
+    let (keep, pool) = ("a pinned piece that is kept, or is a part of a large one, ", "(cuMemAllocAsync)");
+    for (arguments, what, with_pool) in [
+        (&["pinned", "only"][..], "20 allocations got pinned host memory of a size", false),
+        (
+            &["pinned"],
+            "2,013 allocations (1,993 of device memory, 20 of pinned host memory) got memory of a size",
+            true,
+        ),
+    ] {
+        let place = Place::new();
+        run(place.recorded(client("allocation_churn.c")).args(arguments)).expect(0);
+        let findings = rows(&place, "summary", "findings");
+        let finding = one(&findings, "kind", "allocation_churn");
+        let [found, evidence] = ["what", "evidence"].map(|of| finding[of].as_str().expect("text"));
+        assert!(found.starts_with(what), "{finding}");
+        assert!(evidence.contains(keep) && evidence.contains(pool) == with_pool, "{finding}");
+    }
+}
+
 /// Each with its cost, the calls that show it and the next command.
 #[test]
 fn findings_have_evidence() {
@@ -132,7 +154,7 @@ fn memory_that_is_freed_and_got_again_is_found() {
     let findings = rows(&place, "summary", "findings");
     let finding = one(&findings, "kind", "allocation_churn");
     // All but the first of each size.
-    assert_eq!(finding["what"], "1,993 allocations got memory of a size that had been freed before");
+    assert_eq!(finding["what"], "1,993 allocations got device memory of a size that had been freed before");
     let calls = report(&place, &["-r", "cuda_api_sum", "--json"]).expect(0).stdout;
     let calls: Value = serde_json::from_str(&calls).expect("JSON");
     let memory = calls["reports"][0]["rows"].as_array().expect("rows").iter();
