@@ -90,6 +90,11 @@ impl File {
     }
 
     pub fn path(&self) -> Result<PathBuf> {
+        self.path_or(|_| String::new())
+    }
+
+    /// `of_several`: what is to be said besides of a directory of several traces.
+    pub fn path_or(&self, of_several: impl FnOnce(&Path) -> String) -> Result<PathBuf> {
         let path = self.file.clone().map_or_else(latest, Ok)?;
         is_there(&path)?;
         if !path.is_dir() {
@@ -97,7 +102,7 @@ impl File {
         }
         match &traces(&path, &Among::default())?[..] {
             [only] => Ok(only.clone()),
-            all => Err(failure(USAGE, format!("{}: {}", path.display(), one_of(all)))),
+            all => Err(failure(USAGE, format!("{}: {}{}", path.display(), one_of(all), of_several(&path)))),
         }
     }
 

@@ -8,10 +8,11 @@ use crate::{exit, signals, verdict};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use trace::api::roles::Role;
 use trace::decode::decode;
 use trace::extend::Extension;
+use trace::job::PROCESSES;
 use trace::preamble::{Data, Preamble};
 use trace::record::{KIND_AT, REFERENCED};
 use trace::text::plain;
@@ -58,8 +59,18 @@ const SCHEMA: u32 = 1;
 /// Shorter names would be found where they are none.
 const SHORTEST: usize = 6;
 
+/// What to do with a directory of several traces.
+fn of_several(directory: &Path) -> String {
+    let list = directory.join(PROCESSES);
+    format!(
+        "; each is redacted by a command of its own, and the list in {} names host, programs and command lines and \
+         should not be copied along",
+        list.display()
+    )
+}
+
 pub fn run(arguments: Arguments) -> Result<u8> {
-    let path = arguments.file.path()?;
+    let path = arguments.file.path_or(of_several)?;
     let mut trace = Trace::open(&path)?;
     trace.check_blobs();
     let (mut preamble, mut names) = redacted(&trace.preamble);

@@ -78,3 +78,15 @@ fn what_a_trace_has_lost_its_copy_lacks_too() {
         assert!(copy.losses.iter().any(|(lost, _)| lost.starts_with("at offset ")), "{what}: {:?}", copy.losses);
     }
 }
+
+#[test]
+fn of_a_directory_it_is_said_how_to_redact_each() {
+    let place = Place::new();
+    let script = "for rank in 0 1; do RANK=$rank \"$0\" return; done; true";
+    let record = ["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script];
+    run(place.cutrace(record).arg(client("ends.c"))).expect(0);
+    let told = run(&mut place.cutrace(["redact", "run/", "-o", "rr/"])).expect(2).stderr;
+    assert!(told.starts_with("cutrace: run/: 2 traces; name one: run/"), "{told}");
+    let rest = "; each is redacted by a command of its own, and the list in run/processes names host, ";
+    assert!(told.contains(rest), "{told}");
+}
