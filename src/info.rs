@@ -81,7 +81,7 @@ impl Opened {
 
 /// What is named.
 enum Subject {
-    Trace(Opened),
+    Trace(Box<Opened>),
     Job(job::Whole),
 }
 
@@ -89,7 +89,7 @@ impl Subject {
     fn of(path: &Path, arguments: &Arguments) -> Result<Subject> {
         Ok(match path.is_dir() {
             true => Subject::Job(job::Whole::of(path, &arguments.files.among)?),
-            false => Subject::Trace(Opened::of(path, arguments)?),
+            false => Subject::Trace(Box::new(Opened::of(path, arguments)?)),
         })
     }
 }
