@@ -95,7 +95,11 @@ fn one_of_several_that_is_missing_leaves_no_half_a_document() {
     for reader in ["info", "report"] {
         let ran = run(&mut place.cutrace([reader, "--json", "trace.bin", "missing.bin"])).expect(3);
         let document: Value = serde_json::from_str(&ran.stdout).expect("one document");
-        assert!(document["error"].to_string().contains("missing.bin"), "{reader}: {document}");
+        assert!(document.to_string().contains("trace.bin"), "{reader}: {document}");
+        assert!(ran.stderr.starts_with("cutrace: missing.bin: No such file"), "{reader}: {}", ran.stderr);
+        let none = run(&mut place.cutrace([reader, "--json", "missing.bin", "gone.bin"])).expect(3);
+        let document: Value = serde_json::from_str(&none.stdout).expect("one document");
+        assert!(document["error"].to_string().contains("gone.bin"), "{reader}: {document}");
     }
 }
 
