@@ -56,6 +56,8 @@ static unsigned work(int rank, int file, int from, int to)
             REQUIRE(write(to, &token, 1) == 1);
         } else {
             REQUIRE(read(from, &token, 1) == 1);
+            // The child's launches are given to the driver first, mostly: it then waits there for what is written after them.
+            usleep(20000);
         }
         launch(post, 1, 1, (void *[]){&mine, &data, &turn});
         launch(take, 1, 1, (void *[]){&theirs, &data, &more, &turn});
