@@ -208,7 +208,8 @@ fn host_memory_that_a_process_shares_with_one_that_is_not_here() {
     };
     // What the other has written by the time of a scan, the trace has as this one's: which wait is in vain depends on
     // that, and none is where the other was ahead each time.
-    let (place, child, ran) = std::iter::repeat_with(alone).take(20).find(|(_, _, ran)| ran.code() != 0).expect("a wait");
+    let (place, child, ran) =
+        std::iter::repeat_with(alone).take(20).find(|(_, _, ran)| ran.code() != 0).expect("a wait");
     let ran = ran.expect(1);
     let [.., waits, ends] = ran.said()[..] else { panic!("{}", ran.stderr) };
     let is_waited_for =
