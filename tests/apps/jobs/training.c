@@ -1,10 +1,12 @@
 // One rank of a training that shares what all ranks have found, in place and on a stream of its own, and goes on
 // from the sum: a kernel uses it, and the CPU looks at the weights every few steps
 // Arguments: the file that the ranks share, rank, ranks, steps, and what is special about it: `captured` has the sum
-// made by a graph, `all` does one of each operation as well, `fault` has rank 1 write, behind the last step, where the sum says,
+// made by a graph each time, `graph` by one that runs each time, `graphs` has all operations in one, `changed` changes it and `cloned`
+// launches a clone of it, `all` does one of each operation as well, `fault` has rank 1 write, behind the last step, where the sum says,
 // `devices` has each on a device of its own, where it maps its weights; it looks at all devices,
 // `peers` has each map memory of the one before, as NCCL does for its kernels, `touched` look into it, too
 #include "check.h"
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -174,26 +176,68 @@ static CUdeviceptr mapped_here(size_t bytes)
     return at;
 }
 
-static void reduce_by_graph(ring *world, CUdeviceptr data, CUstream stream)
+static CUgraphExec captured(ring *world, CUdeviceptr data, CUdeviceptr other, CUstream stream, const char *special)
 {
-    CUgraph graph;
+    unsigned part = N / 4;
     CUgraphExec executable;
+    CUgraph graph, clone;
+    CUgraphNode fill;
+    size_t count = 1;
 
     CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CHECK(cuMemsetD32Async(other, 7, N, stream));
+    if (!strcmp(special, "graphs")) {
+        // Two as one launch, where results of one are what the next begins with, and one that brings nothing to most ranks
+        ring_all_reduce_both(world, data, N / 2, stream);
+        ring_all_gather(world, data, other, part, stream);
+        ring_broadcast(world, other, N, 0, stream);
+        ring_reduce(world, other, data, part, 0, stream);
+    }
     ring_all_reduce(world, data, N, stream);
     CHECK(cuStreamEndCapture(stream, &graph));
+    if (!strcmp(special, "cloned")) {
+        CHECK(cuGraphClone(&clone, graph));
+        CHECK(cuGraphDestroy(graph));
+        graph = clone;
+    }
     CHECK(cuGraphInstantiate(&executable, graph, 0));
-    CHECK(cuGraphLaunch(executable, stream));
-    CHECK(cuStreamSynchronize(stream));
-    CHECK(cuGraphExecDestroy(executable));
+    CHECK(cuGraphGetRootNodes(graph, &fill, &count));
+    if (!strcmp(special, "changed")) {
+        CUDA_MEMSET_NODE_PARAMS eights = {.dst = other, .value = 8, .elementSize = 4, .width = N, .height = 1};
+        CUcontext context;
+        CHECK(cuCtxGetCurrent(&context));
+        CHECK(cuGraphExecMemsetNodeSetParams(executable, fill, &eights, context));
+    }
     CHECK(cuGraphDestroy(graph));
+    return executable;
+}
+
+static bool is_of_graph(const char *special)
+{
+    return !strcmp(special, "captured") || !strcmp(special, "graph") || !strcmp(special, "graphs") || !strcmp(special, "changed") || !strcmp(special, "cloned");
+}
+
+// In a graph, which is made anew each time if that is what is special
+static void reduce_by_graph(ring *world, CUdeviceptr data, CUdeviceptr other, CUstream stream, const char *special)
+{
+    static CUgraphExec executable;
+    bool is_anew = !strcmp(special, "captured");
+
+    if (!executable)
+        executable = captured(world, data, other, stream, special);
+    CHECK(cuGraphLaunch(executable, stream));
+    if (is_anew) {
+        CHECK(cuStreamSynchronize(stream));
+        CHECK(cuGraphExecDestroy(executable));
+        executable = NULL;
+    }
 }
 
 int main(int argc, char **argv)
 {
     int rank = atoi(argv[2]), ranks = atoi(argv[3]), steps = atoi(argv[4]);
     uint32_t values[N], sum = 0;
-    CUdeviceptr weights, gradients;
+    CUdeviceptr weights, gradients, other;
     CUstream compute, side;
     CUmodule module;
     CUevent ready, reduced, shared;
@@ -213,6 +257,7 @@ int main(int argc, char **argv)
     CUfunction gradient = find_kernel(module, "gradient"), step = find_kernel(module, "step");
     weights = strcmp(special, "devices") ? allocate(sizeof values) : mapped_here(sizeof values);
     gradients = allocate(sizeof values);
+    other = is_of_graph(special) ? allocate(sizeof values) : 0;
     ring *world = ring_open(argv[1], 0, 0x1234567890abcdefull, "world", rank, ranks);
     if (!strcmp(special, "peers") || !strcmp(special, "touched")) {
         CHECK(cuEventCreate(&shared, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
@@ -226,8 +271,8 @@ int main(int argc, char **argv)
         CHECK(cuLaunchKernel(gradient, 1, 1, 1, N, 1, 1, 0, compute, (void *[]){&weights, &gradients, &of}, NULL));
         CHECK(cuEventRecord(ready, compute));
         CHECK(cuStreamWaitEvent(side, ready, 0));
-        if (!strcmp(special, "captured"))
-            reduce_by_graph(world, gradients, side);
+        if (is_of_graph(special))
+            reduce_by_graph(world, gradients, other, side, special);
         else
             ring_all_reduce(world, gradients, N, side);
         CHECK(cuEventRecord(reduced, side));

@@ -47,7 +47,7 @@ typedef struct {
     char *shared;
     CUdeviceptr device;
     CUfunction reduce, send, collect;
-    unsigned turn, sent[MOST_RANKS];
+    unsigned sent[MOST_RANKS];
     uint64_t reduced;
     void *context;
 } ring;
@@ -55,14 +55,16 @@ typedef struct {
 static plugin *tool;
 static int version, mask;
 
-// Of element i: its part of every rank, by turns in two places, as a rank may be one turn ahead of another
+// Of element i: its part of every rank, by turns in two places, as a rank may be one turn ahead of another. The
+// device counts the turns: a graph may run again what it holds.
 static const char *kernels =
     ".version 7.0\n.target sm_52\n.address_size 64\n"
+    ".visible .global .align 4 .u32 turns;\n"
     ".visible .entry ncclDevKernel_AllReduce_Sum_u32_RING_LL(.param .u64 p_shared, .param .u64 p_data, .param .u32 p_count,\n"
-    "    .param .u32 p_rank, .param .u32 p_ranks, .param .u32 p_turn)\n{\n"
+    "    .param .u32 p_rank, .param .u32 p_ranks)\n{\n"
     "    .reg .pred %p<6>;\n    .reg .b32 %r<20>;\n    .reg .b64 %rd<20>;\n"
     "    ld.param.u64 %rd1, [p_shared];\n    ld.param.u64 %rd2, [p_data];\n    ld.param.u32 %r1, [p_count];\n"
-    "    ld.param.u32 %r2, [p_rank];\n    ld.param.u32 %r3, [p_ranks];\n    ld.param.u32 %r4, [p_turn];\n"
+    "    ld.param.u32 %r2, [p_rank];\n    ld.param.u32 %r3, [p_ranks];\n    ld.global.u32 %r4, [turns];\n    add.u32 %r4, %r4, 1;\n    st.global.u32 [turns], %r4;\n"
     "    and.b32 %r5, %r4, 1;\n    mul.wide.u32 %rd3, %r5, 4096;\n    add.u64 %rd4, %rd1, %rd3;\n    add.u64 %rd4, %rd4, 256;\n"
     "    mul.wide.u32 %rd5, %r2, 64;\n    add.u64 %rd5, %rd4, %rd5;\n    mov.u32 %r6, 0;\n"
     "PUT:\n    setp.ge.u32 %p1, %r6, %r1;\n    @%p1 bra TELL;\n    mul.wide.u32 %rd6, %r6, 4;\n    add.u64 %rd7, %rd2, %rd6;\n"
@@ -97,12 +99,12 @@ static const char *kernels =
     // the sum of all ranks'
     ".visible .entry ncclDevKernel_Collect_RING_LL(.param .u64 p_shared, .param .u64 p_from, .param .u64 p_to, .param .u32 p_put,\n"
     "    .param .u32 p_count, .param .u32 p_per, .param .u32 p_base, .param .u32 p_first, .param .u32 p_sums, .param .u32 p_rank,\n"
-    "    .param .u32 p_ranks, .param .u32 p_turn)\n{\n"
+    "    .param .u32 p_ranks)\n{\n"
     "    .reg .pred %p<6>;\n    .reg .b32 %r<32>;\n    .reg .b64 %rd<20>;\n"
     "    ld.param.u64 %rd1, [p_shared];\n    ld.param.u64 %rd2, [p_from];\n    ld.param.u64 %rd3, [p_to];\n"
     "    ld.param.u32 %r1, [p_put];\n    ld.param.u32 %r2, [p_count];\n    ld.param.u32 %r3, [p_per];\n    ld.param.u32 %r4, [p_base];\n"
     "    ld.param.u32 %r5, [p_first];\n    ld.param.u32 %r6, [p_sums];\n    ld.param.u32 %r7, [p_rank];\n"
-    "    ld.param.u32 %r8, [p_ranks];\n    ld.param.u32 %r9, [p_turn];\n"
+    "    ld.param.u32 %r8, [p_ranks];\n    ld.global.u32 %r9, [turns];\n    add.u32 %r9, %r9, 1;\n    st.global.u32 [turns], %r9;\n"
     "    and.b32 %r10, %r9, 1;\n    mul.wide.u32 %rd4, %r10, 4096;\n    add.u64 %rd4, %rd1, %rd4;\n    add.u64 %rd4, %rd4, 256;\n"
     "    mul.wide.u32 %rd5, %r7, 64;\n    add.u64 %rd5, %rd4, %rd5;\n    mov.u32 %r11, 0;\n"
     "PUT:\n    setp.ge.u32 %p1, %r11, %r1;\n    @%p1 bra TELL;\n    mul.wide.u32 %rd6, %r11, 4;\n    add.u64 %rd7, %rd2, %rd6;\n"
@@ -298,8 +300,7 @@ static void give(const task *task)
 
 void ring_all_reduce(ring *self, CUdeviceptr data, unsigned count, CUstream stream)
 {
-    unsigned turn = ++self->turn;
-    void *arguments[] = {&self->device, &data, &count, &self->rank, &self->ranks, &turn};
+    void *arguments[] = {&self->device, &data, &count, &self->rank, &self->ranks};
 
     REQUIRE(count <= MOST_ELEMENTS);
     told(self, false, "AllReduce", 4, data, data, count, 0, 1, stream, self->reduce, arguments);
@@ -308,8 +309,8 @@ void ring_all_reduce(ring *self, CUdeviceptr data, unsigned count, CUstream stre
 // As one group: two sums, the second of what lies behind the first
 void ring_all_reduce_both(ring *self, CUdeviceptr data, unsigned count, CUstream stream)
 {
-    unsigned turn = ++self->turn, both = 2 * count;
-    void *arguments[] = {&self->device, &data, &both, &self->rank, &self->ranks, &turn};
+    unsigned both = 2 * count;
+    void *arguments[] = {&self->device, &data, &both, &self->rank, &self->ranks};
 
     REQUIRE(both <= MOST_ELEMENTS);
     told(self, false, "AllReduce", 4, data, data, count, 0, 2, stream, self->reduce, arguments);
@@ -317,8 +318,8 @@ void ring_all_reduce_both(ring *self, CUdeviceptr data, unsigned count, CUstream
 
 void ring_all_gather(ring *self, CUdeviceptr from, CUdeviceptr to, unsigned count, CUstream stream)
 {
-    unsigned turn = ++self->turn, all = count * self->ranks, zero = 0;
-    void *arguments[] = {&self->device, &from, &to, &count, &all, &count, &zero, &zero, &zero, &self->rank, &self->ranks, &turn};
+    unsigned all = count * self->ranks, zero = 0;
+    void *arguments[] = {&self->device, &from, &to, &count, &all, &count, &zero, &zero, &zero, &self->rank, &self->ranks};
 
     REQUIRE(count <= MOST_ELEMENTS);
     told(self, false, "AllGather", 2, from, to, count, 0, 1, stream, self->collect, arguments);
@@ -327,8 +328,8 @@ void ring_all_gather(ring *self, CUdeviceptr from, CUdeviceptr to, unsigned coun
 // `count` elements of the sum come to each rank
 void ring_reduce_scatter(ring *self, CUdeviceptr from, CUdeviceptr to, unsigned count, CUstream stream)
 {
-    unsigned turn = ++self->turn, all = count * self->ranks, base = self->rank * count, zero = 0, sums = 1;
-    void *arguments[] = {&self->device, &from, &to, &all, &count, &count, &base, &zero, &sums, &self->rank, &self->ranks, &turn};
+    unsigned all = count * self->ranks, base = self->rank * count, zero = 0, sums = 1;
+    void *arguments[] = {&self->device, &from, &to, &all, &count, &count, &base, &zero, &sums, &self->rank, &self->ranks};
 
     REQUIRE(all <= MOST_ELEMENTS);
     told(self, false, "ReduceScatter", 3, from, to, count, 0, 1, stream, self->collect, arguments);
@@ -336,8 +337,8 @@ void ring_reduce_scatter(ring *self, CUdeviceptr from, CUdeviceptr to, unsigned 
 
 void ring_broadcast(ring *self, CUdeviceptr data, unsigned count, int root, CUstream stream)
 {
-    unsigned turn = ++self->turn, zero = 0;
-    void *arguments[] = {&self->device, &data, &data, &count, &count, &count, &zero, &root, &zero, &self->rank, &self->ranks, &turn};
+    unsigned zero = 0;
+    void *arguments[] = {&self->device, &data, &data, &count, &count, &count, &zero, &root, &zero, &self->rank, &self->ranks};
 
     REQUIRE(count <= MOST_ELEMENTS);
     told(self, false, "Broadcast", 0, data, data, count, root, 1, stream, self->collect, arguments);
@@ -346,8 +347,8 @@ void ring_broadcast(ring *self, CUdeviceptr data, unsigned count, int root, CUst
 // To the root alone
 void ring_reduce(ring *self, CUdeviceptr from, CUdeviceptr to, unsigned count, int root, CUstream stream)
 {
-    unsigned turn = ++self->turn, zero = 0, sums = 1, taken = self->rank == root ? count : 0;
-    void *arguments[] = {&self->device, &from, &to, &count, &taken, &count, &zero, &zero, &sums, &self->rank, &self->ranks, &turn};
+    unsigned zero = 0, sums = 1, taken = self->rank == root ? count : 0;
+    void *arguments[] = {&self->device, &from, &to, &count, &taken, &count, &zero, &zero, &sums, &self->rank, &self->ranks};
 
     REQUIRE(count <= MOST_ELEMENTS);
     told(self, false, "Reduce", 1, from, to, count, root, 1, stream, self->collect, arguments);
