@@ -7,6 +7,7 @@ use crate::probe::bytes_at;
 use crate::queue::{LEGACY, PER_THREAD};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use trace::api::enums::CUgraphNodeType;
 
 /// The calling thread's context; 0 if there is none.
 pub fn current_context() -> u64 {
@@ -44,6 +45,61 @@ pub fn is_capturing(stream: u64, per_thread: bool) -> bool {
     // SAFETY: of the call at hand, too.
     unsafe { calls::stream_is_capturing(stream, &mut status) };
     status != 0
+}
+
+/// Of a stream that is being captured: the graph, and the node that its next one will wait for, if it is one.
+pub fn captured_last(stream: u64) -> Option<(u64, u64)> {
+    const ACTIVE: u32 = 1;
+    let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, std::ptr::null(), 0);
+    // SAFETY: the stream is that of a call that was just made; the outputs are valid.
+    let asked = unsafe { calls::capture_info(stream, &mut status, &mut id, &mut graph, &mut nodes, &mut count) };
+    // SAFETY: the driver's array is as long as told, and good until the stream's capture goes on.
+    (asked == Some(0) && status == ACTIVE && count == 1).then(|| (graph, unsafe { *nodes }))
+}
+
+pub fn node_kind(node: u64) -> Option<CUgraphNodeType> {
+    let mut kind = 0;
+    // SAFETY: the node is one that the driver has just told.
+    let asked = unsafe { calls::node_type(node, &mut kind) };
+    (asked == Some(0)).then_some(CUgraphNodeType(kind))
+}
+
+/// The nodes of a graph, those within child graphs aside.
+pub fn graph_nodes(graph: u64) -> Vec<u64> {
+    // SAFETY: the array is as long as told; the graph is one that the application has just used, or lies
+    // within it.
+    unsafe {
+        let mut count = 0;
+        if calls::graph_nodes(graph, std::ptr::null_mut(), &mut count) != Some(0) || count == 0 {
+            return Vec::new();
+        }
+        let mut nodes = vec![0; count];
+        let asked = calls::graph_nodes(graph, nodes.as_mut_ptr(), &mut count);
+        nodes.truncate(if asked == Some(0) { count } else { 0 });
+        nodes
+    }
+}
+
+/// From which node of a graph to which.
+pub fn graph_edges(graph: u64) -> impl Iterator<Item = (u64, u64)> {
+    let (mut from, mut to, mut about, mut count) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for _ in ["how many", "which"] {
+        from.resize(count, 0u64);
+        to.resize(count, 0u64);
+        about.resize(count, 0u64);
+        let array = |words: &mut Vec<u64>| if words.is_empty() { std::ptr::null_mut() } else { words.as_mut_ptr() };
+        let (starts, ends, data) = (array(&mut from), array(&mut to), array(&mut about));
+        // SAFETY: eight bytes are for what is told about an edge; the arrays are as long as told.
+        let asked = unsafe {
+            calls::graph_edges(graph, starts, ends, data, &mut count)
+                .or_else(|| calls::older_graph_edges(graph, starts, ends, &mut count))
+        };
+        if asked != Some(0) {
+            count = 0;
+        }
+    }
+    from.truncate(count);
+    from.into_iter().zip(to)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

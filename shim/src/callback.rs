@@ -1,8 +1,7 @@
 //! Callbacks that the application hands the driver to run when work gets to them: the driver is given ours,
 //! which runs the application's and writes down when that was and what it changed.
 //!
-//! The one place where an argument is changed. Whoever asks for a node's parameters is given the
-//! application's back.
+//! Whoever asks for a node's parameters is given the application's back.
 
 use crate::guard::guarded;
 use crate::host_functions::{Callback, OF_NODES, UNDER_WAY};
@@ -11,6 +10,7 @@ use crate::lane::{self, Lane};
 use crate::node_runs::Turn;
 use crate::probe::{bytes_at, word_at};
 use crate::queue::Queue;
+use crate::substitute::{HandedOver, Of, STRUCT, Substitute};
 use crate::{arrived, ask, clock, generation, join};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -24,34 +24,6 @@ use trace::walk::{View, member};
 /// What the driver is given for the function of a node.
 pub fn own_function() -> u64 {
     run as *const () as u64
-}
-
-/// Arguments to be passed in place of the application's: from this word on.
-#[derive(Clone, Copy)]
-pub struct Substitute {
-    place: usize,
-    words: [u64; 2],
-    count: usize,
-    /// Ours, and our copy of the application's struct; given up if the driver refuses the call.
-    callback: *mut Callback,
-    copy: *mut [u64; STRUCT],
-    of_node: bool,
-    call: u32,
-}
-
-/// Words of the largest struct that holds a callback, CUgraphNodeParams.
-const STRUCT: usize = 32;
-
-impl Substitute {
-    /// The argument as the driver gets it.
-    #[inline(always)]
-    pub fn argument<T: Copy>(&self, place: usize, given: T) -> T {
-        match place.checked_sub(self.place) {
-            // SAFETY: only arguments of one word are replaced, each by a word that stands for the same type.
-            Some(n) if n < self.count && size_of::<T>() == 8 => unsafe { std::mem::transmute_copy(&self.words[n]) },
-            _ => given,
-        }
-    }
 }
 
 /// What to pass on in the place of a callback; nothing if there is none in this call.
@@ -95,7 +67,8 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let callback = Box::into_raw(Box::new(callback(code, data, turn)));
         let ours = if with_status { run_with_status as *const () as u64 } else { run as *const () as u64 };
         let words = [ours, callback as u64];
-        return Some(Substitute { place: at, words, count: 2, callback, copy: std::ptr::null_mut(), of_node, call });
+        let handed_over = HandedOver { callback, copy: std::ptr::null_mut(), of_node, call };
+        return Some(Substitute::of_two(at, words, Of::Callback(handed_over)));
     }
     function.params.iter().find_map(|param| {
         let Form::Pointer(ty) = param.ty.form else { return None };
@@ -116,7 +89,8 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let callback = Box::into_raw(Box::new(callback(copy[at], copy[at + 1], None)));
         (copy[at], copy[at + 1]) = (run as *const () as u64, callback as u64);
         let copy = Box::into_raw(copy);
-        Some(Substitute { place: place(param), words: [copy as u64, 0], count: 1, callback, copy, of_node: true, call })
+        let handed_over = HandedOver { callback, copy, of_node: true, call };
+        Some(Substitute::of_one(place(param), copy as u64, Of::Callback(handed_over)))
     })
 }
 
@@ -146,7 +120,7 @@ fn within(ty: &'static Type, base: u32, view: &Copied) -> Option<usize> {
 
 /// After the call.
 #[cold]
-pub fn handed_over(made: Substitute, result: u32) {
+pub fn handed_over(made: HandedOver, result: u32) {
     // SAFETY: the copy and, if the driver refused it, the callback are ours alone now.
     unsafe {
         if !made.copy.is_null() {

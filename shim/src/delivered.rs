@@ -5,9 +5,9 @@ use crate::deliveries::Deliveries;
 use crate::lane::Lane;
 use crate::queue::PER_THREAD;
 use crate::shape::Launch;
-use crate::{ask, submission};
+use crate::{ask, collective_graphs, submission};
 use trace::Function;
-use trace::collective::brings;
+use trace::collective::{CAPTURED, brings};
 use trace::record::nccl::{Began, DELIVERED, Delivered};
 use trace::record::with_body;
 
@@ -39,19 +39,15 @@ pub fn given(lane: &Lane, deliveries: &Deliveries, about: &Began, rank: i32, ran
         // A graph that holds it runs: NCCL tells it from a callback, which may call no driver.
         return told("it is part of a graph, or no kernel of NCCL's was launched for it".into());
     };
+    let (address, len) = (place.start, place.end - place.start);
+    let delivered = Delivered { operation: about.operation, launch, address, len, ..Delivered::default() };
     if ask::is_capturing(stream, false) {
-        return told("it was captured into a graph".into());
+        let why = collective_graphs::captured(lane, &delivered, stream).err().unwrap_or(CAPTURED);
+        return lane.append(&with_body(DELIVERED, &Delivered { lost: why.into(), ..delivered }));
     }
     if place.is_empty() {
         return told(String::new());
     }
-    let delivered = Delivered {
-        operation: about.operation,
-        launch,
-        address: place.start,
-        len: place.end - place.start,
-        ..Delivered::default()
-    };
     if let Err(why) = deliveries.take(&lane.recorder().around, delivered, stream) {
         told(why);
     }

@@ -1,7 +1,7 @@
 //! What collectives delivered, and what imported memory held, on its way into the trace.
 //!
 //! A copy of it is put on the stream behind the collective, or before the work that uses it, into memory of
-//! the recorder's own, and behind that a mark that says that it has come: nobody waits for it, and no event
+//! the recorder's own (what graphs hold their clones copy), and behind that a mark that says that it has come: nobody waits for it, and no event
 //! is made. The recorder thread looks for marks, stores the bytes as payloads are stored, and writes a
 //! record that belongs to no thread. Where more is under way than there is room for, whoever has more to
 //! keep waits until some of it is in the file.
@@ -37,11 +37,16 @@ pub struct Deliveries {
 }
 
 struct UnderWay {
-    about: Kept,
+    /// What the room is for, one behind the other: see [`Deliveries::places`].
+    about: Vec<Kept>,
     room: Room,
 }
 
+/// What is kept in one room begins at multiples of so many bytes.
+const ALIGNED: u64 = 256;
+
 /// What is kept.
+#[derive(Clone)]
 pub enum Kept {
     Delivered(Delivered),
     Held(Held),
@@ -105,20 +110,59 @@ impl Deliveries {
         let about = about.into();
         let (address, len) = about.place();
         let room = self.room(around, len)?;
-        let (mark, bytes) = room.on_device();
+        let (_, bytes) = room.on_device();
         // SAFETY: the stream and the memory are those of the collective that was just launched, or of the
         // work that is about to be; the room is nobody else's until it is given back.
-        let put = relaxed(|| unsafe {
-            match calls::copy(bytes, address, len as usize, stream) {
-                Some(0) => calls::write_value(stream, mark, 1, 0),
-                failed => failed,
-            }
-        });
-        if put != Some(0) {
+        let put = relaxed(|| unsafe { calls::copy(bytes, address, len as usize, stream) });
+        match put {
+            Some(0) => self.follow_as(room, vec![about], stream),
             // The copy may be under way: its room is not used again.
-            return Err(format!("the driver would not copy it ({})", result(put)));
+            failed => Err(format!("the driver would not copy it ({})", result(failed))),
         }
-        self.under_way.lock().push(UnderWay { about, room });
+    }
+
+    /// Where each lies in their common room: bytes from its beginning.
+    pub fn places(kept: &[Kept]) -> Vec<u64> {
+        let mut next = 0;
+        let mut place = |one: &Kept| {
+            let at = next;
+            next = one.place().1.saturating_add(at).saturating_add(ALIGNED - 1) / ALIGNED * ALIGNED;
+            at
+        };
+        kept.iter().map(&mut place).collect()
+    }
+
+    /// Room for all of these, which somebody else has copied: waits for it if need be.
+    pub fn room_for(&self, around: &'static Surroundings, kept: &[Kept]) -> Result<Room, String> {
+        let last = Self::places(kept).last().copied().unwrap_or(0);
+        self.room(around, last.saturating_add(kept.last().map_or(0, |one| one.place().1)))
+    }
+
+    /// So many bytes of the memory, for a copy that is told where to before it runs.
+    pub fn anywhere(&self, bytes: u64) -> Option<u64> {
+        self.staging.anywhere(bytes)
+    }
+
+    pub fn give_back(&self, room: &Room) {
+        self.staging.give_back(room);
+    }
+
+    /// What the stream was given before copies all of this into the room.
+    pub fn follow(&self, around: &Surroundings, room: Room, kept: Vec<Kept>, stream: u64) {
+        let places: Vec<Kept> = kept.clone();
+        if let Err(why) = self.follow_as(room, kept, stream) {
+            self.write(around, places.into_iter().map(|one| one.came(Err(&why))));
+        }
+    }
+
+    fn follow_as(&self, room: Room, about: Vec<Kept>, stream: u64) -> Result<(), String> {
+        let (mark, _) = room.on_device();
+        // SAFETY: the mark is the room's, which is nobody else's until it is given back.
+        match relaxed(|| unsafe { calls::write_value(stream, mark, 1, 0) }) {
+            Some(0) => self.under_way.lock().push(UnderWay { about, room }),
+            // What copies it may be under way: the room is not used again.
+            failed => return Err(format!("the driver would not say when it has come ({})", result(failed))),
+        }
         Ok(())
     }
 
@@ -150,10 +194,11 @@ impl Deliveries {
     }
 
     fn is_reading(&self, memory: &Range<u64>) -> bool {
-        self.under_way.lock().iter().any(|one| {
-            let (address, len) = one.about.place();
-            address < memory.end && memory.start < address.saturating_add(len) && !one.room.is_filled()
-        })
+        let meets = |about: &Kept| {
+            let (address, len) = about.place();
+            address < memory.end && memory.start < address.saturating_add(len)
+        };
+        self.under_way.lock().iter().any(|one| one.about.iter().any(meets) && !one.room.is_filled())
     }
 
     /// One turn of the recorder thread: how long until the next is due.
@@ -167,7 +212,7 @@ impl Deliveries {
         self.store(around);
         let left = std::mem::take(&mut *self.under_way.lock());
         let lost = "it was under way when the process ended";
-        self.write(around, left.into_iter().map(|one| one.about.came(Err(lost))));
+        self.write(around, left.into_iter().flat_map(|one| one.about).map(|about| about.came(Err(lost))));
     }
 
     /// Without bytes.
@@ -183,15 +228,13 @@ impl Deliveries {
             under_way.extract_if(.., |one| one.room.is_filled()).collect()
         };
         let count = come.len();
-        let stored = come.into_iter().map(|UnderWay { about, room }| {
-            // What it lies at is no memory of the program's: never a part of a file.
-            let found = pieces::stored(around, 0, Memory::Sure(Cow::Borrowed(room.content())));
+        let stored = come.into_iter().flat_map(|UnderWay { about, room }| {
+            let places = Self::places(&about);
+            let stored: Vec<Kept> =
+                about.into_iter().zip(places).map(|(one, at)| stored(around, one, &room, at)).collect();
             self.staging.give_back(&room);
             self.is_stuck.store(false, Relaxed);
-            match found.into_iter().collect::<Result<Vec<_>, Lost>>() {
-                Ok(hashes) => about.came(Ok(hashes.into_iter().map(|hash| hash.to_bytes()).collect())),
-                Err(_) => about.came(Err("there was no room for it in the file")),
-            }
+            stored
         });
         self.write(around, stored);
         count
@@ -208,12 +251,24 @@ impl Deliveries {
     }
 }
 
+/// With its bytes, which have come there.
+fn stored(around: &'static Surroundings, about: Kept, room: &Room, at: u64) -> Kept {
+    let (_, len) = about.place();
+    let content = &room.content()[at as usize..][..len as usize];
+    // What it lies at is no memory of the program's: never a part of a file.
+    let found = pieces::stored(around, 0, Memory::Sure(Cow::Borrowed(content)));
+    match found.into_iter().collect::<Result<Vec<_>, Lost>>() {
+        Ok(hashes) => about.came(Ok(hashes.into_iter().map(|hash| hash.to_bytes()).collect())),
+        Err(_) => about.came(Err("there was no room for it in the file")),
+    }
+}
+
 fn result(code: Option<u32>) -> String {
     code.map_or("not there".into(), |code| format!("CUresult {code}"))
 }
 
 /// Does something that a capture elsewhere neither forbids nor is broken by.
-fn relaxed<T>(work: impl FnOnce() -> T) -> T {
+pub fn relaxed<T>(work: impl FnOnce() -> T) -> T {
     const RELAXED: u32 = 2;
     let mut mode = RELAXED;
     // SAFETY: the mode is read and written; a driver without such modes has no captures.

@@ -1,7 +1,7 @@
 //! What the recorder must do at the calls that it follows, beyond what their table lines say.
 
 use crate::call::Open;
-use crate::callback::{self, Substitute};
+use crate::callback;
 use crate::generation;
 use crate::guard::guarded;
 use crate::hook::Hook;
@@ -10,10 +10,12 @@ use crate::lane::{self, Lane};
 use crate::nodes::Nodes;
 use crate::pending::Uses;
 use crate::probe::{handed_out, word_at};
-use crate::queue::Queue;
+use crate::queue::{PER_THREAD, Queue};
 use crate::shape::Site;
+use crate::substitute::{Of, Substitute};
 use crate::{
-    ask, graph_dot, held, implicit_modules, observation, passed_files, range, recorder, shared_mappings, times,
+    ask, collective_graphs, graph_dot, held, implicit_modules, observation, passed_files, range, recorder,
+    shared_mappings, times,
 };
 use std::sync::atomic::Ordering::*;
 use trace::api::roles::Class;
@@ -101,6 +103,13 @@ fn imported_ends(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
 pub fn substitute(site: Site, words: &[u64], open: Option<Open>) -> Option<Substitute> {
     match (site.hook, open) {
         (Hook::HandsOver, Some(open)) => callback::hand_over(site.function, words, open.sequence),
+        (Hook::GraphLaunched { executable, stream, per_thread }, Some(open))
+            if recorder::recorder().collective_graphs.any() =>
+        {
+            let stream = words[usize::from(stream)];
+            let stream = if stream == 0 && per_thread { PER_THREAD } else { stream };
+            collective_graphs::substitute((executable, words[usize::from(executable)]), stream, open.sequence)
+        }
         _ => None,
     }
 }
@@ -110,9 +119,17 @@ pub fn substitute(site: Site, words: &[u64], open: Option<Open>) -> Option<Subst
 pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32) {
     let word = |at: u8| words[usize::from(at)];
     if matches!(site.hook, Hook::HandsOver)
-        && let Some(made) = made
+        && let Some(Substitute { of: Of::Callback(made), .. }) = made
     {
         callback::handed_over(made, result);
+    }
+    if matches!(site.hook, Hook::GraphLaunched { .. })
+        && let Some(Substitute { of: Of::Launch(launching), .. }) = made
+    {
+        collective_graphs::launched(launching, result);
+    }
+    if let (Some(executable), 0) = (site.shape.changes_executable, result) {
+        collective_graphs::changed(word(executable));
     }
     if matches!(site.hook, Hook::HandsBack) && result == 0 {
         callback::give_back(site.function, words);
@@ -313,7 +330,9 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
         }
         Hook::Instantiated { place, graph } => instantiated(lane, handed_out(word(place)), word(graph)),
         Hook::GraphUpdated { executable, graph } => instantiated(lane, word(executable), word(graph)),
+        Hook::GraphDestroyed { graph } => recorder.collective_graphs.destroyed(word(graph)),
         Hook::GraphEnds { executable } => {
+            collective_graphs::ends(word(executable));
             recorder.destinations.ends(word(executable));
             recorder.node_runs.ends(word(executable));
         }
@@ -379,6 +398,7 @@ fn orders(recorder: &recorder::Recorder) -> bool {
 /// An executable graph was made of another one, or became like it.
 fn instantiated(lane: &Lane, executable: u64, graph: u64) {
     let recorder = lane.recorder();
+    collective_graphs::instantiated(recorder, executable, graph);
     let copies = recorder.destinations.any() || recorder.shares_any();
     let nodes = if copies || host_functions::any_of_nodes() { Nodes::of(graph) } else { Nodes::default() };
     let written = nodes.written();

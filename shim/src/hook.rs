@@ -120,6 +120,16 @@ pub enum Hook {
     GraphEnds {
         executable: u8,
     },
+    /// A graph is launched that may hold collectives, whose results are to be kept.
+    GraphLaunched {
+        executable: u8,
+        stream: u8,
+        per_thread: bool,
+    },
+    /// The handle may be another graph's from now on.
+    GraphDestroyed {
+        graph: u8,
+    },
     BeginCapture,
     EndCapture,
     /// A capture range begins, or ends.
@@ -215,6 +225,11 @@ pub const fn of(function: &Function) -> Hook {
         Effect::FindVariable { at, bytes } if is_wide(function, at) => variable(function, at, bytes, false),
         Effect::FindManaged { at, bytes } => variable(function, at, bytes, true),
         Effect::Submit(Work::HostFunction) => Hook::HandsOver,
+        Effect::Submit(Work::Graph) => Hook::GraphLaunched {
+            executable: word(function, Handle(Kind::GraphExec)),
+            stream: word(function, Handle(Kind::Stream)),
+            per_thread: function.twin_of.is_some(),
+        },
         Effect::Submit(Work::RecordEvent) => records(function),
         Effect::Submit(Work::AwaitEvent) if function.handle(Kind::Stream).is_some() => Hook::StreamWait {
             stream: word(function, Handle(Kind::Stream)),
@@ -316,8 +331,19 @@ const fn ends(function: &Function, word: u8) -> Hook {
         Hook::EventEnds { event: word }
     } else if function.ends(Kind::GraphExec).is_some() {
         Hook::GraphEnds { executable: word }
+    } else if function.ends(Kind::Graph).is_some() {
+        Hook::GraphDestroyed { graph: word }
     } else {
         Hook::None
+    }
+}
+
+/// The executable graph that a call changes without making it anew.
+pub const fn changed_executable(function: &Function) -> Option<u8> {
+    match (function.class, function.effect) {
+        (_, Effect::UpdateGraph) => None,
+        (Class::graph, _) => find(function, Sought::Handle(Kind::GraphExec)),
+        _ => None,
     }
 }
 
@@ -388,7 +414,9 @@ mod tests {
         ),
         ("FilePassed { file: 1, kind: 2, is_exported: false, place: None }", "cuMemPoolImportFromShareableHandle"),
         ("FilePassed { file: 1, kind: 2, is_exported: false, place: Some(0) }", "cuMemImportFromShareableHandle"),
+        ("GraphDestroyed { graph: 0 }", "cuGraphDestroy"),
         ("GraphEnds { executable: 0 }", "cuGraphExecDestroy"),
+        ("GraphLaunched { executable: 0, stream: 1, per_thread: false }", "cuGraphLaunch"),
         ("GraphMade", "cuGraphCreate cuGraphClone"),
         ("GraphUpdated { executable: 0, graph: 1 }", "cuGraphExecUpdate_v2 cuGraphExecUpdate"),
         ("HandsBack", "cuGraphHostNodeGetParams cuGraphNodeGetParams"),
@@ -467,6 +495,9 @@ mod tests {
             let as_line = match of(twin) {
                 Hook::EventRecord { event, stream, .. } => Hook::EventRecord { event, stream, per_thread: false },
                 Hook::StreamWait { stream, event, .. } => Hook::StreamWait { stream, event, per_thread: false },
+                Hook::GraphLaunched { executable, stream, .. } => {
+                    Hook::GraphLaunched { executable, stream, per_thread: false }
+                }
                 hook => hook,
             };
             assert_eq!(as_line, of(line), "{}", twin.name);

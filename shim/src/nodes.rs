@@ -28,7 +28,7 @@ impl Nodes {
         let mut next = 0;
         while let Some((graph, _)) = nodes.graphs.get(next).copied() {
             next += 1;
-            for node in handles(graph) {
+            for node in ask::graph_nodes(graph) {
                 let (mut kind, mut child) = (0, 0);
                 // SAFETY: the node has just been told.
                 let asked = unsafe { calls::node_type(node, &mut kind) };
@@ -105,21 +105,6 @@ pub fn is_hosts(address: u64) -> bool {
     recorder::recorder().shares(address, 1) || ask::place(address) == Place::Pageable
 }
 
-fn handles(graph: u64) -> Vec<u64> {
-    // SAFETY: the array is as long as told; the graph is one that the application has just used, or lies
-    // within it.
-    unsafe {
-        let mut count = 0;
-        if calls::graph_nodes(graph, std::ptr::null_mut(), &mut count) != Some(0) || count == 0 {
-            return Vec::new();
-        }
-        let mut nodes = vec![0; count];
-        let asked = calls::graph_nodes(graph, nodes.as_mut_ptr(), &mut count);
-        nodes.truncate(if asked == Some(0) { count } else { 0 });
-        nodes
-    }
-}
-
 /// Which node waits for which. A child graph is entered at its node and left at another place of the same
 /// name.
 #[derive(Default)]
@@ -135,10 +120,10 @@ impl Order {
         let mut order = Order::default();
         let parents: HashSet<u64> = nodes.graphs.iter().filter_map(|(_, parent)| *parent).collect();
         for (graph, parent) in &nodes.graphs {
-            edges(*graph).for_each(|(from, to)| order.waits((from, parents.contains(&from)), (to, false)));
+            ask::graph_edges(*graph).for_each(|(from, to)| order.waits((from, parents.contains(&from)), (to, false)));
             let Some(parent) = *parent else { continue };
             order.waits((parent, false), (parent, true));
-            for node in handles(*graph) {
+            for node in ask::graph_nodes(*graph) {
                 order.waits((parent, false), (node, false));
                 order.waits((node, parents.contains(&node)), (parent, true));
             }
@@ -245,28 +230,6 @@ impl<'g> Results<'g> {
             _ => false,
         })
     }
-}
-
-/// From which node to which.
-fn edges(graph: u64) -> impl Iterator<Item = (u64, u64)> {
-    let (mut from, mut to, mut about, mut count) = (Vec::new(), Vec::new(), Vec::new(), 0);
-    for _ in ["how many", "which"] {
-        from.resize(count, 0u64);
-        to.resize(count, 0u64);
-        about.resize(count, 0u64);
-        let array = |words: &mut Vec<u64>| if words.is_empty() { std::ptr::null_mut() } else { words.as_mut_ptr() };
-        let (starts, ends, data) = (array(&mut from), array(&mut to), array(&mut about));
-        // SAFETY: eight bytes are for what is told about an edge; the arrays are as long as told.
-        let asked = unsafe {
-            calls::graph_edges(graph, starts, ends, data, &mut count)
-                .or_else(|| calls::older_graph_edges(graph, starts, ends, &mut count))
-        };
-        if asked != Some(0) {
-            count = 0;
-        }
-    }
-    from.truncate(count);
-    from.into_iter().zip(to)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Everything that one recording needs, in one place.
 
 use crate::chunk::Supply;
+use crate::cloned_graphs::CollectiveGraphs;
 use crate::deliveries::Deliveries;
 use crate::imported::Imported;
 use crate::last_words::LastWords;
@@ -21,6 +22,7 @@ pub struct Recorder {
     /// If what collectives deliver, or what imported memory holds, is to be kept.
     pub deliveries: Option<Deliveries>,
     pub keeps_collectives: bool,
+    pub collective_graphs: CollectiveGraphs,
     pub imported: Imported,
     /// Whether anything is to be done behind work that a device was given.
     pub looks_behind_work: bool,

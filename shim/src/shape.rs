@@ -1,6 +1,6 @@
 //! What recording a function takes, worked out from its table line at compile time.
 
-use crate::hook::Hook;
+use crate::hook::{self, Hook};
 use crate::lane::{MOST_ASKED, Repeat};
 use crate::overlap;
 use trace::Function;
@@ -30,6 +30,8 @@ pub struct Shape {
     pub launches: bool,
     /// The call launches a graph, which may run callbacks, or a kernel whose arguments other calls have set.
     pub runs_graph: bool,
+    /// The executable graph that the call changes without making it anew.
+    pub changes_executable: Option<u8>,
     /// What it concerns of the memory that the CPU may write without a call.
     pub reach: Reach,
     /// The driver may call the application before it returns.
@@ -105,6 +107,7 @@ pub const fn shape(function: &Function) -> Shape {
         reads_at_once: false,
         launches: false,
         runs_graph: false,
+        changes_executable: hook::changed_executable(function),
         reach: Reach::Nothing,
         calls_back: false,
         may_be_left_out: may_be_left_out(function),

@@ -119,6 +119,14 @@ impl Staging {
         self.find(len, bytes).ok_or_else(|| if is_too_long() { NoRoom::Never } else { NoRoom::Yet })
     }
 
+    /// So many bytes of it, for a copy that is told where to before it runs.
+    pub fn anywhere(&self, bytes: u64) -> Option<u64> {
+        self.drop_gone();
+        let pieces = self.pieces.lock();
+        let piece = pieces.iter().find(|piece| !piece.is_gone && bytes <= piece.len.saturating_sub(MARK));
+        piece.map(|piece| piece.device + MARK)
+    }
+
     /// Bytes that are pinned, for all that is known.
     fn pinned(&self) -> u64 {
         self.pieces.lock().iter().filter(|piece| !piece.is_gone).map(|piece| piece.len).sum()

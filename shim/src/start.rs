@@ -1,5 +1,6 @@
 //! From dormant to recording: at the first driver call of a process, and again in a forked child.
 
+use crate::cloned_graphs::CollectiveGraphs;
 use crate::config::{self, Config, Rank};
 use crate::deliveries::Deliveries;
 use crate::driver::calls;
@@ -101,6 +102,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
         looks_behind_work: launches_wait || config.collectives || config.shared_memory,
         deliveries: (config.collectives || config.shared_memory).then(Deliveries::default),
         keeps_collectives: config.collectives,
+        collective_graphs: CollectiveGraphs::default(),
         imported: Imported::new(config.shared_memory),
         threads: AtomicU32::new(0),
         kernels: kernels::Layouts::default(),

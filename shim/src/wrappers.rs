@@ -1,8 +1,8 @@
 //! The exported functions, one for each line of the table, with their true C signatures.
 
-use crate::callback::Substitute;
 use crate::counters;
 use crate::real;
+use crate::substitute::Substitute;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 

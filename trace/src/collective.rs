@@ -157,6 +157,9 @@ impl Trace {
     }
 }
 
+/// What is said of what an operation delivered when it was captured: each launch of the graph tells of it.
+pub const CAPTURED: &str = "it was captured into a graph";
+
 /// The key under which the preamble says that what collectives deliver was to be kept.
 pub const KEPT: &str = "collectives";
 

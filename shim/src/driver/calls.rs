@@ -4,7 +4,7 @@
 
 use crate::real;
 use std::ffi::c_char;
-use trace::api::structs::{CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMSET_NODE_PARAMS};
+use trace::api::structs::{CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS};
 
 macro_rules! calls {
     ($($(#[$doc:meta])* $name:ident = $exported:literal ($($argument:ident: $type:ty),* $(,)?);)*) => {$(
@@ -58,6 +58,11 @@ calls! {
     child_graph = "cuGraphChildGraphNodeGetGraph"(node: u64, graph: *mut u64);
     copy_node = "cuGraphMemcpyNodeGetParams"(node: u64, parameters: *mut u8);
     fill_node = "cuGraphMemsetNodeGetParams"(node: u64, parameters: *mut CUDA_MEMSET_NODE_PARAMS);
+    /// `nodes`: what comes next waits for these; the driver's, until the capture goes on. It says no where an
+    /// edge carries data.
+    capture_info = "cuStreamGetCaptureInfo_v2"(
+        stream: u64, status: *mut u32, id: *mut u64, graph: *mut u64, nodes: *mut *const u64, count: *mut usize);
+    executable_flags = "cuGraphExecGetFlags"(executable: u64, flags: *mut u64);
     /// `parameters`: a function and its data.
     host_node = "cuGraphHostNodeGetParams"(node: u64, parameters: *mut [u64; 2]);
 }
@@ -70,6 +75,16 @@ calls! {
     copy = "cuMemcpyAsync"(to: u64, from: u64, bytes: usize, stream: u64);
     /// Into pinned memory, behind what the stream was given before.
     write_value = "cuStreamWriteValue32_v2"(stream: u64, address: u64, value: u32, flags: u32);
+    clone_graph = "cuGraphClone"(clone: *mut u64, graph: u64);
+    node_in_clone = "cuGraphNodeFindInClone"(found: *mut u64, node: u64, clone: u64);
+    add_copy = "cuGraphAddMemcpyNode"(
+        node: *mut u64, graph: u64, after: *const u64, count: usize, copy: *const CUDA_MEMCPY3D, context: u64);
+    add_edges = "cuGraphAddDependencies"(graph: u64, from: *const u64, to: *const u64, count: usize);
+    instantiate = "cuGraphInstantiateWithFlags"(executable: *mut u64, graph: u64, flags: u64);
+    set_copy = "cuGraphExecMemcpyNodeSetParams"(
+        executable: u64, node: u64, copy: *const CUDA_MEMCPY3D, context: u64);
+    destroy_executable = "cuGraphExecDestroy"(executable: u64);
+    destroy_graph = "cuGraphDestroy"(graph: u64);
 }
 
 /// Whether this driver can be asked how parameters lie. It then tells names and modules as well.

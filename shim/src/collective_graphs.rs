@@ -1,0 +1,230 @@
+//! Collectives in graphs, whose results are to be kept: found when they are captured, copied by a clone of
+//! the graph that is launched in its place (`cloned_graphs`).
+
+use crate::cloned_graphs::{CloneOfGraph, Collective, Executable, Launching};
+use crate::deliveries::{Deliveries, Kept, relaxed};
+use crate::driver::calls;
+use crate::guard::guarded;
+use crate::lane::{self, Lane};
+use crate::recorder::Recorder;
+use crate::staging::Room;
+use crate::substitute::{Of, Substitute};
+use crate::{ask, generation, recorder};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use trace::api::enums::{CUgraphNodeType, CUmemorytype};
+use trace::api::structs::CUDA_MEMCPY3D;
+use trace::api::types::CUdeviceptr;
+use trace::record::nccl::Delivered;
+
+const CHANGED: &str = "its executable graph was changed after it was made";
+
+/// The collective that was just launched into a capture of this stream; an error says why it is not followed.
+pub fn captured(lane: &Lane, of: &Delivered, stream: u64) -> Result<(), &'static str> {
+    const OTHERWISE: &str = "it was captured into a graph, and its node is not known";
+    let (graph, node) = ask::captured_last(stream).ok_or(OTHERWISE)?;
+    if ask::node_kind(node) != Some(CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL) {
+        return Err(OTHERWISE);
+    }
+    if of.len > 0 {
+        let collective = Collective { node, operation: of.operation, address: of.address, len: of.len };
+        lane.recorder().collective_graphs.captured(graph, collective);
+    }
+    Ok(())
+}
+
+/// An executable graph was made of this one, or became as it is.
+pub fn instantiated(recorder: &'static Recorder, executable: u64, graph: u64) {
+    if !recorder.collective_graphs.any() {
+        return;
+    }
+    let nodes = ask::graph_nodes(graph);
+    let mut collectives = recorder.collective_graphs.of(graph);
+    collectives.retain(|one| nodes.contains(&one.node));
+    let known = (!collectives.is_empty()).then(|| {
+        let clone = match recorder.collectives() {
+            Some(deliveries) => relaxed(|| with_copies(deliveries, executable, graph, &collectives)),
+            None => Err("the recording keeps none".into()),
+        };
+        Executable { collectives, clone, is_launched: AtomicBool::new(false) }
+    });
+    drop(recorder.collective_graphs.set(executable, known));
+}
+
+/// A clone in which each collective is followed by a copy of what it delivers.
+fn with_copies(
+    deliveries: &Deliveries,
+    executable: u64,
+    graph: u64,
+    collectives: &[Collective],
+) -> Result<CloneOfGraph, String> {
+    let longest = collectives.iter().map(|one| one.len).max().unwrap_or(0);
+    // Where copies go is said before each launch; until then to some memory of the kind.
+    let anywhere = deliveries.anywhere(longest).ok_or("it is more than the pinned memory that there is for it")?;
+    let mut cloned = 0;
+    // SAFETY: the application has just instantiated the graph.
+    done("cuGraphClone", unsafe { calls::clone_graph(&mut cloned, graph) })?;
+    let context = ask::current_context();
+    let mut clone = CloneOfGraph { graph: cloned, executable: 0, copies: Vec::new(), context };
+    let edges: Vec<(u64, u64)> = ask::graph_edges(cloned).collect();
+    for one in collectives {
+        let (mut node, mut copy) = (0, 0);
+        let described = described(one, anywhere);
+        // SAFETY: the node is one of the graph, the arrays are as long as told, the struct is whole.
+        unsafe {
+            done("cuGraphNodeFindInClone", calls::node_in_clone(&mut node, one.node, cloned))?;
+            done("cuGraphAddMemcpyNode", calls::add_copy(&mut copy, cloned, &node, 1, &described, context))?;
+        }
+        let behind: Vec<u64> = edges.iter().filter(|(from, _)| *from == node).map(|(_, to)| *to).collect();
+        let copies = vec![copy; behind.len()];
+        if !behind.is_empty() {
+            // SAFETY: as above.
+            let added = unsafe { calls::add_edges(cloned, copies.as_ptr(), behind.as_ptr(), behind.len()) };
+            done("cuGraphAddDependencies", added)?;
+        }
+        clone.copies.push(copy);
+    }
+    // SAFETY: the graph is the recorder's own.
+    done("cuGraphInstantiateWithFlags", unsafe {
+        calls::instantiate(&mut clone.executable, cloned, flags(executable))
+    })?;
+    Ok(clone)
+}
+
+/// Those of the application's that say how its kernels run.
+fn flags(executable: u64) -> u64 {
+    const USE_NODE_PRIORITY: u64 = 8;
+    let mut flags = 0;
+    // SAFETY: the driver has just made it; older ones cannot be asked.
+    match unsafe { calls::executable_flags(executable, &mut flags) } {
+        Some(0) => flags & USE_NODE_PRIORITY,
+        _ => 0,
+    }
+}
+
+fn described(of: &Collective, to: u64) -> CUDA_MEMCPY3D {
+    // SAFETY: plain numbers and pointers, for which zeros are valid.
+    let mut copy = unsafe { std::mem::zeroed::<CUDA_MEMCPY3D>() };
+    (copy.srcMemoryType, copy.srcDevice) = (CUmemorytype::CU_MEMORYTYPE_UNIFIED, CUdeviceptr(of.address));
+    (copy.dstMemoryType, copy.dstDevice) = (CUmemorytype::CU_MEMORYTYPE_UNIFIED, CUdeviceptr(to));
+    (copy.WidthInBytes, copy.Height, copy.Depth) = (of.len as usize, 1, 1);
+    copy
+}
+
+fn done(what: &str, result: Option<u32>) -> Result<(), String> {
+    match result {
+        Some(0) => Ok(()),
+        Some(code) => Err(format!("the graph's clone could not be made: {what} said CUresult {code}")),
+        None => Err(format!("the graph's clone could not be made: this driver has no {what}")),
+    }
+}
+
+/// The clone for the application's graph: by the argument word and the handle of that.
+#[cold]
+pub fn substitute((word, executable): (u8, u64), stream: u64, call: u32) -> Option<Substitute> {
+    let known = recorder::recorder().collective_graphs.executable(executable)?;
+    let mut made = None;
+    lane::with_lane(|lane| made = prepared(lane, &known, stream, call));
+    let launching = made?;
+    let own = launching.executable.clone.as_ref().map_or(0, |clone| clone.executable);
+    Some(Substitute::of_one(word.into(), own, Of::Launch(Box::into_raw(Box::new(launching)))))
+}
+
+/// The clone with room for what this launch brings; without it the application's own graph runs.
+fn prepared(lane: &Lane, executable: &Arc<Executable>, stream: u64, call: u32) -> Option<Launching> {
+    let recorder = recorder::recorder();
+    let deliveries = recorder.collectives()?;
+    // It becomes part of another graph.
+    if ask::is_capturing(stream, false) {
+        return None;
+    }
+    let about = |one: &Collective| Delivered {
+        operation: one.operation,
+        launch: Some((lane.index(), call)),
+        address: one.address,
+        len: one.len,
+        ..Delivered::default()
+    };
+    let kept: Vec<Kept> = executable.collectives.iter().map(|one| about(one).into()).collect();
+    let lost = |why: String| {
+        let all = executable.collectives.iter().map(about);
+        all.for_each(|of| deliveries.tell(&recorder.around, Delivered { lost: why.clone(), ..of }));
+        None
+    };
+    let clone = match &executable.clone {
+        Ok(clone) => clone,
+        Err(why) => return lost(why.clone()),
+    };
+    if executable.is_launched.swap(true, Acquire) {
+        return lost("another thread launched the same graph at the same time".into());
+    }
+    let found = deliveries.room_for(&recorder.around, &kept).and_then(|room| {
+        match relaxed(|| directed(clone, executable, &kept, &room)) {
+            Ok(()) => Ok(room),
+            Err(why) => {
+                deliveries.give_back(&room);
+                Err(why)
+            }
+        }
+    });
+    match found {
+        Ok(room) => {
+            let (around, executable) = (&recorder.around, executable.clone());
+            Some(Launching { deliveries, around, executable, room, kept, stream })
+        }
+        Err(why) => {
+            executable.is_launched.store(false, Release);
+            lost(why)
+        }
+    }
+}
+
+/// Tells the copies where to.
+fn directed(clone: &CloneOfGraph, of: &Executable, kept: &[Kept], room: &Room) -> Result<(), String> {
+    let (_, start) = room.on_device();
+    let places = Deliveries::places(kept);
+    for ((collective, node), at) in of.collectives.iter().zip(&clone.copies).zip(places) {
+        let copy = described(collective, start + at);
+        // SAFETY: all are the recorder's own; the struct is whole.
+        let set = unsafe { calls::set_copy(clone.executable, *node, &copy, clone.context) };
+        done("cuGraphExecMemcpyNodeSetParams", set)?;
+    }
+    Ok(())
+}
+
+/// The launch was made, or refused.
+#[cold]
+pub fn launched(launching: *mut Launching, result: u32) {
+    // SAFETY: `substitute` has made it, and its call returns once.
+    let Launching { deliveries, around, executable, room, kept, stream } = *unsafe { Box::from_raw(launching) };
+    guarded(|| {
+        match result {
+            0 => deliveries.follow(around, room, kept, stream),
+            _ => deliveries.give_back(&room),
+        }
+        executable.is_launched.store(false, Release);
+        drop(executable);
+    });
+}
+
+/// The application has changed an executable graph, which its clone does not know.
+#[inline]
+pub fn changed(executable: u64) {
+    if !generation::recording() || !recorder::recorder().collective_graphs.any() {
+        return;
+    }
+    guarded(|| {
+        let graphs = &recorder::recorder().collective_graphs;
+        let Some(known) = graphs.executable(executable) else { return };
+        let (collectives, is_launched) = (known.collectives.clone(), AtomicBool::new(false));
+        let changed = Executable { collectives, clone: Err(CHANGED.into()), is_launched };
+        drop(graphs.set(executable, Some(changed)));
+    });
+}
+
+pub fn ends(executable: u64) {
+    let graphs = &recorder::recorder().collective_graphs;
+    if graphs.any() {
+        drop(graphs.set(executable, None));
+    }
+}
