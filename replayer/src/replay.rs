@@ -4,6 +4,7 @@ use crate::diagnose::serial_launches::SerialLaunches;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::memory::arguments::Arguments;
+use crate::memory::graph_deliveries::GraphDeliveries;
 use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
@@ -76,6 +77,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         shared: Mutex::default(),
         exported: Mutex::default(),
         graph_memory,
+        graph_deliveries: GraphDeliveries::default(),
         refused: Mutex::default(),
         company: options.company.clone(),
         verify: options.verify,

@@ -63,7 +63,7 @@ fn with_copies(
     let anywhere = deliveries.anywhere(longest).ok_or("it is more than the pinned memory that there is for it")?;
     let mut cloned = 0;
     // SAFETY: the application has just instantiated the graph.
-    done("cuGraphClone", unsafe { calls::clone_graph(&mut cloned, graph) })?;
+    done("to clone the graph", unsafe { calls::clone_graph(&mut cloned, graph) })?;
     let context = ask::current_context();
     let mut clone = CloneOfGraph { graph: cloned, executable: 0, copies: Vec::new(), context };
     let edges: Vec<(u64, u64)> = ask::graph_edges(cloned).collect();
@@ -72,20 +72,23 @@ fn with_copies(
         let described = described(one, anywhere);
         // SAFETY: the node is one of the graph, the arrays are as long as told, the struct is whole.
         unsafe {
-            done("cuGraphNodeFindInClone", calls::node_in_clone(&mut node, one.node, cloned))?;
-            done("cuGraphAddMemcpyNode", calls::add_copy(&mut copy, cloned, &node, 1, &described, context))?;
+            done("to find its node in the graph's clone", calls::node_in_clone(&mut node, one.node, cloned))?;
+            done(
+                "to add a copy to the graph's clone",
+                calls::add_copy(&mut copy, cloned, &node, 1, &described, context),
+            )?;
         }
         let behind: Vec<u64> = edges.iter().filter(|(from, _)| *from == node).map(|(_, to)| *to).collect();
         let copies = vec![copy; behind.len()];
         if !behind.is_empty() {
             // SAFETY: as above.
             let added = unsafe { calls::add_edges(cloned, copies.as_ptr(), behind.as_ptr(), behind.len()) };
-            done("cuGraphAddDependencies", added)?;
+            done("to let the others wait for the copy", added)?;
         }
         clone.copies.push(copy);
     }
     // SAFETY: the graph is the recorder's own.
-    done("cuGraphInstantiateWithFlags", unsafe {
+    done("to instantiate the graph's clone", unsafe {
         calls::instantiate(&mut clone.executable, cloned, flags(executable))
     })?;
     Ok(clone)
@@ -114,8 +117,8 @@ fn described(of: &Collective, to: u64) -> CUDA_MEMCPY3D {
 fn done(what: &str, result: Option<u32>) -> Result<(), String> {
     match result {
         Some(0) => Ok(()),
-        Some(code) => Err(format!("the graph's clone could not be made: {what} said CUresult {code}")),
-        None => Err(format!("the graph's clone could not be made: this driver has no {what}")),
+        Some(code) => Err(format!("the driver refused {what} (CUresult {code})")),
+        None => Err(format!("this driver has no function {what}")),
     }
 }
 
@@ -187,7 +190,7 @@ fn directed(clone: &CloneOfGraph, of: &Executable, kept: &[Kept], room: &Room) -
         let copy = described(collective, start + at);
         // SAFETY: all are the recorder's own; the struct is whole.
         let set = unsafe { calls::set_copy(clone.executable, *node, &copy, clone.context) };
-        done("cuGraphExecMemcpyNodeSetParams", set)?;
+        done("to tell the copy where to", set)?;
     }
     Ok(())
 }

@@ -7,7 +7,9 @@ use anyhow::Result;
 use bincode::{Decode, Encode};
 use std::collections::HashSet;
 use trace::Trace;
+use trace::collective::CAPTURED;
 use trace::record::held::Held;
+use trace::record::nccl::Delivered;
 use trace::reference::Source;
 
 #[derive(Clone, Encode, Decode)]
@@ -44,9 +46,14 @@ impl Collectives {
             is_kept: trace.keeps_collectives(),
             delivered: kept.clone().count() as u64,
             delivered_bytes: kept.fold(0, |sum, delivered| sum.saturating_add(delivered.len)),
-            lost: trace.delivered.iter().filter(|delivered| !delivered.lost.is_empty()).count() as u64,
+            lost: trace.delivered.iter().filter(is_lost).count() as u64,
         }
     }
+}
+
+/// What was captured each launch of its graph tells.
+fn is_lost(delivered: &&Delivered) -> bool {
+    !delivered.lost.is_empty() && delivered.lost != CAPTURED
 }
 
 /// What is kept of memory that other processes had exported.

@@ -84,28 +84,33 @@ fn each_operation_brings_what_it_does() {
     assert!(reasons.contains("NCCL does not tell how many ranks there are (2 calls"), "{report}");
 }
 
-/// A job, and a sum of its second rank behind which the CPU writes nothing for four calls; if there is one.
-fn recorded_with_a_sum_alone() -> Option<(Place, u64)> {
+/// A job, and a call of this kind of its second rank behind which the CPU writes nothing for four calls; if there is
+/// one.
+fn recorded_with_one_by_itself(special: &str, is_sought: fn(&trace::Call) -> bool) -> Option<(Place, u64)> {
     let place = Place::new();
-    run(&mut record(&place, 2, "", KEPT)).expect(0);
+    run(&mut record(&place, 2, special, KEPT)).expect(0);
     let trace = sound(&traces(&place)[1]);
-    let is_sum = |number: &u64| {
-        let kernel = trace.call(*number).and_then(|call| call.named_kernel());
-        kernel.is_some_and(|kernel| kernel.name.contains("AllReduce"))
-    };
     let is_alone = |number: &u64| {
         let mut calls = (*number..number + 4).filter_map(|number| trace.call(number));
         calls.all(|call| call.written().all(|written| written.images().next().is_none()))
     };
-    let first = (0..trace.len() as u64).filter(is_sum).find(is_alone)?;
+    let first = trace.calls().filter(is_sought).map(|call| call.number).find(is_alone)?;
     Some((place, first))
+}
+
+fn is_sum(call: &trace::Call) -> bool {
+    call.named_kernel().is_some_and(|kernel| kernel.name.contains("AllReduce"))
+}
+
+fn is_graph(call: &trace::Call) -> bool {
+    call.function().is_some_and(|function| function.launches_graph())
 }
 
 /// The looped replay writes what the plain one does.
 #[test]
 fn a_step_of_a_rank_is_repeated_without_the_others() {
     // What the CPU writes on the way, here for the ring, is not repeated: on a busy machine each sum may have some.
-    let (place, first) = (0..20).find_map(|_| recorded_with_a_sum_alone()).expect("a sum by itself");
+    let (place, first) = (0..20).find_map(|_| recorded_with_one_by_itself("", is_sum)).expect("a sum by itself");
     let scope = format!("{first}..{}", first + 4);
     for times in ["cupti", "events"] {
         let options = ["--loop", "3", "--scope", &scope, "--times", times, "--json"];
@@ -333,15 +338,66 @@ fn what_was_not_kept_is_refused() {
     }
 }
 
+/// By its launches: of a graph that is made anew each time, and of one that runs again and again.
 #[test]
-fn what_a_graph_delivered_is_refused_by_name() {
+fn what_is_captured_is_copied_by_the_graph() {
+    for (special, launches, bytes) in
+        [("captured", 5, 320), ("graph", 1, 320), ("graphs", 5, 5 * (64 + 48 + 64 + 16 + 64))]
+    {
+        let place = Place::new();
+        let ran = run(&mut record(&place, 3, special, KEPT)).expect(0);
+        let info = json(place.cutrace(["info", "--json"]).arg(&traces(&place)[0]), 0);
+        assert_eq!(info["collectives"]["lost"], 0, "{special}: {info}");
+        let bare = run(&mut record(&Place::new(), 3, special, &[])).expect(0);
+        let sorted = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(sorted(&ran.stdout), sorted(&bare.stdout), "{special}: {}", ran.stderr);
+        // The third has no part in the last transfer; what is reduced to the first brings others nothing.
+        for (rank, further) in [(0, (1, 0)), (1, (1, 64)), (2, (0, 0))] {
+            let report = json(&mut replay(&place, rank, &["--json"]), 0);
+            assert_eq!(
+                (&report["outcome"], &report["refused"]),
+                (&"verified".into(), &0.into()),
+                "{special} {rank}: {report}"
+            );
+            let reduced = if special == "graphs" && rank != 0 { 5 * 16 } else { 0 };
+            let told = serde_json::json!({ "launches": launches + further.0, "bytes": bytes + further.1 - reduced });
+            assert_eq!(report["alone"], told, "{special} {rank}");
+            let one_by_one = json(&mut replay(&place, rank, &["--sync-launches", "--json"]), 0);
+            assert_eq!(one_by_one["outcome"], "verified", "{special} {rank}: {one_by_one}");
+        }
+    }
+}
+
+/// The looped replay writes what the launch of the graph had found.
+#[test]
+fn a_graph_with_collectives_is_repeated() {
+    let (place, first) = (0..20).find_map(|_| recorded_with_one_by_itself("graph", is_graph)).expect("one by itself");
+    let scope = format!("{first}..{}", first + 4);
+    let report = json(&mut replay(&place, 1, &["--loop", "3", "--scope", &scope, "--json"]), 0);
+    let told = &report["loop"];
+    assert_eq!((&told["brought_bytes"], &told["differing_runs"]), (&64.into(), &0.into()), "{report}");
+}
+
+#[test]
+fn what_is_not_told_of_a_graph_is_refused_by_name() {
+    for (special, why) in [
+        ("changed", "its executable graph was changed after it was made"),
+        ("cloned", "nothing is told of this launch of its graph"),
+    ] {
+        let place = Place::new();
+        run(&mut record(&place, 2, special, KEPT)).expect(0);
+        let report = json(&mut replay(&place, 0, &["--json"]), 6);
+        let reason = format!("cuGraphLaunch: what this collective delivered is not in the trace: {why} (5 calls");
+        assert!(report["reasons"].to_string().contains(&reason), "{special}: {report}");
+        assert_eq!((&report["outcome"], &report["refused"]), (&"unverified".into(), &5.into()), "{special}: {report}");
+    }
+    // Without others and what they brought its graph lacks what is left out.
     let place = Place::new();
-    run(&mut record(&place, 2, "captured", KEPT)).expect(0);
-    let report = json(&mut replay(&place, 0, &["--json"]), 4);
-    let reasons = report["reasons"].to_string();
-    assert!(reasons.contains("what this collective delivered is not in the trace: it was captured into a graph"));
-    let info = json(place.cutrace(["info", "--json"]).arg(&traces(&place)[0]), 0);
-    assert_eq!(info["collectives"]["lost"], 5, "{info}");
+    run(&mut record(&place, 2, "graph", KEPT)).expect(0);
+    let report = json(&mut place.cutrace(["replay", "--json"]).arg(&traces(&place)[0]), 6);
+    let lacks = "cuGraphLaunch: launches a graph that lacks nodes, as calls that made them are refused (5 calls";
+    assert!(report["reasons"].to_string().contains(lacks), "{report}");
+    assert_eq!(report["outcome"], "unverified", "{report}");
 }
 
 /// As the trace has it from a process that was ended before its last bytes had come.

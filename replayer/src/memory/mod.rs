@@ -5,6 +5,7 @@ pub mod bound;
 pub mod buffer;
 pub mod captures;
 pub mod devices;
+pub mod graph_deliveries;
 pub mod graph_host_memory;
 pub mod handover;
 mod imported;

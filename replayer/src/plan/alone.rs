@@ -2,7 +2,8 @@
 //!
 //! What NCCL's operations brought to this rank is in the trace (`record --collectives`), each with the launch
 //! that it was part of. These launches are not made: what they delivered is written instead, on the same
-//! stream. Memory that other processes had exported is there as memory of the replay's own. What it held when
+//! stream. Those that were captured are copies in the graph, out of memory of the replay's own, into which
+//! what they delivered is written before each launch of the graph. Memory that other processes had exported is there as memory of the replay's own. What it held when
 //! a call was about to use it is written there before that call (`record --shared-memory`); else it holds
 //! zeros: NCCL's kernels are all that is known to use it, and what else names it is told.
 
@@ -11,12 +12,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::Class;
 use trace::call::Content;
-use trace::collective::is_kernel;
+use trace::collective::{CAPTURED, is_kernel};
 use trace::hash::Hash;
 use trace::record;
 use trace::record::held::Held;
 use trace::record::nccl::{Delivered, began};
-use trace::{Call, Trace};
+use trace::{Call, Function, Trace};
 
 /// What an operation brought to this rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,16 @@ pub struct Delivery {
     pub left: Vec<Hash>,
     /// Why they are not there; empty if they are.
     pub lost: String,
+    /// Of an operation in a graph: they go to memory of the replay's own, which the graph copies from.
+    pub of_graph: Option<u64>,
+}
+
+/// An operation that was captured into a graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captured {
+    pub operation: u64,
+    /// Recorded addresses; empty if it brings nothing.
+    pub at: Range<u64>,
 }
 
 /// What takes the place of physical memory of another process.
@@ -46,6 +57,12 @@ pub struct Alone {
     pub(crate) launches: HashMap<u64, Vec<Delivery>>,
     /// Launches of which that is not known.
     pub(crate) refused: HashSet<u64>,
+    /// Launches of NCCL's kernels into captures.
+    pub(crate) captured: HashMap<u64, Vec<Captured>>,
+    /// Launches of graphs, and what is written before them of what the operations in them delivered.
+    pub(crate) of_graphs: HashMap<u64, Vec<Delivery>>,
+    /// Questions about nodes of such graphs, which are others here.
+    pub(crate) about_nodes: HashSet<u64>,
     /// Physical memory of other processes, by the call that imported it.
     pub(crate) stand_ins: HashMap<u64, StandIn>,
     /// Where memory of others is.
@@ -86,28 +103,50 @@ impl Alone {
         if !keeps_collectives && !keeps_memory {
             return Err(NOT_KEPT);
         }
-        let mut by_launch: HashMap<(u32, u32), Vec<Delivery>> = HashMap::new();
+        let mut by_launch: HashMap<(u32, u32), Vec<&Delivered>> = HashMap::new();
         for delivered in &trace.delivered {
             if let Some(launch) = delivered.launch {
-                let Delivered { address, len, pieces, lost, .. } = delivered;
-                by_launch.entry(launch).or_default().push(delivery(*address, *len, pieces, lost));
+                by_launch.entry(launch).or_default().push(delivered);
             }
         }
-        let launches = trace.calls().filter(|call| call.function().is_some_and(|f| f.class == Class::launch));
-        let found = launches.filter_map(|call| {
-            let deliveries = by_launch.remove(&(call.thread, call.sequence))?;
-            Some((call.number, deliveries)).filter(|_| launches_nccl(&call))
-        });
-        let launches = found.collect();
+        let mut alone = Alone { keeps_collectives, keeps_memory, is_asked_for: true, ..Alone::default() };
+        let is_launch = |call: &Call| call.function().is_some_and(|f| f.class == Class::launch);
+        for call in trace.calls().filter(is_launch) {
+            if let Some(delivered) = by_launch.remove(&(call.thread, call.sequence)) {
+                alone.delivered(&call, &delivered);
+            }
+        }
         let told: HashSet<u64> = trace.delivered.iter().map(|delivered| delivered.operation).collect();
         let given = trace.nccl_events().filter(|event| matches!(event.about.what, began::COLLECTIVE | began::TRANSFER));
-        let untold = given.filter(|event| keeps_collectives && !told.contains(&event.about.operation)).count() as u64;
-        let mut by_call: HashMap<(u32, u32), Vec<(Delivery, bool)>> = HashMap::new();
+        alone.untold = given.filter(|event| keeps_collectives && !told.contains(&event.about.operation)).count() as u64;
         for Held { call, address, len, pieces, lost, is_behind } in &trace.held {
-            by_call.entry(*call).or_default().push((delivery(*address, *len, pieces, lost), *is_behind));
+            let told = (delivery(*address, *len, pieces, lost), *is_behind);
+            alone.by_call.entry(*call).or_default().push(told);
         }
-        let is_asked_for = true;
-        Ok(Alone { launches, untold, by_call, keeps_collectives, keeps_memory, is_asked_for, ..Alone::default() })
+        Ok(alone)
+    }
+
+    /// What the operations of a launch delivered.
+    fn delivered(&mut self, call: &Call, all: &[&Delivered]) {
+        let of = |of: &&Delivered| delivery(of.address, of.len, &of.pieces, &of.lost);
+        let captured = |of: &&Delivered| {
+            let end = of.address.checked_add(of.len).filter(|_| of.lost == CAPTURED)?;
+            Some(Captured { operation: of.operation, at: of.address..end })
+        };
+        if call.function().is_some_and(Function::launches_graph) {
+            let in_graph = |one: &&Delivered| Delivery { of_graph: Some(one.operation), ..of(one) };
+            self.of_graphs.insert(call.number, all.iter().map(in_graph).collect());
+        } else if launches_nccl(call) {
+            match all.iter().map(captured).collect() {
+                Some(captured) => _ = self.captured.insert(call.number, captured),
+                None => _ = self.launches.insert(call.number, all.iter().map(of).collect()),
+            }
+        }
+    }
+
+    /// Whether something else takes the place of a launch.
+    pub(crate) fn replaces(&self, call: u64) -> bool {
+        self.launches.contains_key(&call) || self.captured.contains_key(&call)
     }
 
     /// Where the memory of others is that a call has opened, and that holds this address.
@@ -157,7 +196,7 @@ fn delivery(address: u64, len: u64, pieces: &[[u8; 16]], lost: &str) -> Delivery
         _ => "what the trace says of it does not fit together".into(),
     };
     let pieces = pieces.iter().map(|hash| Hash::from_bytes(*hash)).collect();
-    Delivery { at: address..end.unwrap_or(address), pieces, left: Vec::new(), lost }
+    Delivery { at: address..end.unwrap_or(address), pieces, left: Vec::new(), lost, of_graph: None }
 }
 
 /// Whether it launches one of NCCL's kernels.

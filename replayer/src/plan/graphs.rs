@@ -118,6 +118,11 @@ impl Graphs {
         self.executable.contains_key(&handle)
     }
 
+    /// What the graph uses in which a node is.
+    pub fn around(&self, node: u64) -> Uses {
+        self.nodes.get(&node).map_or_else(Uses::default, |graph| self.of(*graph))
+    }
+
     fn of(&self, graph: u64) -> Uses {
         self.graphs.get(&graph).cloned().unwrap_or_default()
     }

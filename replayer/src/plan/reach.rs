@@ -250,6 +250,19 @@ impl Reach {
         self.events.push(Event { call, what: What::Copy, uses, module: None });
     }
 
+    /// The same of one that was captured: the graph's launches write there.
+    pub fn captured(
+        &mut self,
+        call: &Call,
+        function: &Function,
+        target: Target,
+        at: impl Iterator<Item = u64>,
+        live: &Allocations,
+    ) {
+        let uses = at.filter_map(|address| live.find(address)).collect();
+        self.graphs.see(call, function, target, Arc::new(uses));
+    }
+
     /// Memory that is handed out to other processes may be written by them from now on. `call`: the one that
     /// exported it.
     pub fn exported(&mut self, call: u64, address: u64, live: &Allocations) {

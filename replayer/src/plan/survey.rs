@@ -43,6 +43,7 @@ use trace::{Call, Function, Trace, crossing as across};
 mod absent;
 mod alone;
 mod crossing;
+mod graphs;
 mod inputs;
 mod memory;
 
@@ -91,6 +92,7 @@ pub struct Survey {
     /// Handles of physical memory that was imported, by the calls that did, in a replay without the others.
     imported: HashMap<u64, u64>,
     absent: Absent,
+    captured: graphs::Captured,
     /// How often memory of others that are replayed beside this one is open, by its address.
     opened: HashMap<u64, u32>,
     /// What of its job is not replayed beside it.
@@ -183,10 +185,13 @@ impl Survey {
         self.follow_absent(call, function, change);
         self.uses(call, function);
         if self.is_delivered(call, function) {
+            self.follow_graphs(call, function);
             self.submission(call, function, target.stream, moment);
             return self.lifetimes.see(call, function, moment);
         }
         let is_refused = self.lacks_ranks(trace, call, function) || self.lacks_memory(trace, call, function);
+        self.captured.lacks_if(is_refused && self.is_captured());
+        self.follow_graphs(call, function);
         self.contexts_end(call, &followed);
         self.of_host(call, function);
         self.adopt(call, function);
@@ -407,8 +412,7 @@ impl Survey {
         plan.found = self.origins.take_found();
         made_by_no_call(trace, self.origins, &mut plan, &mut self.reasons);
         unreadable(trace, &mut self.reasons);
-        let left_out = plan.alone.as_ref().map(|alone| &alone.launches);
-        let spins = spins(trace, |call| left_out.is_some_and(|launches| launches.contains_key(&call)));
+        let spins = spins(trace, |call| plan.alone.as_ref().is_some_and(|alone| alone.replaces(call)));
         plan.shared = spins.shared;
         plan.reasons = self.reasons.into_list();
         plan.reasons.extend(spins.reasons);

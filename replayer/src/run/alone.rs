@@ -3,10 +3,11 @@
 //! written before the calls that use it.
 
 use crate::addresses::GRANULE;
+use crate::driver::calls::captured::Copied;
 use crate::driver::result;
 use crate::driver::stream::{Queue, context_of};
 use crate::plan::Plan;
-use crate::plan::alone::{Delivery, REFUSED, UNHELD};
+use crate::plan::alone::{Captured, Delivery, REFUSED, UNHELD};
 use crate::run::decision::Decision;
 use crate::run::hazards;
 use crate::run::state::Run;
@@ -19,6 +20,10 @@ use trace::{Call, Function, crossing, record};
 
 pub(super) const OF_OTHERS: &str = "other processes are not here";
 
+const OF_NO_NODE: &str = "its graph has no node for it here";
+
+const ABOUT_NODES: &str = "asks about a graph whose collectives are copies here";
+
 const OF_NO_MEMORY: &str = "its bytes go to memory that is not here";
 
 /// What is written in the place of a call, or before it, and what is said where that is not there.
@@ -28,7 +33,8 @@ pub(super) fn deliveries<'p>(plan: &'p Plan, call: &Call) -> impl Iterator<Item 
     let held = alone.and_then(|alone| alone.held.get(&call.number)).into_iter().flatten();
     // What was not held is a reason to say `partly`, and the call is made.
     let held = held.filter(|one| one.lost.is_empty()).map(|one| (one, UNHELD));
-    delivered.map(|one| (one, REFUSED)).chain(held)
+    let of_graphs = alone.and_then(|alone| alone.of_graphs.get(&call.number)).into_iter().flatten();
+    delivered.chain(of_graphs).map(|one| (one, REFUSED)).chain(held)
 }
 
 /// The live stream of a call, which may be the legacy one or the thread's own.
@@ -49,7 +55,10 @@ pub(super) fn pieces<'t>(run: &Run<'t>, delivery: &Delivery, missing: &str) -> R
     if len == 0 {
         return Ok(Vec::new());
     }
-    let held = run.placement.bound(&delivery.at).ok_or(OF_NO_MEMORY)?;
+    let to = match delivery.of_graph {
+        Some(operation) => run.graph_deliveries.place(operation, len).ok_or(OF_NO_NODE)?,
+        None => run.placement.bound(&delivery.at).ok_or(OF_NO_MEMORY)?.word(),
+    };
     let mut pieces = Vec::new();
     for (from, hash) in (0..len).step_by(record::PIECE).zip(&delivery.pieces) {
         let expected = (len - from).min(record::PIECE as u64);
@@ -61,7 +70,7 @@ pub(super) fn pieces<'t>(run: &Run<'t>, delivery: &Delivery, missing: &str) -> R
             Some(left) if left.len() == bytes.len() => changed(left, bytes),
             _ => std::iter::once(0..bytes.len()).collect(),
         };
-        pieces.extend(parts.into_iter().map(|part| (held.word() + from + part.start as u64, &bytes[part])));
+        pieces.extend(parts.into_iter().map(|part| (to + from + part.start as u64, &bytes[part])));
     }
     Ok(pieces)
 }
@@ -72,8 +81,11 @@ pub(super) fn decide(plan: &Plan, call: &Call, function: &'static Function) -> O
     if alone.refused.contains(&call.number) {
         return Some(Decision::Refuse(REFUSED));
     }
-    if alone.launches.contains_key(&call.number) {
+    if alone.replaces(call.number) {
         return Some(Decision::Deliver);
+    }
+    if alone.about_nodes.contains(&call.number) {
+        return Some(Decision::Skip(ABOUT_NODES));
     }
     match crossing::of(function).filter(|_| call.succeeded())? {
         Crossing::Exports(What::Physical) => None,
@@ -90,23 +102,56 @@ pub(super) fn decide(plan: &Plan, call: &Call, function: &'static Function) -> O
 impl<'t> Worker<'_, 't> {
     /// Writes what the collectives of a launch had delivered.
     pub(super) fn deliver(&mut self, call: &Call<'t>, function: &'static Function) {
-        if let Some(bytes) = self.bring(call, function) {
+        let captured = self.run.plan.alone.as_ref().and_then(|alone| alone.captured.get(&call.number));
+        let brought = match captured {
+            Some(captured) => self.capture(call, function, captured).then_some(0),
+            None => self.bring(call, function),
+        };
+        if let Some(bytes) = brought {
             self.tally.delivered += 1;
             self.tally.delivered_bytes += bytes;
         }
     }
 
-    /// Writes what memory of other processes had held before this call. False if that could not be done: then
+    /// Copies in the place of collectives that were captured; false if they cannot be.
+    fn capture(&mut self, call: &Call<'t>, function: &'static Function, captured: &[Captured]) -> bool {
+        let run = self.run;
+        let put = || {
+            let stream = stream_of(run, call, function).ok_or("its stream is not here")?;
+            let mut copies = Vec::new();
+            for Captured { operation, at } in captured.iter().filter(|one| !one.at.is_empty()) {
+                let to = run.placement.bound(at).ok_or(OF_NO_MEMORY)?.word();
+                let len = at.end - at.start;
+                let from =
+                    run.graph_deliveries.make(run.driver, *operation, len).map_err(|failure| failure.to_string())?;
+                copies.push(Copied { to, from, len });
+            }
+            // SAFETY: both places are memory that is there: what was recorded, and of the replay's own.
+            unsafe { run.driver.capture_copies(&copies, stream) }.map_err(|failure| failure.to_string())
+        };
+        let put: Result<(), String> = run.placement.relaxed(put);
+        put.map_err(|why| self.refuse(call, function, &format!("no copy could be captured in its place: {why}")))
+            .is_ok()
+    }
+
+    /// Writes what memory of other processes had held before this call, or what collectives in the graph
+    /// that it launches had delivered. False if that could not be done: then
     /// the call is not made.
     pub(super) fn holds(&mut self, call: &Call<'t>, function: &'static Function) -> bool {
-        let is_held = self.run.plan.alone.as_ref().is_some_and(|alone| alone.held.contains_key(&call.number));
-        if !is_held || !call.succeeded() {
+        let alone = self.run.plan.alone.as_ref();
+        let is_held = alone.is_some_and(|alone| alone.held.contains_key(&call.number));
+        let is_of_graph = alone.is_some_and(|alone| alone.of_graphs.contains_key(&call.number));
+        if !(is_held || is_of_graph) || !call.succeeded() {
             return true;
         }
         let brought = self.bring(call, function);
-        if let Some(bytes) = brought {
-            self.tally.held += 1;
-            self.tally.held_bytes += bytes;
+        match brought {
+            Some(bytes) if is_of_graph => self.tally.delivered_bytes += bytes,
+            Some(bytes) => {
+                self.tally.held += 1;
+                self.tally.held_bytes += bytes;
+            }
+            None => {}
         }
         brought.is_some()
     }

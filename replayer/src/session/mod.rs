@@ -6,6 +6,7 @@ use crate::company::Company;
 use crate::driver::Driver;
 use crate::extent::Tolerance;
 use crate::memory::arguments::Arguments;
+use crate::memory::graph_deliveries::GraphDeliveries;
 use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
@@ -26,6 +27,7 @@ pub struct Session<'a> {
     pub translation: &'a Translation,
     pub placement: Placement<'a>,
     pub graph_memory: GraphHostMemory,
+    pub graph_deliveries: GraphDeliveries,
     /// Live contexts that the replay made or retained.
     pub contexts: Mutex<BTreeSet<u64>>,
     /// What linkers made, by recorded address.

@@ -4,6 +4,7 @@
 //! addresses, which it only takes as numbers. Where it follows an address the call is unsafe. An object that
 //! is gone is an error of the driver's.
 
+pub mod captured;
 mod code;
 mod device;
 mod graph;

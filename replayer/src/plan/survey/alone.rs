@@ -7,6 +7,7 @@ use std::ops::Range;
 use trace::api::effect::Memory;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
+use trace::collective::CAPTURED;
 use trace::crossing::{Crossing, What};
 use trace::model::change::Change;
 use trace::{Call, Function, Trace, crossing as across};
@@ -169,9 +170,18 @@ impl Survey {
 
     /// Whether what a collective delivered takes the place of this call: then nothing else is to be known of
     /// it.
-    pub(super) fn is_delivered(&mut self, call: &Call, function: &Function) -> bool {
+    pub(super) fn is_delivered(&mut self, call: &Call, function: &'static Function) -> bool {
         let is_captured = self.is_captured();
         let Some(alone) = &mut self.plan.alone else { return false };
+        if let Some(captured) = alone.captured.get(&call.number).filter(|_| is_captured) {
+            let bringing = captured.iter().filter(|one| !one.at.is_empty());
+            self.captured.holds(bringing.map(|one| one.operation));
+            let at = captured.iter().map(|one| one.at.start);
+            self.target
+                .iter()
+                .for_each(|target| self.plan.reach.captured(call, function, *target, at.clone(), &self.live));
+            return true;
+        }
         if let Some(deliveries) = alone.launches.get(&call.number).filter(|_| !is_captured) {
             for why in deliveries.iter().map(|delivery| &delivery.lost).filter(|why| !why.is_empty()) {
                 self.reasons.about_call(format!("{}: {REFUSED}: {why}", function.name), call.number);
@@ -183,9 +193,16 @@ impl Survey {
         // One that others take part in would wait for them.
         let has_others = alone.is_asked_for || alone.keeps_collectives || !alone.foreign.is_empty();
         if has_others && function.class == Class::launch && launches_nccl(call) {
-            let why = if is_captured { ": it was captured into a graph" } else { "" };
+            let lost = alone.launches.get(&call.number).into_iter().flatten().find(|one| !one.lost.is_empty());
+            let why = match lost {
+                Some(one) => format!(": {}", one.lost),
+                None if is_captured => format!(": {CAPTURED}"),
+                None => String::new(),
+            };
             self.reasons.about_call(format!("{}: {REFUSED}{why}", function.name), call.number);
             alone.refused.insert(call.number);
+            alone.launches.remove(&call.number);
+            self.captured.lacks_if(is_captured);
         } else if matches!(function.class, Class::launch | Class::copy | Class::submit)
             && !alone.foreign.is_empty()
             // What is captured uses it when the graph runs.
