@@ -178,15 +178,19 @@ fn collectives_are_left_out_where_ranks_of_theirs_are() {
     }
 }
 
-/// Its trace is there, but ends before the others' collectives do.
+/// Its trace is there, but ends before the others' collectives do. What it had written by the time of a scan the other
+/// trace has as writes of the CPU: where it was ahead each time, nobody waits.
 #[test]
 fn ranks_that_wait_for_one_that_comes_no_further_are_given_up() {
-    let place = Place::new();
-    run(record(&place, 2, "", KEPT).env("first_alone", "CUTRACE_CALLS=20")).expect(0);
-    let ran = run(&mut place.cutrace(["replay", "run/", "--timeout", "1"]));
+    let replayed = || {
+        let place = Place::new();
+        run(record(&place, 2, "", KEPT).env("first_alone", "CUTRACE_CALLS=20")).expect(0);
+        run(&mut place.cutrace(["replay", "run/", "--timeout", "1"]))
+    };
+    let has_waited = |ran: &Outcome| ran.stdout.contains("no process came further for 1 s");
+    let ran = std::iter::repeat_with(replayed).take(20).find(has_waited).expect("a wait");
     let told = ran.stdout.lines().last().unwrap_or_default();
-    assert!(told.contains("no process came further for 1 s"), "{}{}", ran.stdout, ran.stderr);
-    assert!(told.contains(" --alone puts in what its collectives delivered"), "{told}");
+    assert!(told.contains(" --alone puts in what its collectives delivered"), "{}{}", ran.stdout, ran.stderr);
 }
 
 #[test]
