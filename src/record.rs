@@ -129,7 +129,7 @@ pub struct Arguments {
     gpu_times: bool,
     /// Keep what NCCL's collectives deliver to each rank, so that `replay --alone` can do one rank without
     /// the others: a copy to the host behind each, as long as what it delivers takes to come over the bus, up
-    /// to 1 GiB of pinned memory, and as many bytes in the trace
+    /// to 1 GiB of pinned memory, and as many bytes in the trace. Graphs that hold some are instantiated twice
     #[arg(long)]
     collectives: bool,
     /// Keep what memory of other processes (cuIpcOpenMemHandle, imported descriptors and pools) holds

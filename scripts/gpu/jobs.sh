@@ -25,6 +25,22 @@ job() {
     if [ "$same" = same ] && [[ ! $replays =~ DIVERGED|exit|unverified ]]; then rm -rf "$directory/run"; else failed "$name: $directory"; fi
 }
 
+# Recorded with what collectives delivered, and each rank replayed without the other, on one device: one row
+each_alone() {
+    local name=$1; shift
+    is_ours "$name" || return 0
+    local directory=$logs/jobs/$name-alone rank replays= same took
+    rm -rf "$directory"; mkdir -p "$directory"
+    timeout 180 "$cutrace" record --collectives -o "$directory/run/" -- "$@" >"$directory/out" 2>"$directory/record.err"
+    same=same; cmp -s <(normal "$logs/jobs/$name/bare" | sort) <(normal "$directory/out" | sort) || same=DIFFERS
+    for rank in 0 1; do
+        timed timeout 120 "$cutrace" replay "$directory/run/" --rank $rank --alone --device 0 --json >"$directory/$rank.json" 2>"$directory/$rank.err"
+        replays+="$(python3 -c 'import json,sys; r=json.load(open(sys.argv[1])); a=r["alone"]; print(r["outcome"], "in place of", a["launches"], "launches", a["bytes"], "B")' "$directory/$rank.json" 2>/dev/null || tail -1 "$directory/$rank.err") in $took s; "
+    done
+    printf '%-24s %-8s each rank alone: %s\n' "$name" "$same" "$replays"
+    if [ "$same" = same ] && [[ ! $replays =~ diverged|unverified ]]; then rm -rf "$directory/run"; else failed "$name alone: $directory"; fi
+}
+
 # Those of one device first. NVLink multicast is left off: it is refused in a replay.
 part_jobs() {
     printf '\njobs, driver %s, %s\n' "$(cat /sys/module/nvidia/version 2>/dev/null)" "$(date +%F)"
@@ -44,8 +60,9 @@ part_jobs() {
         [ ! -x cuda-samples/simpleP2P ] || job simpleP2P sh -c 'cuda-samples/simpleP2P | sed "s,[0-9.]*GB/s,,"'
         [ ! -x cuda-samples/p2pBandwidthLatencyTest ] || job p2pBandwidthLatencyTest \
             sh -c 'cuda-samples/p2pBandwidthLatencyTest --numElems=1048576 | grep -v "^ *[0-9]"'
-        for name in ddp tensor_parallel_decode; do
+        for name in ddp tensor_parallel_decode graphed_decode; do
             job $name python3 -m torch.distributed.run --standalone --nproc-per-node 2 "jobs/$name.py"
+            each_alone $name python3 -m torch.distributed.run --standalone --nproc-per-node 2 "jobs/$name.py"
         done
         time_two_devices
     fi
