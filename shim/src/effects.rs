@@ -211,7 +211,9 @@ fn managed_ends(lane: &Lane, start: u64) -> u64 {
 #[inline(always)]
 pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed: u64) {
     let word = |at: u8| words[usize::from(at)];
-    if matches!(hook, Hook::None) || matches!(hook, Hook::MemoryFree { .. }) && (removed == 0 || result == 0) {
+    if matches!(hook, Hook::None | Hook::GraphLaunched { .. })
+        || matches!(hook, Hook::MemoryFree { .. }) && (removed == 0 || result == 0)
+    {
         return;
     }
     if let Hook::FunctionUsed { function } = hook

@@ -398,7 +398,7 @@ fn what_is_not_told_of_a_graph_is_refused_by_name() {
     // Without others and what they brought its graph lacks what is left out.
     let place = Place::new();
     run(&mut record(&place, 2, "graph", KEPT)).expect(0);
-    let report = json(&mut place.cutrace(["replay", "--json"]).arg(&traces(&place)[0]), 6);
+    let report = json(place.cutrace(["replay", "--json"]).arg(&traces(&place)[0]), 6);
     let lacks = "cuGraphLaunch: launches a graph that lacks nodes, as calls that made them are refused (5 calls";
     assert!(report["reasons"].to_string().contains(lacks), "{report}");
     assert_eq!(report["outcome"], "unverified", "{report}");

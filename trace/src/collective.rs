@@ -157,8 +157,8 @@ impl Trace {
     }
 }
 
-/// What is said of what an operation delivered when it was captured: each launch of the graph tells of it.
-pub const CAPTURED: &str = "it was captured into a graph";
+/// Why what an operation delivered is not told where it was captured.
+pub const CAPTURED: &str = "each launch of the graph tells it";
 
 /// The key under which the preamble says that what collectives deliver was to be kept.
 pub const KEPT: &str = "collectives";

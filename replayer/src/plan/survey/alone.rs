@@ -7,7 +7,6 @@ use std::ops::Range;
 use trace::api::effect::Memory;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
-use trace::collective::CAPTURED;
 use trace::crossing::{Crossing, What};
 use trace::model::change::Change;
 use trace::{Call, Function, Trace, crossing as across};
@@ -196,7 +195,7 @@ impl Survey {
             let lost = alone.launches.get(&call.number).into_iter().flatten().find(|one| !one.lost.is_empty());
             let why = match lost {
                 Some(one) => format!(": {}", one.lost),
-                None if is_captured => format!(": {CAPTURED}"),
+                None if is_captured => ": it was captured into a graph".into(),
                 None => String::new(),
             };
             self.reasons.about_call(format!("{}: {REFUSED}{why}", function.name), call.number);
