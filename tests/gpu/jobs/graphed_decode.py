@@ -64,4 +64,6 @@ if TIMED:
         graph.replay()
     torch.cuda.synchronize()
     print(f"{TIMED / (time.perf_counter() - begun):.0f} tokens a second", file=sys.stderr, flush=True)
+# NCCL waits for graphs that hold its work to be gone.
+graph.reset()
 dist.destroy_process_group()
