@@ -80,8 +80,8 @@ pub fn graph_nodes(graph: u64) -> Vec<u64> {
     }
 }
 
-/// From which node of a graph to which.
-pub fn graph_edges(graph: u64) -> impl Iterator<Item = (u64, u64)> {
+/// From which node of a graph to which; none if the driver does not tell.
+pub fn graph_edges(graph: u64) -> Option<Vec<(u64, u64)>> {
     let (mut from, mut to, mut about, mut count) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in ["how many", "which"] {
         from.resize(count, 0u64);
@@ -95,11 +95,18 @@ pub fn graph_edges(graph: u64) -> impl Iterator<Item = (u64, u64)> {
                 .or_else(|| calls::older_graph_edges(graph, starts, ends, &mut count))
         };
         if asked != Some(0) {
-            count = 0;
+            return None;
         }
     }
-    from.truncate(count);
-    from.into_iter().zip(to)
+    Some(from.into_iter().zip(to).take(count).collect())
+}
+
+/// Whether a device's primary context is there. Of what the driver will not say: yes.
+pub fn is_primary_active(device: u64) -> bool {
+    let (mut flags, mut is_active) = (0, 0);
+    // SAFETY: the outputs are valid; a CUdevice is its ordinal.
+    let asked = unsafe { calls::primary_state(device as i32, &mut flags, &mut is_active) };
+    asked != Some(0) || is_active != 0
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

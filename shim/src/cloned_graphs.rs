@@ -10,6 +10,7 @@ use crate::surroundings::Surroundings;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::time::{Duration, Instant};
 
 /// A collective that was captured, and brings something.
 #[derive(Clone)]
@@ -30,6 +31,29 @@ pub struct Executable {
     pub is_launched: AtomicBool,
 }
 
+impl Executable {
+    /// So long may another thread take to launch it; a launch that waits for the device takes longer than
+    /// most.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// Of which nothing is kept.
+    pub fn lost(collectives: Vec<Collective>, why: String) -> Executable {
+        Executable { collectives, clone: Err(why), is_launched: AtomicBool::new(false) }
+    }
+
+    /// Only one thread at a time: false if it is not this one's turn in time.
+    pub fn begins_launch(&self) -> bool {
+        let since = Instant::now();
+        while self.is_launched.swap(true, Acquire) {
+            if since.elapsed() > Self::PATIENCE {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        true
+    }
+}
+
 /// The driver's handles; ended with it.
 pub struct CloneOfGraph {
     pub graph: u64,
@@ -38,6 +62,7 @@ pub struct CloneOfGraph {
     /// A node for each collective, and the context in which they were made.
     pub copies: Vec<u64>,
     pub context: u64,
+    pub device: Option<u64>,
 }
 
 impl Drop for CloneOfGraph {
@@ -62,6 +87,12 @@ pub struct Launching {
     pub stream: u64,
 }
 
+/// What a call ends, as it was known before: the handle may be another's when the call returns.
+pub enum Ended {
+    Executable(u64, Arc<Executable>),
+    Graph(u64, Captured),
+}
+
 #[derive(Default)]
 pub struct CollectiveGraphs {
     is_any: AtomicBool,
@@ -70,43 +101,82 @@ pub struct CollectiveGraphs {
 
 #[derive(Default)]
 struct All {
-    graphs: HashMap<u64, Vec<Collective>>,
+    graphs: HashMap<u64, Captured>,
     executable: HashMap<u64, Arc<Executable>>,
 }
 
+/// The collectives of a graph.
+#[derive(Default)]
+pub struct Captured {
+    collectives: Vec<Collective>,
+    /// The capture has ended, and the graph is there: that of one that failed is not, and nobody tells of it.
+    is_whole: bool,
+}
+
 impl CollectiveGraphs {
-    /// Whether any collective was captured.
+    /// Whether any collective was captured, or an executable graph changed.
     #[inline(always)]
     pub fn any(&self) -> bool {
         self.is_any.load(Relaxed)
     }
 
     pub fn captured(&self, graph: u64, collective: Collective) {
-        self.all.lock().graphs.entry(graph).or_default().push(collective);
+        self.all.lock().graphs.entry(graph).or_default().collectives.push(collective);
         self.is_any.store(true, Release);
     }
 
-    pub fn of(&self, graph: u64) -> Vec<Collective> {
-        self.all.lock().graphs.get(&graph).cloned().unwrap_or_default()
-    }
-
-    pub fn destroyed(&self, graph: u64) {
-        if self.any() {
-            self.all.lock().graphs.remove(&graph);
-        }
-    }
-
-    /// What is known of an executable graph from now on. What was known before is handed out: it may end
-    /// only where no lock is held.
-    pub fn set(&self, executable: u64, known: Option<Executable>) -> Option<Arc<Executable>> {
+    /// A capture has ended: with this graph, or without one.
+    pub fn capture_ended(&self, graph: Option<u64>) {
         let mut all = self.all.lock();
-        match known {
-            Some(known) => all.executable.insert(executable, Arc::new(known)),
-            None => all.executable.remove(&executable),
+        match graph {
+            Some(graph) => all.graphs.get_mut(&graph).into_iter().for_each(|captured| captured.is_whole = true),
+            None => all.graphs.retain(|_, captured| captured.is_whole),
         }
+    }
+
+    pub fn node_destroyed(&self, node: u64) {
+        let mut all = self.all.lock();
+        all.graphs.values_mut().for_each(|captured| captured.collectives.retain(|one| one.node != node));
+    }
+
+    pub fn of(&self, graph: u64) -> Vec<Collective> {
+        let all = self.all.lock();
+        let captured = all.graphs.get(&graph).filter(|captured| captured.is_whole);
+        captured.map(|captured| captured.collectives.clone()).unwrap_or_default()
     }
 
     pub fn executable(&self, executable: u64) -> Option<Arc<Executable>> {
         self.all.lock().executable.get(&executable).cloned()
+    }
+
+    /// What is known of an executable graph from now on. What was known before is handed out: it may end
+    /// only where no lock is held.
+    pub fn set(&self, executable: u64, known: Executable) -> Option<Arc<Executable>> {
+        self.is_any.store(true, Release);
+        self.all.lock().executable.insert(executable, Arc::new(known))
+    }
+
+    pub fn take(&self, executable: u64) -> Option<Arc<Executable>> {
+        self.all.lock().executable.remove(&executable)
+    }
+
+    pub fn take_graph(&self, graph: u64) -> Option<Captured> {
+        self.all.lock().graphs.remove(&graph)
+    }
+
+    /// It was not ended after all.
+    pub fn put_back(&self, ended: Ended) {
+        let mut all = self.all.lock();
+        match ended {
+            Ended::Executable(executable, known) => _ = all.executable.entry(executable).or_insert(known),
+            Ended::Graph(graph, captured) => _ = all.graphs.entry(graph).or_insert(captured),
+        }
+    }
+
+    /// Those whose clones are of such a context, which has ended with them: they are not ended once more,
+    /// which the driver does not survive.
+    pub fn context_ended(&self, is_gone: impl Fn(&CloneOfGraph) -> bool) {
+        let gone = |known: &Arc<Executable>| known.clone.as_ref().is_ok_and(&is_gone);
+        self.all.lock().executable.extract_if(|_, known| gone(known)).for_each(|(_, known)| std::mem::forget(known));
     }
 }

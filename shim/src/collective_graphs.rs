@@ -1,20 +1,25 @@
 //! Collectives in graphs, whose results are to be kept: found when they are captured, copied by a clone of
 //! the graph that is launched in its place (`cloned_graphs`).
 
-use crate::cloned_graphs::{CloneOfGraph, Collective, Executable, Launching};
+use crate::cloned_graphs::{CloneOfGraph, Collective, Ended, Executable, Launching};
 use crate::deliveries::{Deliveries, Kept, relaxed};
 use crate::driver::calls;
 use crate::guard::guarded;
+use crate::hook::Hook;
 use crate::lane::{self, Lane};
+use crate::probe::handed_out;
 use crate::recorder::Recorder;
 use crate::staging::Room;
 use crate::substitute::{Of, Substitute};
 use crate::{ask, generation, recorder};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use trace::Function;
+use trace::api::effect::Effect;
 use trace::api::enums::{CUgraphNodeType, CUmemorytype};
 use trace::api::structs::CUDA_MEMCPY3D;
-use trace::api::types::CUdeviceptr;
+use trace::api::table::BROKEN_CAPTURE;
+use trace::api::types::{CUdeviceptr, Kind};
 use trace::record::nccl::Delivered;
 
 const CHANGED: &str = "its executable graph was changed after it was made";
@@ -33,22 +38,25 @@ pub fn captured(lane: &Lane, of: &Delivered, stream: u64) -> Result<(), &'static
     Ok(())
 }
 
-/// An executable graph was made of this one, or became as it is.
-pub fn instantiated(recorder: &'static Recorder, executable: u64, graph: u64) {
-    if !recorder.collective_graphs.any() {
-        return;
-    }
+/// An executable graph was made of this one, or an older one became as it is.
+pub fn instantiated(recorder: &'static Recorder, executable: u64, graph: u64, is_new: bool) {
+    let (graphs, deliveries) = (&recorder.collective_graphs, recorder.collectives());
+    let Some(deliveries) = deliveries.filter(|_| graphs.any()) else { return };
+    // Which nodes are switched off an update leaves as it is, and nothing tells.
+    let was_changed = !is_new
+        && graphs.executable(executable).is_some_and(|known| known.clone.as_ref().is_err_and(|why| why == CHANGED));
     let nodes = ask::graph_nodes(graph);
-    let mut collectives = recorder.collective_graphs.of(graph);
+    let mut collectives = graphs.of(graph);
     collectives.retain(|one| nodes.contains(&one.node));
-    let known = (!collectives.is_empty()).then(|| {
-        let clone = match recorder.collectives() {
-            Some(deliveries) => relaxed(|| with_copies(deliveries, executable, graph, &collectives)),
-            None => Err("the recording keeps none".into()),
-        };
-        Executable { collectives, clone, is_launched: AtomicBool::new(false) }
-    });
-    drop(recorder.collective_graphs.set(executable, known));
+    let before = match (was_changed, collectives.is_empty()) {
+        (true, _) => graphs.set(executable, Executable::lost(collectives, CHANGED.into())),
+        (false, true) => graphs.take(executable),
+        (false, false) => {
+            let clone = relaxed(|| with_copies(deliveries, executable, graph, &collectives));
+            graphs.set(executable, Executable { collectives, clone, is_launched: AtomicBool::new(false) })
+        }
+    };
+    drop(before);
 }
 
 /// A clone in which each collective is followed by a copy of what it delivers.
@@ -64,9 +72,9 @@ fn with_copies(
     let mut cloned = 0;
     // SAFETY: the application has just instantiated the graph.
     done("to clone the graph", unsafe { calls::clone_graph(&mut cloned, graph) })?;
-    let context = ask::current_context();
-    let mut clone = CloneOfGraph { graph: cloned, executable: 0, copies: Vec::new(), context };
-    let edges: Vec<(u64, u64)> = ask::graph_edges(cloned).collect();
+    let (context, device) = (ask::current_context(), ask::current_device());
+    let mut clone = CloneOfGraph { graph: cloned, executable: 0, copies: Vec::new(), context, device };
+    let edges = ask::graph_edges(cloned).ok_or("the driver does not tell the edges of the graph's clone")?;
     for one in collectives {
         let (mut node, mut copy) = (0, 0);
         let described = described(one, anywhere);
@@ -158,11 +166,12 @@ fn prepared(lane: &Lane, executable: &Arc<Executable>, stream: u64, call: u32) -
         Ok(clone) => clone,
         Err(why) => return lost(why.clone()),
     };
-    if executable.is_launched.swap(true, Acquire) {
-        return lost("another thread launched the same graph at the same time".into());
-    }
     let found = deliveries.room_for(&recorder.around, &kept).and_then(|room| {
-        match relaxed(|| directed(clone, executable, &kept, &room)) {
+        let directed = match executable.begins_launch() {
+            true => relaxed(|| directed(clone, executable, &kept, &room)),
+            false => Err("another thread was launching the same graph".into()),
+        };
+        match directed {
             Ok(()) => Ok(room),
             Err(why) => {
                 deliveries.give_back(&room);
@@ -175,10 +184,7 @@ fn prepared(lane: &Lane, executable: &Arc<Executable>, stream: u64, call: u32) -
             let (around, executable) = (&recorder.around, executable.clone());
             Some(Launching { deliveries, around, executable, room, kept, stream })
         }
-        Err(why) => {
-            executable.is_launched.store(false, Release);
-            lost(why)
-        }
+        Err(why) => lost(why),
     }
 }
 
@@ -190,7 +196,10 @@ fn directed(clone: &CloneOfGraph, of: &Executable, kept: &[Kept], room: &Room) -
         let copy = described(collective, start + at);
         // SAFETY: all are the recorder's own; the struct is whole.
         let set = unsafe { calls::set_copy(clone.executable, *node, &copy, clone.context) };
-        done("to tell the copy where to", set)?;
+        if let Err(why) = done("to tell the copy where to", set) {
+            of.is_launched.store(false, Release);
+            return Err(why);
+        }
     }
     Ok(())
 }
@@ -201,9 +210,9 @@ pub fn launched(launching: *mut Launching, result: u32) {
     // SAFETY: `substitute` has made it, and its call returns once.
     let Launching { deliveries, around, executable, room, kept, stream } = *unsafe { Box::from_raw(launching) };
     guarded(|| {
-        match result {
-            0 => deliveries.follow(around, room, kept, stream),
-            _ => deliveries.give_back(&room),
+        // What an error tells may be of earlier work, and this be under way: the room is not used again.
+        if result == 0 {
+            deliveries.follow(around, room, kept, stream);
         }
         executable.is_launched.store(false, Release);
         drop(executable);
@@ -213,21 +222,67 @@ pub fn launched(launching: *mut Launching, result: u32) {
 /// The application has changed an executable graph, which its clone does not know.
 #[inline]
 pub fn changed(executable: u64) {
-    if !generation::recording() || !recorder::recorder().collective_graphs.any() {
+    if !generation::recording() || !recorder::recorder().keeps_collectives {
         return;
     }
     guarded(|| {
         let graphs = &recorder::recorder().collective_graphs;
-        let Some(known) = graphs.executable(executable) else { return };
-        let (collectives, is_launched) = (known.collectives.clone(), AtomicBool::new(false));
-        let changed = Executable { collectives, clone: Err(CHANGED.into()), is_launched };
-        drop(graphs.set(executable, Some(changed)));
+        let collectives = graphs.executable(executable).map(|known| known.collectives.clone()).unwrap_or_default();
+        drop(graphs.set(executable, Executable::lost(collectives, CHANGED.into())));
     });
 }
 
-pub fn ends(executable: u64) {
-    let graphs = &recorder::recorder().collective_graphs;
-    if graphs.any() {
-        drop(graphs.set(executable, None));
-    }
+/// Before a graph or an executable one is destroyed. NCCL waits for all that holds its kernels to be gone:
+/// clones end with what they were made of also when nothing is recorded any more.
+#[cold]
+pub fn ending(hook: Hook, words: &[u64]) -> Option<Substitute> {
+    let graphs = &recorder::of_this_process()?.collective_graphs;
+    let word = |at: u8| words[usize::from(at)];
+    let ended = match hook {
+        _ if !graphs.any() => None,
+        Hook::GraphEnds { executable } => {
+            graphs.take(word(executable)).map(|known| Ended::Executable(word(executable), known))
+        }
+        Hook::GraphDestroyed { graph } => graphs.take_graph(word(graph)).map(|known| Ended::Graph(word(graph), known)),
+        _ => None,
+    };
+    Some(Substitute::of_none(Of::Ended(Box::into_raw(Box::new(ended?)))))
+}
+
+#[cold]
+pub fn ended(ended: *mut Ended, result: u32) {
+    // SAFETY: `ending` has made it, and its call returns once.
+    let ended = *unsafe { Box::from_raw(ended) };
+    guarded(|| match result {
+        0 => drop(ended),
+        _ => recorder::recorder().collective_graphs.put_back(ended),
+    });
+}
+
+/// Behind the end of a capture, of a node, or of a context.
+#[cold]
+pub fn behind(hook: Hook, function: &'static Function, words: &[u64], result: u32) {
+    let Some(recorder) = recorder::of_this_process().filter(|recorder| recorder.collective_graphs.any()) else {
+        return;
+    };
+    let (graphs, word) = (&recorder.collective_graphs, |at: u8| words[usize::from(at)]);
+    guarded(|| match hook {
+        Hook::EndCapture { place } if result == 0 => {
+            graphs.capture_ended(place.map(|place| handed_out(word(place))));
+        }
+        Hook::EndCapture { .. } if BROKEN_CAPTURE.contains(&result) => graphs.capture_ended(None),
+        Hook::NodeDestroyed { node } if result == 0 => graphs.node_destroyed(word(node)),
+        Hook::CodeEnds { owner, .. } => match function.effect {
+            Effect::ReleasePrimary if ask::is_primary_active(word(owner)) => {}
+            Effect::ReleasePrimary | Effect::ResetPrimary => {
+                graphs.context_ended(|clone| clone.device == Some(word(owner)));
+            }
+            _ if function.handle(Kind::Context).is_some() => {
+                graphs.context_ended(|clone| clone.context == word(owner));
+            }
+            _ if function.handle(Kind::GreenContext).is_some() => graphs.context_ended(|_| true),
+            _ => {}
+        },
+        _ => {}
+    });
 }

@@ -1,10 +1,11 @@
 //! What collectives delivered, and what imported memory held, on its way into the trace.
 //!
 //! A copy of it is put on the stream behind the collective, or before the work that uses it, into memory of
-//! the recorder's own (what graphs hold their clones copy), and behind that a mark that says that it has come: nobody waits for it, and no event
-//! is made. The recorder thread looks for marks, stores the bytes as payloads are stored, and writes a
-//! record that belongs to no thread. Where more is under way than there is room for, whoever has more to
-//! keep waits until some of it is in the file.
+//! the recorder's own, and behind that a mark that says that it has come: nobody waits for it, and no event
+//! is made. (What collectives in a graph delivered a clone of the graph copies, before the mark.) The
+//! recorder thread looks for marks, stores the bytes as payloads are stored, and writes a record that belongs
+//! to no thread. Where more is under way than there is room for, whoever has more to keep waits until some of
+//! it is in the file.
 
 use crate::driver::calls;
 use crate::generation;
@@ -149,9 +150,9 @@ impl Deliveries {
 
     /// What the stream was given before copies all of this into the room.
     pub fn follow(&self, around: &Surroundings, room: Room, kept: Vec<Kept>, stream: u64) {
-        let places: Vec<Kept> = kept.clone();
+        let told = kept.clone();
         if let Err(why) = self.follow_as(room, kept, stream) {
-            self.write(around, places.into_iter().map(|one| one.came(Err(&why))));
+            self.write(around, told.into_iter().map(|one| one.came(Err(&why))));
         }
     }
 

@@ -110,6 +110,7 @@ pub fn substitute(site: Site, words: &[u64], open: Option<Open>) -> Option<Subst
             let stream = if stream == 0 && per_thread { PER_THREAD } else { stream };
             collective_graphs::substitute((executable, words[usize::from(executable)]), stream, open.sequence)
         }
+        (Hook::GraphEnds { .. } | Hook::GraphDestroyed { .. }, _) => collective_graphs::ending(site.hook, words),
         _ => None,
     }
 }
@@ -127,6 +128,12 @@ pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32)
         && let Some(Substitute { of: Of::Launch(launching), .. }) = made
     {
         collective_graphs::launched(launching, result);
+    }
+    if let Some(Substitute { of: Of::Ended(ended), .. }) = made {
+        collective_graphs::ended(ended, result);
+    }
+    if matches!(site.hook, Hook::CodeEnds { .. } | Hook::EndCapture { .. } | Hook::NodeDestroyed { .. }) {
+        collective_graphs::behind(site.hook, site.function, words, result);
     }
     if let (Some(executable), 0) = (site.shape.changes_executable, result) {
         collective_graphs::changed(word(executable));
@@ -232,7 +239,7 @@ pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed
     if is_order && (result != 0 || open.is_none() || !orders(recorder::recorder())) {
         return;
     }
-    let succeeded = result == 0 || matches!(hook, Hook::EndCapture) && BROKEN_CAPTURE.contains(&result);
+    let succeeded = result == 0 || matches!(hook, Hook::EndCapture { .. }) && BROKEN_CAPTURE.contains(&result);
     if let Some(open) = open {
         lane::with_lane(|lane| ended(hook, lane, words, succeeded, open.position, removed));
     }
@@ -330,11 +337,15 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
             recorder.watch.refer_stored(address.into_iter(), &mut writes);
             lane.add(writes);
         }
-        Hook::Instantiated { place, graph } => instantiated(lane, handed_out(word(place)), word(graph)),
-        Hook::GraphUpdated { executable, graph } => instantiated(lane, word(executable), word(graph)),
-        Hook::GraphDestroyed { graph } => recorder.collective_graphs.destroyed(word(graph)),
+        Hook::Instantiated { place, graph } => {
+            collective_graphs::instantiated(recorder, handed_out(word(place)), word(graph), true);
+            instantiated(lane, handed_out(word(place)), word(graph));
+        }
+        Hook::GraphUpdated { executable, graph } => {
+            collective_graphs::instantiated(recorder, word(executable), word(graph), false);
+            instantiated(lane, word(executable), word(graph));
+        }
         Hook::GraphEnds { executable } => {
-            collective_graphs::ends(word(executable));
             recorder.destinations.ends(word(executable));
             recorder.node_runs.ends(word(executable));
         }
@@ -359,7 +370,7 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
             range::capture_begins();
         }
         Hook::GraphMade => ask::GRAPHS.store(true, Relaxed),
-        Hook::EndCapture => range::capture_ends(),
+        Hook::EndCapture { .. } => range::capture_ends(),
         _ => code_found(hook, lane, word),
     }
 }
@@ -400,7 +411,6 @@ fn orders(recorder: &recorder::Recorder) -> bool {
 /// An executable graph was made of another one, or became like it.
 fn instantiated(lane: &Lane, executable: u64, graph: u64) {
     let recorder = lane.recorder();
-    collective_graphs::instantiated(recorder, executable, graph);
     let copies = recorder.destinations.any() || recorder.shares_any();
     let nodes = if copies || host_functions::any_of_nodes() { Nodes::of(graph) } else { Nodes::default() };
     let written = nodes.written();

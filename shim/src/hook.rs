@@ -130,8 +130,14 @@ pub enum Hook {
     GraphDestroyed {
         graph: u8,
     },
+    NodeDestroyed {
+        node: u8,
+    },
     BeginCapture,
-    EndCapture,
+    /// Where the graph is to stand, if it is handed out.
+    EndCapture {
+        place: Option<u8>,
+    },
     /// A capture range begins, or ends.
     Profiler {
         begins: bool,
@@ -190,7 +196,7 @@ pub const fn of(function: &Function) -> Hook {
         Effect::WriteFile(path) => Hook::Draws { path: word_of(function, path) },
         Effect::BindTexture(at) => Hook::Textured { address: word_of(function, at), within: within(function, at) },
         Effect::BeginCapture => Hook::BeginCapture,
-        Effect::EndCapture => Hook::EndCapture,
+        Effect::EndCapture => Hook::EndCapture { place: find(function, HandedOut(Kind::Graph)) },
         Effect::UpdateGraph => Hook::GraphUpdated {
             executable: word(function, Handle(Kind::GraphExec)),
             graph: word(function, Handle(Kind::Graph)),
@@ -333,6 +339,8 @@ const fn ends(function: &Function, word: u8) -> Hook {
         Hook::GraphEnds { executable: word }
     } else if function.ends(Kind::Graph).is_some() {
         Hook::GraphDestroyed { graph: word }
+    } else if function.ends(Kind::GraphNode).is_some() {
+        Hook::NodeDestroyed { node: word }
     } else {
         Hook::None
     }
@@ -389,7 +397,8 @@ mod tests {
         ("Closed { address: 0 }", "cuIpcCloseMemHandle cuMemFreeAsync"),
         ("ContextRecord { event: 1, context: 0 }", "cuCtxRecordEvent cuGreenCtxRecordEvent"),
         ("Draws { path: 1 }", "cuGraphDebugDotPrint"),
-        ("EndCapture", "cuStreamEndCaptureToCig cuStreamEndCapture"),
+        ("EndCapture { place: None }", "cuStreamEndCaptureToCig"),
+        ("EndCapture { place: Some(1) }", "cuStreamEndCapture"),
         ("EventEnds { event: 0 }", "cuEventDestroy_v2 cuEventDestroy"),
         ("EventRecord { event: 0, stream: 1, per_thread: false }", "cuEventRecord cuEventRecordWithFlags"),
         (
@@ -446,6 +455,7 @@ mod tests {
         ),
         ("ModuleMade { place: 0, library: Some(1) }", "cuLibraryGetModule"),
         ("ModuleUsed { place: 0, module: 1, name: 2 }", "cuModuleGetFunction"),
+        ("NodeDestroyed { node: 0 }", "cuGraphDestroyNode"),
         ("Opened { place: 0 }", "cuIpcOpenMemHandle_v2 cuIpcOpenMemHandle cuMemPoolImportPointer"),
         ("ProcAddress { place: 1 }", "cuGetProcAddress_v2 cuGetProcAddress"),
         ("Profiler { begins: false }", "cuProfilerStop"),

@@ -5,7 +5,7 @@
 //! 1. Never hold a lock across a call of the real driver.
 //! 2. Never change an argument or a result. (Three exceptions: the addresses that cuGetProcAddress hands out,
 //!    callbacks that run when work gets to them, and, with --collectives, the graph that a launch names if it
-//!    holds collectives: its clone has copies of what they deliver. `substitute`.)
+//!    holds collectives: its clone has copies of what they deliver; see `substitute`.)
 //! 3. On the hot path no lock, no allocation, no system call, no logging, no thread-local with Drop. (What
 //!    the CPU writes without a call has to be looked for: once memory is pinned or managed, calls that give
 //!    work or wait are off that path.)

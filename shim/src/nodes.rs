@@ -120,7 +120,10 @@ impl Order {
         let mut order = Order::default();
         let parents: HashSet<u64> = nodes.graphs.iter().filter_map(|(_, parent)| *parent).collect();
         for (graph, parent) in &nodes.graphs {
-            ask::graph_edges(*graph).for_each(|(from, to)| order.waits((from, parents.contains(&from)), (to, false)));
+            ask::graph_edges(*graph)
+                .into_iter()
+                .flatten()
+                .for_each(|(from, to)| order.waits((from, parents.contains(&from)), (to, false)));
             let Some(parent) = *parent else { continue };
             order.waits((parent, false), (parent, true));
             for node in ask::graph_nodes(*graph) {

@@ -6,7 +6,10 @@ use crate::deliveries::Deliveries;
 use crate::imported::Imported;
 use crate::last_words::LastWords;
 use crate::surroundings::Surroundings;
-use crate::{destinations, images, invented, kernels, logs, long_results, modules, node_runs, range, variables, watch};
+use crate::{
+    destinations, generation, images, invented, kernels, logs, long_results, modules, node_runs, range, variables,
+    watch,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
@@ -49,6 +52,11 @@ pub static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
 pub fn recorder() -> &'static Recorder {
     // SAFETY: set before the generation becomes visible, and never freed.
     unsafe { &*RECORDER.load(Acquire) }
+}
+
+/// The recorder of this process, if it has recorded: also when recording is off, but not in a forked child.
+pub fn of_this_process() -> Option<&'static Recorder> {
+    generation::has_recorded().then(recorder)
 }
 
 impl Recorder {

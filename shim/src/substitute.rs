@@ -1,7 +1,7 @@
 //! What the driver is given in the place of the application's arguments: callbacks of ours for the
 //! application's, and the clone of a graph that has what its collectives deliver copied as well.
 
-use crate::cloned_graphs::Launching;
+use crate::cloned_graphs::{Ended, Launching};
 use crate::host_functions::Callback;
 
 /// Arguments to be passed in place of the application's: from this word on.
@@ -17,8 +17,10 @@ pub struct Substitute {
 #[derive(Clone, Copy)]
 pub enum Of {
     Callback(HandedOver),
-    /// Made by `Box::into_raw`.
+    /// Both made by `Box::into_raw`.
     Launch(*mut Launching),
+    /// No argument is replaced.
+    Ended(*mut Ended),
 }
 
 /// A callback for the driver.
@@ -35,6 +37,10 @@ pub struct HandedOver {
 pub const STRUCT: usize = 32;
 
 impl Substitute {
+    pub fn of_none(of: Of) -> Substitute {
+        Substitute { place: 0, words: [0; 2], count: 0, of }
+    }
+
     pub fn of_one(place: usize, word: u64, of: Of) -> Substitute {
         Substitute { place, words: [word, 0], count: 1, of }
     }

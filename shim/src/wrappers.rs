@@ -54,7 +54,7 @@ macro_rules! wrapper {
             #[allow(unused_mut, unused_variables)]
             let mut at = 0;
             $(let $param = $crate::wrappers::passed(&made, &mut at, $param);)*
-            // SAFETY: the arguments are the caller's, unchanged but for callbacks.
+            // SAFETY: the arguments are the caller's, unchanged but for what `substitute` names.
             let result = unsafe { real($($param),*) };
             $crate::effects::restore(site, &words, made, result);
             if let Some(open) = open {

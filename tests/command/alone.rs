@@ -7,6 +7,7 @@ use std::process::Command;
 use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
+use trace::api::types::Kind as Object;
 use trace::record::nccl::{DELIVERED, Delivered};
 use trace::record::with_body;
 use trace::segment::Kind;
@@ -19,7 +20,7 @@ fn program() -> PathBuf {
 /// Ranks that share a file, recorded into `run/`.
 fn record(place: &Place, ranks: u32, special: &str, options: &[&str]) -> Command {
     let script = "truncate -s 36864 ring; for rank in $(seq 0 $((ranks - 1))); do \
-                  RANK=$rank WORLD_SIZE=$ranks env $([ $rank != 0 ] || echo $first_alone) \"$0\" ring $rank $ranks 5 $special & done; wait";
+                  RANK=$rank WORLD_SIZE=$ranks env $([ $rank != 0 ] || echo $first_alone) \"$0\" ring $rank $ranks ${steps:-5} $special & done; wait";
     let mut record = place.cutrace(["record", "--driver", "sim", "-o", "run/"]);
     record.args(options).args(["--", "sh", "-c", script]).arg(program());
     record.env("ranks", ranks.to_string()).env("special", special).env("RING_VERSION", "7");
@@ -345,31 +346,50 @@ fn what_was_not_kept_is_refused() {
 /// By its launches: of a graph that is made anew each time, and of one that runs again and again.
 #[test]
 fn what_is_captured_is_copied_by_the_graph() {
+    let of_all = 5 * (64 + 48 + 64 + 16 + 64);
     for (special, launches, bytes) in
-        [("captured", 5, 320), ("graph", 1, 320), ("graphs", 5, 5 * (64 + 48 + 64 + 16 + 64))]
+        [("captured", 5, 320), ("graph", 1, 320), ("graphs", 5, of_all), ("failed", 2, 320), ("updated", 2, 320)]
     {
         let place = Place::new();
         let ran = run(&mut record(&place, 3, special, KEPT)).expect(0);
         let info = json(place.cutrace(["info", "--json"]).arg(&traces(&place)[0]), 0);
         assert_eq!(info["collectives"]["lost"], 0, "{special}: {info}");
-        let bare = run(&mut record(&Place::new(), 3, special, &[])).expect(0);
-        let sorted = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
-        assert_eq!(sorted(&ran.stdout), sorted(&bare.stdout), "{special}: {}", ran.stderr);
+        assert_eq!(sorted(&ran), sorted(&run(&mut record(&Place::new(), 3, special, &[])).expect(0)), "{special}");
         // The third has no part in the last transfer; what is reduced to the first brings others nothing.
         for (rank, further) in [(0, (1, 0)), (1, (1, 64)), (2, (0, 0))] {
             let report = json(&mut replay(&place, rank, &["--json"]), 0);
-            assert_eq!(
-                (&report["outcome"], &report["refused"]),
-                (&"verified".into(), &0.into()),
-                "{special} {rank}: {report}"
-            );
+            let told = format!("{special} {rank}: {report}");
+            assert_eq!((&report["outcome"], &report["refused"]), (&"verified".into(), &0.into()), "{told}");
             let reduced = if special == "graphs" && rank != 0 { 5 * 16 } else { 0 };
-            let told = serde_json::json!({ "launches": launches + further.0, "bytes": bytes + further.1 - reduced });
-            assert_eq!(report["alone"], told, "{special} {rank}");
+            let (launches, bytes) = (launches + further.0, bytes + further.1 - reduced);
+            assert_eq!(report["alone"], serde_json::json!({ "launches": launches, "bytes": bytes }), "{told}");
             let one_by_one = json(&mut replay(&place, rank, &["--sync-launches", "--json"]), 0);
             assert_eq!(one_by_one["outcome"], "verified", "{special} {rank}: {one_by_one}");
         }
     }
+}
+
+/// What each rank printed.
+fn sorted(ran: &Outcome) -> Vec<&str> {
+    let mut lines: Vec<&str> = ran.stdout.lines().collect();
+    lines.sort();
+    lines
+}
+
+/// NCCL waits for all graphs with its kernels to be gone: clones go with what they were made of, also when nothing is
+/// recorded any more.
+#[test]
+fn clones_of_graphs_end_when_recording_has() {
+    let place = Place::new();
+    let recorded = |place, options, size| {
+        run(record(place, 2, "graph", options).env("steps", "1500").env("CUTRACE_MAX_SIZE", size)).expect(0)
+    };
+    let (ran, bare) = (recorded(&place, KEPT, "1M"), recorded(&Place::new(), &[], ""));
+    assert_eq!(sorted(&ran), sorted(&bare), "{}", ran.stderr);
+    let trace = sound(&traces(&place)[0]);
+    assert!(trace.calls().any(|call| is_graph(&call)), "recording ended before the graph ran");
+    let ends = |call: trace::Call| call.function().is_some_and(|function| function.ends(Object::GraphExec).is_some());
+    assert!(trace.size_limit_reached().is_some() && !trace.calls().any(ends), "recording did not end in between");
 }
 
 /// The looped replay writes what the launch of the graph had found.
@@ -384,24 +404,28 @@ fn a_graph_with_collectives_is_repeated() {
 
 #[test]
 fn what_is_not_told_of_a_graph_is_refused_by_name() {
-    for (special, why) in [
-        ("changed", "its executable graph was changed after it was made"),
-        ("cloned", "nothing is told of this launch of its graph"),
-    ] {
+    const CHANGED: &str = "its executable graph was changed after it was made";
+    const UNTOLD: &str = "nothing is told of this launch of its graph";
+    for (special, why) in
+        [("changed", CHANGED), ("switched", CHANGED), ("cloned", UNTOLD), ("child", UNTOLD), ("described", UNTOLD)]
+    {
         let place = Place::new();
-        run(&mut record(&place, 2, special, KEPT)).expect(0);
-        let report = json(&mut replay(&place, 0, &["--json"]), 6);
+        let ran = run(&mut record(&place, 2, special, KEPT)).expect(0);
+        assert_eq!(sorted(&ran), sorted(&run(&mut record(&Place::new(), 2, special, &[])).expect(0)), "{special}");
+        // What was written where a node is switched off is the same without the graph.
+        let (outcome, code) = if special == "switched" { ("verified", 0) } else { ("unverified", 6) };
+        let report = json(&mut replay(&place, 0, &["--json"]), code);
         let reason = format!("cuGraphLaunch: what this collective delivered is not in the trace: {why} (5 calls");
         assert!(report["reasons"].to_string().contains(&reason), "{special}: {report}");
-        assert_eq!((&report["outcome"], &report["refused"]), (&"unverified".into(), &5.into()), "{special}: {report}");
+        assert_eq!((&report["outcome"], &report["refused"]), (&outcome.into(), &5.into()), "{special}: {report}");
     }
-    // Without others and what they brought its graph lacks what is left out.
+    // Without others and what they brought its graph lacks what is left out: what only its fill wrote is compared.
     let place = Place::new();
     run(&mut record(&place, 2, "graph", KEPT)).expect(0);
-    let report = json(place.cutrace(["replay", "--json"]).arg(&traces(&place)[0]), 6);
+    let report = json(place.cutrace(["replay", "--json"]).arg(&traces(&place)[0]), 0);
     let lacks = "cuGraphLaunch: launches a graph that lacks nodes, as calls that made them are refused (5 calls";
     assert!(report["reasons"].to_string().contains(lacks), "{report}");
-    assert_eq!(report["outcome"], "unverified", "{report}");
+    assert_eq!((&report["checked"]["copies"], &report["not_compared"]["copies_in_all"]), (&1.into(), &3.into()));
 }
 
 /// As the trace has it from a process that was ended before its last bytes had come.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use trace::api::effect::{Effect, Work};
 use trace::api::enums::CUgraphNodeType;
 use trace::api::roles::{Class, Extent, Field, Role};
-use trace::api::structs::{CUDA_CONDITIONAL_NODE_PARAMS as Conditional, CUgraphNodeParams};
+use trace::api::structs::{
+    CUDA_CHILD_GRAPH_NODE_PARAMS, CUDA_CONDITIONAL_NODE_PARAMS as Conditional, CUgraphNodeParams,
+};
 use trace::api::types::{Form, Kind, Typed};
 use trace::call::When;
 use trace::model::stream::StreamId;
@@ -76,7 +78,8 @@ impl Graphs {
             }
             _ if function.class == Class::graph => match named(Kind::GraphExec) {
                 Some(executable) => {
-                    let child = self.of(handle(Kind::Graph));
+                    let child = named(Kind::Graph).or_else(|| described_child(call, function));
+                    let child = child.map(|child| self.of(child)).unwrap_or_default();
                     let uses = self.executable.entry(executable).or_default();
                     Arc::make_mut(uses).extend(given.iter().chain(child.iter()));
                 }
@@ -96,7 +99,8 @@ impl Graphs {
         let Some(graph) = graphs.next().or_else(of_node) else { return };
         let made = function.creates(Kind::GraphNode).and_then(|at| call.output_of(at));
         self.nodes.extend(made.map(|node| (node, graph)));
-        let child = graphs.next().map(|child| self.of(child)).unwrap_or_default();
+        let child = graphs.next().or_else(|| described_child(call, function));
+        let child = child.map(|child| self.of(child)).unwrap_or_default();
         self.add(graph, given);
         self.add(graph, &child);
         self.around.extend(bodies(call, function).unwrap_or_default().into_iter().map(|body| (body, graph)));
@@ -139,21 +143,34 @@ impl Graphs {
     }
 }
 
-/// The graphs inside a conditional node, which the driver makes with it.
-fn bodies(call: &Call, function: &Function) -> Option<Vec<u64>> {
-    function.creates(Kind::GraphNode)?;
+/// The bytes of the struct that describes a node of this kind, if the call has one.
+fn described(call: &Call, function: &Function, when: When, kind: CUgraphNodeType) -> Option<Vec<u8>> {
     let describes =
         |param: &Field| matches!(param.ty.form, Form::Pointer(to) if to.name == CUgraphNodeParams::TYPE.name);
     let params = call.argument_of(function.params.iter().position(describes)?)?;
-    let bytes = call.memory(When::Return, params, size_of::<CUgraphNodeParams>() as u64)?;
-    let at = |offset: usize| Some(u64::from_le_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?));
-    let kind = at(offset_of!(CUgraphNodeParams, r#type))? as u32;
-    if kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL.0 {
-        return None;
-    }
-    let conditional = offset_of!(CUgraphNodeParams, params);
-    let count = at(conditional + offset_of!(Conditional, size))? as u32;
-    Some(handles(call, at(conditional + offset_of!(Conditional, phGraph_out))?, count.into()))
+    let bytes = call.memory(when, params, size_of::<CUgraphNodeParams>() as u64)?;
+    let is_of_kind = word(&bytes, offset_of!(CUgraphNodeParams, r#type))? as u32 == kind.0;
+    is_of_kind.then(|| bytes.to_vec())
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+const PARAMS: usize = offset_of!(CUgraphNodeParams, params);
+
+/// The graphs inside a conditional node, which the driver makes with it.
+fn bodies(call: &Call, function: &Function) -> Option<Vec<u64>> {
+    function.creates(Kind::GraphNode)?;
+    let bytes = described(call, function, When::Return, CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL)?;
+    let count = word(&bytes, PARAMS + offset_of!(Conditional, size))? as u32;
+    Some(handles(call, word(&bytes, PARAMS + offset_of!(Conditional, phGraph_out))?, count.into()))
+}
+
+/// The graph that a node is described to hold.
+fn described_child(call: &Call, function: &Function) -> Option<u64> {
+    let bytes = described(call, function, When::Entry, CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH)?;
+    word(&bytes, PARAMS + offset_of!(CUDA_CHILD_GRAPH_NODE_PARAMS, graph))
 }
 
 /// The nodes of a graph, as many as the call says that there are.

@@ -185,13 +185,13 @@ impl Survey {
         self.follow_absent(call, function, change);
         self.uses(call, function);
         if self.is_delivered(call, function) {
-            self.follow_graphs(call, function);
+            self.follow_graphs(trace, call, function);
             self.submission(call, function, target.stream, moment);
             return self.lifetimes.see(call, function, moment);
         }
         let is_refused = self.lacks_ranks(trace, call, function) || self.lacks_memory(trace, call, function);
         self.captured.lacks_if(is_refused && self.is_captured());
-        self.follow_graphs(call, function);
+        self.follow_graphs(trace, call, function);
         self.contexts_end(call, &followed);
         self.of_host(call, function);
         self.adopt(call, function);

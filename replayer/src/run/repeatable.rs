@@ -155,6 +155,7 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
     match alone::decide(plan, call, function) {
         Some(Decision::Refuse(why)) => return Err(why.to_owned()),
         Some(Decision::Skip(why)) => return Ok(Err(why)),
+        Some(Decision::Deliver) if !is_delivered(plan, call.number) => return Err(A_GRAPH.into()),
         Some(Decision::Deliver) => return Ok(Ok(function)),
         Some(Decision::StandIn(What::Memory) | Decision::Cross(_)) => return Ok(Err(ONCE)),
         Some(_) => return Err("it makes an object".into()),
@@ -173,7 +174,7 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
         _ => function,
     };
     if live.begins_capture() || live.ends_capture() {
-        return Err("a capture makes a graph".into());
+        return Err(A_GRAPH.into());
     }
     if live.creates(Kind::Event).or(live.ends(Kind::Event)).is_some() {
         return Ok(Err(EVENTS));
@@ -194,6 +195,7 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
 
 const NO_FUNCTION: &str = "this driver has no such function";
 const FAILED: &str = "failed when recorded";
+const A_GRAPH: &str = "a capture makes a graph";
 const ONCE: &str = "memory is given and taken once";
 
 /// Of functions, by their live handles: offset and size of each parameter, if the driver tells.

@@ -34,6 +34,7 @@ calls! {
     device_attribute = "cuDeviceGetAttribute"(value: *mut i32, attribute: u32, device: i32);
     current_context = "cuCtxGetCurrent"(context: *mut u64);
     current_device = "cuCtxGetDevice"(device: *mut i32);
+    primary_state = "cuDevicePrimaryCtxGetState"(device: i32, flags: *mut u32, active: *mut i32);
     stream_flags = "cuStreamGetFlags"(stream: u64, flags: *mut u32);
     stream_is_capturing = "cuStreamIsCapturing"(stream: u64, status: *mut u32);
     pointer_attributes = "cuPointerGetAttributes"(

@@ -1,8 +1,9 @@
 // One rank of a training that shares what all ranks have found, in place and on a stream of its own, and goes on
 // from the sum: a kernel uses it, and the CPU looks at the weights every few steps
 // Arguments: the file that the ranks share, rank, ranks, steps, and what is special about it: `captured` has the sum
-// made by a graph each time, `graph` by one that runs each time, `graphs` has all operations in one, `changed` changes it and `cloned`
-// launches a clone of it, `all` does one of each operation as well, `fault` has rank 1 write, behind the last step, where the sum says,
+// made by a graph each time, `graph` by one that runs each time, `graphs` has all operations in one; `failed` first fails to capture one,
+// `updated` makes it anew, `switched` does so when a node is switched off, `changed` changes it, `cloned`, `child` and `described` launch
+// another graph that has it, `all` does one of each operation as well, `fault` has rank 1 write, behind the last step, where the sum says,
 // `devices` has each on a device of its own, where it maps its weights; it looks at all devices,
 // `peers` has each map memory of the one before, as NCCL does for its kernels, `touched` look into it, too
 #include "check.h"
@@ -176,13 +177,22 @@ static CUdeviceptr mapped_here(size_t bytes)
     return at;
 }
 
-static CUgraphExec captured(ring *world, CUdeviceptr data, CUdeviceptr other, CUstream stream, const char *special)
+static bool is_one_of(const char *special, const char *const *names)
+{
+    while (*names && strcmp(special, *names))
+        names++;
+    return *names;
+}
+
+// Set when no graph holds the object any more, as NCCL waits for it
+static volatile bool is_let_go;
+
+static void lets_go(void *of) { (void)of, is_let_go = true; }
+
+static CUgraph captured(ring *world, CUdeviceptr data, CUdeviceptr other, CUstream stream, const char *special)
 {
     unsigned part = N / 4;
-    CUgraphExec executable;
-    CUgraph graph, clone;
-    CUgraphNode fill;
-    size_t count = 1;
+    CUgraph graph;
 
     CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     CHECK(cuMemsetD32Async(other, 7, N, stream));
@@ -195,12 +205,54 @@ static CUgraphExec captured(ring *world, CUdeviceptr data, CUdeviceptr other, CU
     }
     ring_all_reduce(world, data, N, stream);
     CHECK(cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+// One that fails, into memory that is gone when the next one runs
+static void fail_to_capture(ring *world, CUstream stream)
+{
+    CUdeviceptr gone = allocate(N * 4);
+    CUstream forked;
+    CUevent event;
+    CUgraph graph;
+
+    CHECK(cuStreamCreate(&forked, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    ring_all_reduce(world, gone, N, stream);
+    CHECK(cuEventRecord(event, stream));
+    CHECK(cuStreamWaitEvent(forked, event, 0));
+    CHECK(cuMemsetD32Async(gone, 7, N, forked));
+    EXPECT(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, cuStreamEndCapture(stream, &graph));
+    CHECK(cuMemFree(gone));
+}
+
+static CUgraphExec instantiated(ring *world, CUdeviceptr data, CUdeviceptr other, CUstream stream, const char *special)
+{
+    CUgraph graph, around;
+    CUgraphExec executable;
+    CUgraphNode fill, child;
+    CUuserObject object;
+    size_t count = 1;
+
+    if (!strcmp(special, "failed"))
+        fail_to_capture(world, stream);
+    graph = captured(world, data, other, stream, special);
+    CHECK(cuUserObjectCreate(&object, &executable, lets_go, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    CHECK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
     if (!strcmp(special, "cloned")) {
-        CHECK(cuGraphClone(&clone, graph));
-        CHECK(cuGraphDestroy(graph));
-        graph = clone;
+        CHECK(cuGraphClone(&around, graph));
+    } else if (!strcmp(special, "child")) {
+        CHECK(cuGraphCreate(&around, 0));
+        CHECK(cuGraphAddChildGraphNode(&child, around, NULL, 0, graph));
+    } else if (!strcmp(special, "described")) {
+        CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = graph}};
+        CHECK(cuGraphCreate(&around, 0));
+        CHECK(cuGraphAddNode(&child, around, NULL, NULL, 0, &params));
+    } else {
+        around = NULL;
     }
-    CHECK(cuGraphInstantiate(&executable, graph, 0));
+    CHECK(cuGraphInstantiate(&executable, around ? around : graph, 0));
     CHECK(cuGraphGetRootNodes(graph, &fill, &count));
     if (!strcmp(special, "changed")) {
         CUDA_MEMSET_NODE_PARAMS eights = {.dst = other, .value = 8, .elementSize = 4, .width = N, .height = 1};
@@ -208,28 +260,41 @@ static CUgraphExec captured(ring *world, CUdeviceptr data, CUdeviceptr other, CU
         CHECK(cuCtxGetCurrent(&context));
         CHECK(cuGraphExecMemsetNodeSetParams(executable, fill, &eights, context));
     }
+    if (!strcmp(special, "switched")) {
+        CHECK(cuMemsetD32(other, 9, N));
+        CHECK(cuGraphNodeSetEnabled(executable, fill, 0));
+    }
+    if (!strcmp(special, "updated") || !strcmp(special, "switched")) {
+        CUgraphExecUpdateResultInfo result;
+        CUgraph newer = captured(world, data, other, stream, special);
+        CHECK(cuGraphExecUpdate(executable, newer, &result));
+        CHECK(cuGraphDestroy(newer));
+    }
+    if (around)
+        CHECK(cuGraphDestroy(around));
     CHECK(cuGraphDestroy(graph));
     return executable;
 }
 
-static bool is_of_graph(const char *special)
-{
-    return !strcmp(special, "captured") || !strcmp(special, "graph") || !strcmp(special, "graphs") || !strcmp(special, "changed") || !strcmp(special, "cloned");
-}
+static const char *const of_graphs[] = {"captured", "graph", "graphs", "failed", "updated", "switched", "changed", "cloned", "child", "described", NULL};
 
-// In a graph, which is made anew each time if that is what is special
+// In a graph, which is made anew each time if that is what is special; and its end, if there is no more to reduce
 static void reduce_by_graph(ring *world, CUdeviceptr data, CUdeviceptr other, CUstream stream, const char *special)
 {
     static CUgraphExec executable;
     bool is_anew = !strcmp(special, "captured");
 
-    if (!executable)
-        executable = captured(world, data, other, stream, special);
-    CHECK(cuGraphLaunch(executable, stream));
-    if (is_anew) {
+    if (data && !executable)
+        executable = instantiated(world, data, other, stream, special);
+    if (data)
+        CHECK(cuGraphLaunch(executable, stream));
+    if (executable && (is_anew || !data)) {
         CHECK(cuStreamSynchronize(stream));
         CHECK(cuGraphExecDestroy(executable));
         executable = NULL;
+        for (int i = 0; !is_let_go; i++, usleep(1000))
+            REQUIRE(i < 20000);
+        is_let_go = false;
     }
 }
 
@@ -257,7 +322,7 @@ int main(int argc, char **argv)
     CUfunction gradient = find_kernel(module, "gradient"), step = find_kernel(module, "step");
     weights = strcmp(special, "devices") ? allocate(sizeof values) : mapped_here(sizeof values);
     gradients = allocate(sizeof values);
-    other = is_of_graph(special) ? allocate(sizeof values) : 0;
+    other = is_one_of(special, of_graphs) ? allocate(sizeof values) : 0;
     ring *world = ring_open(argv[1], 0, 0x1234567890abcdefull, "world", rank, ranks);
     if (!strcmp(special, "peers") || !strcmp(special, "touched")) {
         CHECK(cuEventCreate(&shared, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
@@ -271,7 +336,7 @@ int main(int argc, char **argv)
         CHECK(cuLaunchKernel(gradient, 1, 1, 1, N, 1, 1, 0, compute, (void *[]){&weights, &gradients, &of}, NULL));
         CHECK(cuEventRecord(ready, compute));
         CHECK(cuStreamWaitEvent(side, ready, 0));
-        if (is_of_graph(special))
+        if (is_one_of(special, of_graphs))
             reduce_by_graph(world, gradients, other, side, special);
         else
             ring_all_reduce(world, gradients, N, side);
@@ -283,6 +348,13 @@ int main(int argc, char **argv)
             CHECK(cuStreamSynchronize(compute));
             sum += values[0] + values[N - 1];
         }
+    }
+    if (is_one_of(special, of_graphs)) {
+        // What the fill in the graph left, or was switched off to leave
+        CHECK(cuMemcpyDtoHAsync(values, other, sizeof values, side));
+        CHECK(cuStreamSynchronize(side));
+        sum = sum * 31 + values[0];
+        reduce_by_graph(world, 0, 0, side, special);
     }
     for (int turn = 0; !strcmp(special, "all") && turn < 5; turn++) {
         CUdeviceptr gathered = allocate(sizeof values);

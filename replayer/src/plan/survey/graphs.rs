@@ -1,14 +1,15 @@
 //! Graphs that hold collectives, or lack nodes whose calls are refused: followed to their launches.
 
 use super::Survey;
-use crate::plan::alone::REFUSED;
+use crate::plan::alone::{Delivery, REFUSED};
 use crate::plan::graphs::Graphs;
-use std::collections::BTreeSet;
+use crate::plan::reach::described;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::model::streams::Target;
-use trace::{Call, Function};
+use trace::{Call, Function, Trace};
 
 const LACKS_NODES: &str = "launches a graph that lacks nodes, as calls that made them are refused";
 const NO_LAUNCH: &str = "nothing is told of this launch of its graph";
@@ -50,28 +51,37 @@ impl Captured {
 
 impl Survey {
     /// Follows what a call does to graphs; behind all that is found out about it otherwise.
-    pub(super) fn follow_graphs(&mut self, call: &Call, function: &'static Function) {
+    pub(super) fn follow_graphs(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         let Some(target) = self.target else { return };
         let is_about_graphs =
             function.family.starts_with("graph") || function.begins_capture() || function.ends_capture();
-        if target.capture.is_none() && !is_about_graphs {
-            return;
-        }
-        let used = self.captured.see(call, function, target);
+        let used = match target.capture.is_some() || is_about_graphs {
+            true => self.captured.see(call, function, target),
+            // A kernel may launch the graphs that it is given.
+            false if function.class == Class::launch && !self.captured.operations.is_empty() => described(trace, call)
+                .flat_map(|word| self.captured.graphs.launched(word).iter().copied().collect::<Vec<u32>>())
+                .collect(),
+            false => return,
+        };
         if used.contains(&LACKS) {
             self.reasons.about_call(format!("{}: {LACKS_NODES}", function.name), call.number);
             self.plan.may_differ.insert(call.number);
         }
         let Some(alone) = &mut self.plan.alone else { return };
-        let told = alone.of_graphs.get(&call.number);
+        let told: HashMap<u64, &Delivery> = match alone.of_graphs.get(&call.number) {
+            Some(told) if !used.is_empty() => told.iter().filter_map(|one| Some((one.of_graph?, one))).collect(),
+            _ => HashMap::new(),
+        };
         let is_operation = |number: &&u32| **number != LACKS;
-        let why_not = |number: &u32| {
-            let operation = self.captured.operations.get(*number as usize).copied();
-            match told.into_iter().flatten().find(|one| one.of_graph == operation) {
-                Some(one) if one.lost.is_empty() => None,
-                Some(one) => Some(one.lost.clone()),
-                None => Some(NO_LAUNCH.to_owned()),
-            }
+        let why_not = |number: &u32| match self
+            .captured
+            .operations
+            .get(*number as usize)
+            .and_then(|operation| told.get(operation))
+        {
+            Some(one) if one.lost.is_empty() => None,
+            Some(one) => Some(one.lost.clone()),
+            None => Some(NO_LAUNCH.to_owned()),
         };
         if let Some(why) = used.iter().filter(is_operation).find_map(why_not) {
             self.reasons.about_call(format!("{}: {REFUSED}: {why}", function.name), call.number);
