@@ -6,6 +6,7 @@ use super::walk::{Ending, Report, Step};
 use crate::figures::duration;
 use trace::Trace;
 use trace::api::roles::Class;
+use trace::finish::now;
 use trace::preamble::RANK;
 
 #[derive(Default)]
@@ -17,6 +18,8 @@ pub struct Ranks<'t> {
     /// The entry of the first call, and the last return.
     from: Option<i64>,
     to: i64,
+    /// The function of the first call that has not returned.
+    inside: Option<&'t str>,
     transfers: Transfers<'t>,
 }
 
@@ -47,6 +50,8 @@ const COLUMNS: &[Column] = &[
     column("in waits", "waiting_ns"),
     column("outside waits", "outside_ns"),
     column("waits %", "waiting_percent"),
+    column("last to end", "last_to_end_ns"),
+    column("inside", "inside"),
     column("trace", "trace"),
 ];
 
@@ -55,6 +60,7 @@ const RANK_AT: usize = 0;
 const PROCESS_AT: usize = 1;
 const CALLS_AT: usize = 2;
 const OUTSIDE_AT: usize = 8;
+const LAST_TO_END_AT: usize = 10;
 
 impl<'t> Report<'t> for Ranks<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
@@ -66,6 +72,10 @@ impl<'t> Report<'t> for Ranks<'t> {
         self.launches += u64::from(step.class() == Some(Class::launch));
         self.from.get_or_insert(step.begin);
         self.to = self.to.max(step.last_return().unwrap_or(step.begin));
+        if let Some(since) = step.call.inside_since() {
+            self.to = self.to.max(step.call.trace().nanoseconds(since));
+            self.inside.get_or_insert(step.call.name());
+        }
         let is_wait = matches!(step.class(), Some(Class::synchronize | Class::poll));
         let has_waited = step.outcome.wait.is_some_and(|wait| wait.covered > 0);
         if (is_wait || has_waited) && !step.call.inner {
@@ -90,16 +100,34 @@ impl<'t> Report<'t> for Ranks<'t> {
             Cell::Time(self.waiting),
             Cell::Time(elapsed.saturating_sub(self.waiting).max(0)),
             Cell::Percent(if elapsed > 0 { self.waiting as f64 / elapsed as f64 * 100.0 } else { 0.0 }),
+            self.from.map_or(Cell::None, |_| Cell::Time(end(ending).saturating_sub(self.to).max(0))),
+            self.inside.into(),
             name.into(),
         ]);
         vec![table]
     }
 }
 
-/// One table of the rows of several traces, which are in the order of their ranks.
-pub fn together(all: impl IntoIterator<Item = Table>) -> Table {
+/// The last that is known of the time of a process: this moment if it runs, else the last entry or return of a
+/// call. Nanoseconds since the start of its trace.
+pub fn end(ending: &Ending) -> i64 {
+    ending.latest.max(now(ending.trace).unwrap_or(0))
+}
+
+/// One table of the rows of several traces, which are in the order of their ranks; with each the [`end`] of its
+/// trace, on a time axis that all have in common.
+pub fn together(all: impl IntoIterator<Item = (Table, i64)>) -> Table {
+    let all: Vec<(Table, i64)> = all.into_iter().collect();
+    let last = all.iter().map(|(_, end)| *end).max().unwrap_or(0);
     let mut whole = Table::new(HEAD);
-    whole.rows = all.into_iter().flat_map(|table| table.rows).collect();
+    for (mut table, end) in all {
+        for row in &mut table.rows {
+            if let Cell::Time(ns) = &mut row[LAST_TO_END_AT] {
+                *ns = ns.saturating_add(last.saturating_sub(end));
+            }
+        }
+        whole.rows.extend(table.rows);
+    }
     whole.notes.extend(slowest(&whole.rows));
     whole
 }
@@ -133,6 +161,21 @@ fn slowest(rows: &[Vec<Cell>]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever stopped first is longest without a call, whenever its trace began.
+    #[test]
+    fn without_a_call_until_the_last_of_all_ends() {
+        let table = |since: Cell| {
+            let mut table = Table::new(HEAD);
+            table.rows.push(vec![Cell::None; HEAD.columns.len()]);
+            table.rows[0][LAST_TO_END_AT] = since;
+            table
+        };
+        let all = [(Cell::Time(0), 40), (Cell::Time(5), 100), (Cell::None, 20)];
+        let whole = together(all.map(|(since, end)| (table(since), end)));
+        let told: Vec<&Cell> = whole.rows.iter().map(|row| &row[LAST_TO_END_AT]).collect();
+        assert_eq!(told, [&Cell::Time(60), &Cell::Time(5), &Cell::None]);
+    }
 
     #[test]
     fn the_slowest_is_who_waits_least() {

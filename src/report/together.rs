@@ -11,8 +11,8 @@ use std::io::Write;
 use trace::Trace;
 use viewer::kernel_name::Style;
 
-/// A trace, and the tables of each report on it.
-type Made<'t> = (&'t Trace, Vec<Vec<Table>>);
+/// A trace, the tables of each report on it, and its end on the time axis that all have in common.
+type Made<'t> = (&'t Trace, Vec<Vec<Table>>, i64);
 
 /// The processes of several traces in one table. Those of each recording are compared by themselves.
 pub fn write(out: &mut impl Write, traces: &[Trace], recordings: &Recordings, arguments: &Arguments) -> Result<()> {
@@ -22,16 +22,23 @@ pub fn write(out: &mut impl Write, traces: &[Trace], recordings: &Recordings, ar
         let mut reports = vec![ranks::make(trace), collectives::make(trace)];
         let ending = walk::walk(trace, reading, Style::Full, progress(trace), &mut reports)?;
         let tables = reports.iter_mut().map(|report| report.tables(&ending)).collect();
-        by_recording.entry(recordings.get(&trace.path).copied()).or_default().push((trace, tables));
+        let end = ranks::end(&ending).saturating_add_unsigned(reading.start(trace));
+        by_recording.entry(recordings.get(&trace.path).copied()).or_default().push((trace, tables, end));
     }
     let mut tables: Vec<Table> = Vec::new();
     for name in list::TOGETHER.iter().filter(|name| arguments.reports().any(|report| report.chosen.name() == **name)) {
         let mut of_all: Vec<(Option<u64>, Vec<Table>)> = Vec::new();
         for (recording, by_trace) in &by_recording {
-            let of = |at: usize| by_trace.iter().map(move |(trace, tables)| (*trace, tables[at].clone()));
             let put = match *name {
-                list::RANKS => vec![ranks::together(of(0).flat_map(|(_, tables)| tables))],
-                _ => collectives::together(of(1), |trace| reading.start(trace), reading.selects_all()),
+                list::RANKS => {
+                    let of = |(_, tables, end): &Made| (tables[0].clone(), *end);
+                    let each = by_trace.iter().map(of);
+                    vec![ranks::together(each.flat_map(|(tables, end)| tables.into_iter().map(move |of| (of, end))))]
+                }
+                _ => {
+                    let each = by_trace.iter().map(|(trace, tables, _)| (*trace, tables[1].clone()));
+                    collectives::together(each, |trace| reading.start(trace), reading.selects_all())
+                }
             };
             of_all.push((*recording, put));
         }

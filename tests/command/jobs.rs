@@ -73,6 +73,26 @@ fn every_process_is_listed_and_how_it_ended() {
     assert!(text.contains("never called CUDA"), "{text}");
 }
 
+/// Whoever has made no call for longest, and the call that it is inside of.
+#[test]
+fn a_rank_that_hangs_stands_out_beside_the_others() {
+    let place = Place::new();
+    let script = r#"
+        RANK=0 "$0" > out & hangs=$!
+        until grep -q hanging out; do sleep 0.1; done
+        sleep 0.2
+        RANK=1 "$1" return
+        kill -9 $hangs; wait $hangs; exit 0"#;
+    run(record(&place, script, client("hangs.c")).arg(client("ends.c"))).expect(0);
+    let ran = run(&mut place.cutrace(["report", "run/", "-r", "ranks", "--json"])).expect(0);
+    let told: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let rows = told["reports"][0]["rows"].as_array().expect("rows").iter();
+    let of = |row: &Value| (row["inside"].as_str().map(str::to_owned), row["last_to_end_ns"].as_i64());
+    let rows: Vec<_> = rows.map(of).collect();
+    assert_eq!((rows[0].0.as_deref(), &rows[1]), (Some("cuStreamSynchronize"), &(None, Some(0))), "{told}");
+    assert!(rows[0].1 >= Some(200_000_000), "{told}");
+}
+
 /// As `mpirun` does it: a `record` for each rank.
 #[test]
 fn several_record_into_one_directory() {
