@@ -75,7 +75,11 @@ pub fn count(trace: &Trace, reading: &Reading) -> Result<Counts> {
         let started: Vec<_> = ranges.map(|range| scope.spawn(move || part(trace, range, passes))).collect();
         started.into_iter().map(|worker| worker.join().expect("counting does not panic")).collect()
     });
-    Ok(together(trace, parts))
+    let mut counts = together(trace, parts);
+    // No call names what was loaded unseen; how long it was nobody knows.
+    let images = trace.adopted.iter().flat_map(|adopted| &adopted.images).map(|image| Hash::from_bytes(*image));
+    images.filter(|image| trace.lacks(*image)).for_each(|_| counts.missing.add(0));
+    Ok(counts)
 }
 
 fn part(trace: &Trace, range: Range<u64>, passes: &impl Fn(&Call) -> bool) -> Part {

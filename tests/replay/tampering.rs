@@ -160,6 +160,60 @@ fn lost_payloads_and_modules() {
     }
 }
 
+/// The verdict names what is not there: what a call loads, and what the program had loaded unseen. A list of
+/// segments that has it does not help.
+#[test]
+fn the_verdict_names_a_module_image_that_is_gone() {
+    for (app, first) in [("vector_add.c", "cuModuleLoadData"), ("hidden_tables.c", "")] {
+        let place = Place::new();
+        std::fs::create_dir(place.join("run")).expect("our own directory");
+        run(&mut place.recorded(client(app))).expect(0);
+        let (path, whole) = (place.join("trace.bin"), place.trace());
+        assert_eq!(verdict(&place, 0).0, "replayable", "{app}");
+        let loads = whole.calls().find(|call| call.name() == first);
+        let (needs, image) = match &loads {
+            Some(call) => {
+                let image = call.images().find_map(|image| match image.content {
+                    Content::Blob(hash) => Some((hash, image.len)),
+                    _ => None,
+                });
+                let (hash, len) = image.expect("an image");
+                let what = format!("{first}: needs what is damaged or not in the file: blob {hash} of {len} bytes");
+                (format!("{what}, the first (1 call: {})", call.number), hash)
+            }
+            None => {
+                let (adopted, hash) = (&whole.adopted[0], trace::hash::Hash::from_bytes(whole.adopted[0].images[0]));
+                let what = "was loaded unseen and its image is damaged or not in the file: blob";
+                (format!("module {:#x} {what} {hash}", adopted.module), hash)
+            }
+        };
+        let mut forge = Forge::open(&path);
+        let blobs = forge.segments(Kind::Blob).into_iter();
+        let (at, header) = blobs.clone().find(|(_, header)| header.id == image.0).expect("the blob");
+        forge.put(at, &trace::segment::Header::new(Kind::Free, header.size).encode());
+        forge.write(&path);
+        std::fs::copy(&path, place.join("run/a.bin")).expect("our own file");
+        let (listed, reasons) = verdict(&place, 3);
+        assert!(listed == "partly" && reasons.contains(&needs), "{app}: {reasons:?}");
+        let job = run(&mut place.cutrace(["info", "run/"])).expect(3);
+        assert!(job.stdout.contains("\nverdict: partly"), "{}", job.stdout);
+        // Without a list nothing tells that it was there, but what names it.
+        let (footer, _) = forge.segments(Kind::Footer).pop().expect("a footer");
+        forge.truncate(footer);
+        forge.write(&path);
+        let (unlisted, reasons) = verdict(&place, 3);
+        assert!(unlisted == "partly" && reasons.contains(&needs), "{app}: {reasons:?}");
+    }
+}
+
+/// As `info` gives it, with its reasons.
+fn verdict(place: &Place, status: i32) -> (String, Vec<String>) {
+    let ran = run(&mut place.cutrace(["info", "--json"])).expect(status);
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let reasons = told["reasons"].as_array().expect("a list").iter().filter_map(|reason| reason.as_str());
+    (told["verdict"].as_str().expect("a verdict").to_owned(), reasons.map(str::to_owned).collect())
+}
+
 /// Whatever a trace says, the replay ends in one of its own ways: it does not crash, and does not wait for
 /// ever.
 #[test]

@@ -8,6 +8,7 @@ use crate::reader::Trace;
 use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u64_at};
 use crate::shared_memory::Place;
 use crate::writer;
+use foldhash::HashSet;
 
 impl Trace {
     pub(crate) fn locate(&mut self) {
@@ -26,6 +27,8 @@ impl Trace {
     /// The segments that the footer lists, and the footer's own.
     fn locate_listed(&mut self, footer_at: u64, footer: &Footer) {
         let mut offsets: Vec<u64> = footer.segments.iter().map(|s| s.offset).chain([footer_at]).collect();
+        let blobs = footer.segments.iter().filter(|s| s.kind == Kind::Blob as u8).map(|s| s.offset);
+        let blobs: HashSet<u64> = blobs.collect();
         offsets.sort_unstable();
         offsets.dedup();
         let mut end = 0;
@@ -35,6 +38,9 @@ impl Trace {
                 None => "a segment header that does not match its checksum",
                 Some(_) if !offset.is_multiple_of(PAGE) => "the footer lists a segment that begins within a page",
                 Some(_) if offset < end => "the footer lists a segment that begins within another one",
+                Some((header, _)) if header.kind != Kind::Blob && blobs.contains(&offset) => {
+                    "the footer lists a blob here, and there is none"
+                }
                 Some((header, its_end)) => {
                     end = its_end;
                     self.segments.push((offset, header));

@@ -10,8 +10,9 @@ use std::collections::{HashMap, HashSet};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, When};
+use trace::hash::Hash;
 use trace::objects::Objects;
-use trace::record::Kernel;
+use trace::record::{Adopted, Kernel};
 use trace::recorded::Recorded;
 use trace::walk::{View, is_meant};
 use trace::{Call, Function, Trace};
@@ -102,7 +103,7 @@ impl Origins {
         let named = trace.kernels.values().filter(|k| of_call.is_none_or(|id| k.id == id)).filter(here);
         let named = named.filter(|kernel| !self.used.contains(&kernel.id));
         let Some(kernel) = named.min_by_key(|kernel| kernel.id) else { return false };
-        let adopted = || trace.adopted.iter().any(|a| a.module == kernel.module && !a.images.is_empty());
+        let adopted = || trace.adopted.iter().any(|a| a.module == kernel.module && has_image(trace, a));
         if self.objects.object(Kind::Module, kernel.module).is_none() && !adopted() {
             return false;
         }
@@ -120,11 +121,16 @@ impl Origins {
 
     /// Uses that a replay cannot serve. `is_primary` tells primary contexts by their recorded handles.
     pub fn missing(self, trace: &Trace, is_primary: impl Fn(u64) -> bool) -> impl Iterator<Item = Missing> {
-        let adopted: Vec<u64> = trace.adopted.iter().filter(|a| !a.images.is_empty()).map(|a| a.module).collect();
+        let adopted: Vec<u64> = trace.adopted.iter().filter(|a| has_image(trace, a)).map(|a| a.module).collect();
         self.missing.into_iter().filter(move |missing| match missing.kind {
             Kind::Context => !is_primary(missing.value),
             Kind::Module => !adopted.contains(&missing.value),
             _ => true,
         })
     }
+}
+
+/// Whether an image is there that the module may be of.
+fn has_image(trace: &Trace, adopted: &Adopted) -> bool {
+    adopted.images.iter().any(|image| !trace.lacks(Hash::from_bytes(*image)))
 }

@@ -30,6 +30,7 @@ use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image};
 use trace::crossing::{Crossing, What};
+use trace::hash::Hash;
 use trace::model::change::{Change, Moment, resolve};
 use trace::model::outstanding::Outstanding;
 use trace::model::stream::StreamId;
@@ -98,6 +99,8 @@ pub struct Survey {
     /// What of its job is not replayed beside it.
     lacks: Lacks,
     notes: Reasons,
+    /// By function: that what a call needs is gone, in words.
+    gone: HashMap<&'static str, String>,
 }
 
 use absent::Absent;
@@ -111,6 +114,8 @@ const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
 
 /// Work that follows what a capture range left out begins with memory that nobody knows.
+const GONE: &str = "damaged or not in the file";
+
 const UNKNOWN: &str = "the range left calls out before it: what device memory held when it was made is not known";
 
 impl Survey {
@@ -469,6 +474,13 @@ fn unreadable(trace: &Trace, reasons: &mut Reasons) {
     for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {
         let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
         reasons.about_trace(what, 1);
+    }
+    for adopted in trace.adopted.iter().filter(|_| trace.preamble.data != Data::None) {
+        let mut gone = adopted.images.iter().map(|image| Hash::from_bytes(*image)).filter(|hash| trace.lacks(*hash));
+        if let Some(blob) = gone.next() {
+            let what = format!("module {:#x} was loaded unseen and its image is {GONE}: blob {blob}", adopted.module);
+            reasons.about_trace(what, 1);
+        }
     }
     let lost = trace.damage.iter().filter(|damage| damage.loses).count();
     if lost > 0 {

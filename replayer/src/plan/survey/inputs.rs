@@ -1,6 +1,6 @@
 //! What calls are given that is not in the file, and effects of theirs that no call shows.
 
-use super::{PINNED, Survey};
+use super::{GONE, PINNED, Survey};
 use crate::plan::Missing;
 use crate::plan::action::{Action, action, between_either};
 use crate::plan::captures;
@@ -9,6 +9,7 @@ use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::api::types::Form;
 use trace::call::{Content, When};
+use trace::preamble::Data;
 use trace::{Call, Function, Trace};
 
 const MANAGED: &str =
@@ -34,25 +35,7 @@ impl Survey {
             _ => None,
         });
         self.plan.missing = self.plan.missing.take().or(missing);
-        let mut lacks_input = false;
-        for image in call.images() {
-            let gone = match image.content {
-                Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
-                // What a copy brought is compared by its hash, which is the blob's name.
-                Content::Blob(_) if sinks.contains(&image.address) && image.when == When::Return => false,
-                Content::Blob(hash) => trace.lacks(hash),
-                _ => false,
-            };
-            if gone {
-                let lost = Missing { call: call.number, function: function.name, blob: None, len: image.len };
-                let lost = Some(lost).filter(|_| call.succeeded() && matches!(image.content, Content::Lost));
-                self.plan.missing = self.plan.missing.take().or(lost);
-                lacks_input = true;
-            }
-        }
-        if lacks_input {
-            self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
-        }
+        self.lacks_input(trace, call, function, &sinks);
         let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
         let is_host = |address: u64| call.images().any(|image| image.address == address);
         let is_captured = self.is_captured();
@@ -92,6 +75,36 @@ impl Survey {
         if !trace.follows_host_memory() && calls_back(function, call) {
             let what = format!("{}: what the application's callback changed is not recorded", function.name);
             self.reasons.about_call(what, call.number);
+        }
+    }
+
+    /// What of it was not recorded, or was and is gone. `sinks`: where the call writes.
+    fn lacks_input(&mut self, trace: &Trace, call: &Call, function: &'static Function, sinks: &[u64]) {
+        let (mut is_unrecorded, mut gone) = (false, None);
+        for image in call.images() {
+            match image.content {
+                Content::Lost if image.when == When::Entry || !sinks.contains(&image.address) => {
+                    let lost = Missing { call: call.number, function: function.name, blob: None, len: image.len };
+                    self.plan.missing = self.plan.missing.take().or(Some(lost).filter(|_| call.succeeded()));
+                    is_unrecorded = true;
+                }
+                // What a copy brought is compared by its hash, which is the blob's name.
+                Content::Blob(_) if sinks.contains(&image.address) && image.when == When::Return => {}
+                // It is left out on purpose.
+                Content::Blob(hash) if trace.lacks(hash) && trace.preamble.data == Data::None => is_unrecorded = true,
+                Content::Blob(hash) if trace.lacks(hash) => gone = gone.or(Some((hash, image.len))),
+                _ => {}
+            }
+        }
+        if is_unrecorded {
+            self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
+        }
+        if let Some((blob, len)) = gone {
+            // The first of each function: a forged trace may name any number.
+            let what = self.gone.entry(function.name).or_insert_with(|| {
+                format!("{}: needs what is {GONE}: blob {blob} of {len} bytes, the first", function.name)
+            });
+            self.reasons.about_call(what.clone(), call.number);
         }
     }
 }
