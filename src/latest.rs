@@ -127,11 +127,21 @@ pub struct Chosen {
 }
 
 impl Files {
-    /// Traces; those of a directory instead of it, by rank.
+    /// Traces; those of a directory instead of it, by rank. Of what cannot be read it is said why.
     pub fn chosen(&self) -> Result<Chosen> {
         let (named, mut chosen) = (self.named()?, Chosen::default());
-        named.iter().try_for_each(|path| is_there(path))?;
-        named.iter().try_for_each(|path| self.choose(path, named.len() == 1, &mut chosen))?;
+        let mut unopened = DONE;
+        let (_, unread) = readable(&named, |path| {
+            let before = chosen.paths.len();
+            self.choose(path, named.len() == 1, &mut chosen)?;
+            // A trace whose preamble can be read can be opened.
+            let opened = |path: &Path| Ok(Trace::preamble_of(path).map(|_| path.to_path_buf())?);
+            let (there, status) = readable(&chosen.paths.split_off(before), opened)?;
+            chosen.paths.extend(there);
+            unopened = unopened.max(status);
+            Ok(())
+        })?;
+        chosen.status = chosen.status.max(unread).max(unopened);
         chosen.directory = <[PathBuf; 1]>::try_from(named).ok().map(|[only]| only).filter(|path| path.is_dir());
         Ok(chosen)
     }

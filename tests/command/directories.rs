@@ -184,3 +184,30 @@ fn of_several_that_are_named_each_that_can_be_read_is_shown() {
     let told: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!(told["traces"].as_array().map(Vec::len), Some(1), "{told}");
 }
+
+/// What makes one thing of all goes on without those that cannot be read, too.
+#[test]
+fn an_export_and_a_view_are_of_those_that_can_be_read() {
+    let place = Place::new();
+    let traces = ranks(&place, 2);
+    std::fs::write(place.join("broken.bin"), "no trace at all").expect("our own file");
+    let unread = ["broken.bin", "gone.bin", "none/"];
+    let is_of_each = |ran: &Outcome| {
+        let said = ran.said();
+        said.len() == unread.len() && said.iter().zip(unread).all(|(said, name)| said.contains(name))
+    };
+    for (to, output) in
+        [("jsonl", "-"), ("perfetto", "a.pftrace"), ("sqlite", "a.sqlite"), ("csv", "a"), ("parquet", "b")]
+    {
+        let command = ["export", "--to", to, "-o", output];
+        let ran = run(place.cutrace(command).arg(&traces[0]).args(unread).arg(&traces[1])).expect(3);
+        assert!(is_of_each(&ran), "{to}: {}", ran.stderr);
+        let both = run(place.cutrace(command).arg("--force").args(&traces)).expect(0);
+        assert_eq!((&ran.stdout, both.said().len()), (&both.stdout, 0), "{to}");
+    }
+    let view = |names: &[&str]| run(place.cutrace(["view", "--once", "--no-index"]).arg(&traces[0]).args(names));
+    let (ran, alone) = (view(&unread).expect(3), view(&[]).expect(0));
+    assert!(is_of_each(&ran) && ran.stdout == alone.stdout, "{}", ran.stderr);
+    let none = run(place.cutrace(["export", "--to", "sqlite", "-o", "c.sqlite"]).args(unread)).expect(3);
+    assert!(is_of_each(&none) && !place.join("c.sqlite").exists(), "{}", none.stderr);
+}

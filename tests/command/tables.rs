@@ -437,7 +437,7 @@ fn directories_are_whole_or_not_there() {
     assert_eq!(entries(&place.join("tables")), [format!("host={host}")]);
     // A trace that cannot be read, the same process twice, and a disk that is full.
     std::fs::write(place.join("cut"), b"nothing").expect("written");
-    export(&place, &["trace.bin", "cut", "--to", "parquet", "-o", "other"]).expect(3);
+    export(&place, &["cut", "--to", "parquet", "-o", "other"]).expect(3);
     let ran = export(&place, &["trace.bin", "trace.bin", "--to", "parquet", "-o", "other"]).expect(1);
     assert!(ran.stderr.contains("two of the traces are of the same recording"), "{}", ran.stderr);
     let in_the_way = place.join("csv/StringIds.csv");
