@@ -169,7 +169,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut command = Command::new(&path);
     command.arg0(name).args(&arguments.command[1..]);
     command.env("LD_PRELOAD", preload(&recorder, env::var_os("LD_PRELOAD"))?);
-    let Output { pattern, job } = output(arguments.output.as_deref())?;
+    let Output { pattern, job, instead } = output(arguments.output.as_deref())?;
     command.env("CUTRACE_OUTPUT", &pattern);
     set_recorder(&mut command, &arguments, &recorder);
     set_driver(&mut command, &arguments, &path)?;
@@ -194,6 +194,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         existing: default.as_deref(),
         directory: job.clone().or_else(|| parent(&pattern)),
         job: job.as_deref(),
+        instead,
         range: arguments.range.as_deref(),
         delay: arguments.delay,
         paused: arguments.paused,

@@ -53,6 +53,8 @@ pub struct Asked<'a> {
     pub ended: Ended,
     /// The directory of a job, and how other processes of it ended.
     pub job: Option<&'a Path>,
+    /// The directory that could have been named where one file was.
+    pub instead: Option<String>,
     pub others: HashMap<u32, Ended>,
 }
 
@@ -178,7 +180,9 @@ fn say_recorded(asked: &Asked, closed: &mut [(String, Finished)], open: &[String
     let mut job = asked.job.map(|directory| OfJob::of(directory, asked));
     job.iter_mut().for_each(|job| job.judge(closed));
     let others = job.as_ref().map_or("", |job| &job.failed);
-    say(closing_line(closed, open, job.as_ref()) + &how + others + &kept);
+    let instead = asked.instead.as_ref().filter(|_| closed.len() + open.len() > 1);
+    let instead = instead.map_or(String::new(), |name| format!("; with -o {name} all are in one directory, as a job"));
+    say(closing_line(closed, open, job.as_ref()) + &how + others + &kept + &instead);
     // Of several processes one may be the launcher of the others.
     if let Some(why) = empty.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
         say(format_args!("the range never began: {why}"));

@@ -12,6 +12,8 @@ pub(super) struct Output {
     pub(super) pattern: OsString,
     /// The directory, if it is one for all processes of a job.
     pub(super) job: Option<PathBuf>,
+    /// What to ask for instead where several processes turn out to be recorded, if one name was asked for.
+    pub(super) instead: Option<String>,
 }
 
 pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
@@ -47,6 +49,7 @@ pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
             _ => {}
         }
     }
+    let instead = path.as_ref().filter(|_| asked.is_some() && job.is_none()).map(|path| directory_like(path));
     let mut pattern = pattern;
     if job.is_some() && !is_named_as_one {
         pattern.push("/");
@@ -62,13 +65,20 @@ pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
         }
     }
     if Path::new(&pattern).is_absolute() {
-        return Ok(Output { pattern, job });
+        return Ok(Output { pattern, job, instead });
     }
     let here = env::current_dir().context("the working directory")?.into_os_string().into_vec();
     let mut whole: Vec<u8> = here.split(|byte| *byte == b'%').collect::<Vec<_>>().join(&b"%%"[..]);
     whole.push(b'/');
     whole.extend(pattern.into_vec());
-    Ok(Output { pattern: OsString::from_vec(whole), job: job.map(std::path::absolute).transpose()? })
+    Ok(Output { pattern: OsString::from_vec(whole), job: job.map(std::path::absolute).transpose()?, instead })
+}
+
+/// A directory with the name that was meant for a file: `run1/` for `run1`, and for `run1.bin`.
+fn directory_like(file: &Path) -> String {
+    let name =
+        if file.extension().is_some_and(|ending| ending == "bin") { file.with_extension("") } else { file.into() };
+    format!("{}/", name.display())
 }
 
 fn parent_of(path: &Path) -> Option<PathBuf> {
@@ -116,6 +126,13 @@ fn constant(pattern: &[u8]) -> Result<Option<PathBuf>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_in_place_of_a_file() {
+        for (file, directory) in [("run1", "run1/"), ("there/app.bin", "there/app/"), ("app.v2", "app.v2/")] {
+            assert_eq!(directory_like(Path::new(file)), directory);
+        }
+    }
 
     #[test]
     fn patterns_without_codes_are_paths() {

@@ -112,6 +112,24 @@ fn one_line_for_all_processes() {
     assert!(place.traces().iter().all(|trace| trace.footer.is_some()));
 }
 
+/// Where one file was named for what turns out to be a job.
+#[test]
+fn several_processes_are_better_put_into_a_directory() {
+    let place = Place::new();
+    let record = |output: &str, program: &str| {
+        run(place.cutrace(["record", "--driver", "sim", "-o", output]).arg(client(program))).expect(0).stderr
+    };
+    let hint = "; with -o run1/ all are in one directory, as a job\n";
+    let said = record("run1", "fork_before.c");
+    assert!(said.starts_with("cutrace: 2 processes: run1") && said.ends_with(hint), "{said}");
+    assert!(!record("one.bin", "vector_add.c").contains("; with -o"));
+    assert!(!record("%n-%p.bin", "fork_before.c").contains("; with -o"));
+    // One that is there takes all of them, whatever its name ends with.
+    std::fs::create_dir(place.join("run2")).expect("our own directory");
+    let said = record("run2", "fork_before.c");
+    assert!(said.contains("run2/: 2 processes recorded: ") && !said.contains("; with -o"), "{said}");
+}
+
 #[test]
 fn a_trace_that_is_still_written_is_left_open() {
     let place = Place::new();
