@@ -118,6 +118,8 @@ pub type Recordings = HashMap<PathBuf, u64>;
 #[derive(Default)]
 pub struct Chosen {
     pub paths: Vec<PathBuf>,
+    /// As many traces are named, also such as cannot be read.
+    pub named: usize,
     /// The only thing that is named, if it is a directory.
     pub directory: Option<PathBuf>,
     /// Of the directory, if it is the only thing that is named.
@@ -129,11 +131,12 @@ pub struct Chosen {
 impl Files {
     /// Traces; those of a directory instead of it, by rank. Of what cannot be read it is said why.
     pub fn chosen(&self) -> Result<Chosen> {
-        let (named, mut chosen) = (self.named()?, Chosen::default());
-        let mut unopened = DONE;
+        let named = self.named()?;
+        let (mut chosen, mut unopened) = (Chosen { named: named.len(), ..Chosen::default() }, DONE);
         let (_, unread) = readable(&named, |path| {
             let before = chosen.paths.len();
             self.choose(path, named.len() == 1, &mut chosen)?;
+            chosen.named += chosen.paths.len().saturating_sub(before + 1);
             // A trace whose preamble can be read can be opened.
             let opened = |path: &Path| Ok(Trace::preamble_of(path).map(|_| path.to_path_buf())?);
             let (there, status) = readable(&chosen.paths.split_off(before), opened)?;

@@ -143,6 +143,9 @@ fn place(text: &str) -> Result<String, String> {
         .ok_or_else(|| "expected a call (1234), a time (1.5s, 20ms) or a share (50%)".into())
 }
 
+const TOO_MANY: &str = "view shows one trace, two beside each other, or all of one directory; of the processes of a \
+                        recording cutrace info FILE... says which is which, and cutrace report FILE... has a page on each";
+
 /// The processes of a job, the one that began first before the others.
 fn specs(directory: &Path, paths: &[PathBuf], status: &mut u8) -> Result<Specs> {
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
@@ -162,18 +165,18 @@ fn specs(directory: &Path, paths: &[PathBuf], status: &mut u8) -> Result<Specs> 
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
-    let Chosen { paths, directory, mut status, .. } = arguments.files.chosen()?;
+    let Chosen { paths, named, directory, mut status, .. } = arguments.files.chosen()?;
+    // Also where fewer can be read: what is shown follows from what is named.
+    if named > 2 && directory.is_none() {
+        return Err(failure(USAGE, TOO_MANY));
+    }
     let directory = directory.filter(|_| paths.len() > 1);
     let job = directory.as_deref().map(|directory| specs(directory, &paths, &mut status)).transpose()?;
     let (first, second) = match (&paths[..], &job) {
         (_, Some(job)) => (job.all[0].path.clone(), None),
         ([first], _) => (first.clone(), None),
         ([first, second], _) => (first.clone(), Some(second.clone())),
-        _ => {
-            let why = "view shows one trace, two beside each other, or all of one directory; of the processes of a recording \
-                       cutrace info FILE... says which is which, and cutrace report FILE... has a page on each";
-            return Err(failure(USAGE, why));
-        }
+        _ => return Err(failure(USAGE, TOO_MANY)),
     };
     let mut config = config::load().map_err(|error| failure(USAGE, error))?;
     config.ascii = arguments.ascii.then_some(true).or(config.ascii);
