@@ -3,7 +3,6 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
-use trace::Trace;
 use trace::api::types::Kind;
 use trace::argument::Argument;
 use trace::call::Content;
@@ -11,6 +10,7 @@ use trace::objects::Objects;
 use trace::record::Ended;
 use trace::text::{Text, bits, symbol};
 use trace::value::{Given, Value};
+use trace::{Lacking, Trace};
 
 pub struct Json<'x, 'a>(pub &'x Value<'a>, pub &'x Objects);
 
@@ -135,7 +135,13 @@ impl Serialize for Elements<'_, '_> {
     }
 }
 
-fn payload<S: Serializer>(to: S, len: u64, pieces: u64, content: &Content, missing: bool) -> Result<S::Ok, S::Error> {
+fn payload<S: Serializer>(
+    to: S,
+    len: u64,
+    pieces: u64,
+    content: &Content,
+    missing: Option<Lacking>,
+) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(None)?;
     map.serialize_entry("bytes", &len)?;
     if pieces > 1 {
@@ -145,8 +151,11 @@ fn payload<S: Serializer>(to: S, len: u64, pieces: u64, content: &Content, missi
         Content::Bytes(bytes) => map.serialize_entry("hex", &hex(bytes))?,
         Content::Blob(hash) => {
             map.serialize_entry("blob", &hash.to_string())?;
-            if missing {
+            if missing.is_some() {
                 map.serialize_entry("missing", &true)?;
+            }
+            if missing == Some(Lacking::LeftOut) {
+                map.serialize_entry("left_out", &true)?;
             }
         }
         Content::Hash { hash, late } => {

@@ -13,7 +13,7 @@ use trace::api::roles::Role;
 use trace::decode::decode;
 use trace::extend::Extension;
 use trace::job::PROCESSES;
-use trace::preamble::{Data, Preamble};
+use trace::preamble::{DATA_LEFT_OUT, Data, Preamble};
 use trace::record::{KIND_AT, REFERENCED};
 use trace::text::plain;
 use trace::value::Value;
@@ -74,8 +74,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut trace = Trace::open(&path)?;
     trace.check_blobs();
     let (mut preamble, mut names) = redacted(&trace.preamble);
-    if arguments.drop_data {
+    if arguments.drop_data && preamble.data != Data::None {
         preamble.data = Data::None;
+        preamble.more.push((DATA_LEFT_OUT.into(), "by cutrace redact --drop-data".into()));
     }
     names.extend(paths(&trace));
     names.extend(trace.named_files().map(|source| source.path.clone()));

@@ -78,7 +78,10 @@ fn place(trace: &Trace, image: &Image, objects: &Objects) -> String {
 }
 
 fn payload<'t>(trace: &Trace, image: &Image<'t>) -> Value<'t> {
-    let missing = matches!(image.content, Content::Blob(hash) if trace.lacks(hash));
+    let missing = match image.content {
+        Content::Blob(hash) => trace.lacking(hash),
+        _ => None,
+    };
     Value::Payload { side: None, len: image.len, pieces: 1, content: image.content, missing }
 }
 

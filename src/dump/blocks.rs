@@ -268,7 +268,7 @@ fn put(out: &mut Vec<u8>, line: &str) {
 /// Pieces of data that the trace should hold and does not.
 fn missing_in(value: &Value) -> u64 {
     match value {
-        Value::Payload { missing, .. } => (*missing).into(),
+        Value::Payload { missing, .. } => missing.is_some().into(),
         Value::Struct(fields) => fields.iter().map(|(_, value)| missing_in(value)).sum(),
         Value::List(all) => all.iter().map(missing_in).sum(),
         Value::Options(pairs) => pairs.iter().map(|(_, value)| missing_in(value)).sum(),

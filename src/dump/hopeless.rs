@@ -45,6 +45,8 @@ const ANYWHERE: &[&str] = &[
     "more",
     "and",
     "missing",
+    "left",
+    "out",
     "blob",
     "hash",
     "late",

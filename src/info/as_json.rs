@@ -53,7 +53,8 @@ pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
             "from_device": counts.from_device,
             "results_hashed": counts.results_hashed,
             "kernel_arguments": counts.arguments,
-            "not_recorded": counts.not_recorded,
+            "not_recorded": counts.not_recorded.with(counts.not_arrived),
+            "not_arrived": counts.not_arrived,
             "missing": counts.missing,
         },
         "by_reference": told.sources.iter().map(|(source, pieces, bytes)| json!({

@@ -28,7 +28,11 @@ pub struct Counts {
     pub to_device: Amount,
     pub from_device: Amount,
     pub results_hashed: Amount,
+    /// Could not be read, or recording had ended.
     pub not_recorded: Amount,
+    /// Was still under way when the recording ended.
+    pub not_arrived: Amount,
+    /// What the calls name is not in the file.
     pub missing: Amount,
     pub arguments: Amount,
 }
@@ -48,7 +52,7 @@ impl Amount {
         *self = self.with(Amount { pieces: 1, bytes });
     }
 
-    fn with(self, more: Amount) -> Amount {
+    pub fn with(self, more: Amount) -> Amount {
         Amount { pieces: self.pieces.saturating_add(more.pieces), bytes: self.bytes.saturating_add(more.bytes) }
     }
 }
@@ -129,7 +133,8 @@ impl Part {
             match image.content {
                 Content::Arguments { packed, .. } => counts.arguments.add(packed.len() as u64),
                 Content::Hash { .. } => counts.results_hashed.add(image.len),
-                Content::Lost | Content::Pending => counts.not_recorded.add(image.len),
+                Content::Lost => counts.not_recorded.add(image.len),
+                Content::Pending => counts.not_arrived.add(image.len),
                 Content::Blob(hash) if trace.lacks(hash) => counts.missing.add(image.len),
                 Content::Bytes(_) | Content::Blob(_) => {}
             }
@@ -169,6 +174,7 @@ impl Counts {
             from_device: self.from_device.with(more.from_device),
             results_hashed: self.results_hashed.with(more.results_hashed),
             not_recorded: self.not_recorded.with(more.not_recorded),
+            not_arrived: self.not_arrived.with(more.not_arrived),
             missing: self.missing.with(more.missing),
             arguments: self.arguments.with(more.arguments),
         }

@@ -92,6 +92,7 @@ fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
         ("results hashed", counts.results_hashed),
         ("kernel arguments", counts.arguments),
         ("not recorded", counts.not_recorded),
+        ("not arrived", counts.not_arrived),
         (if trace.preamble.data == Data::None { "data left out" } else { "lost or cut off" }, counts.missing),
     ] {
         if amount.pieces != 0 {

@@ -281,10 +281,11 @@ pub fn image(step: &Step) -> Option<(Key, &'static str, u64, Option<String>)> {
         step.function?.params.iter().find(|p| matches!(p.role, Role::Image | Role::SizedImage(_) | Role::Path))?;
     let shown = step.decoded?.arguments.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value)?;
     let trace = step.call.trace();
+    let absent = if trace.preamble.without_data().is_some() { "left out" } else { "not in the file" };
     let known = |content: &Content, len: u64| match content {
         Content::Blob(hash) => {
             let bytes = trace.blob(*hash);
-            Some((Key::Content(*hash), bytes.map_or("not in the file", kind), bytes.map_or(len, |b| b.len() as u64)))
+            Some((Key::Content(*hash), bytes.map_or(absent, kind), bytes.map_or(len, |b| b.len() as u64)))
         }
         Content::Bytes(bytes) => Some((Key::Content(Hash::of(bytes)), kind(bytes), bytes.len() as u64)),
         _ => None,

@@ -11,6 +11,7 @@ use crate::call::{Content, Image, When};
 use crate::extra::Extra;
 use crate::image::Wrapper;
 use crate::record::{Kernel, LONGEST, PIECE};
+use crate::references::Lacking;
 use crate::segment::{u32_at, u64_at};
 use crate::value::{Given, Named, Slot, Value};
 use crate::walk::{self, Direction, Target, View};
@@ -331,7 +332,7 @@ impl<'a> Decoder<'_, 'a> {
             None => last > 0 && last.is_multiple_of(LONGEST as u64),
         };
         let (mut len, mut last, mut pieces, mut content) = (image.len, image.len, 1, image.content);
-        let mut missing = self.is_missing(&content);
+        let mut missing = self.missing(&content);
         while is_cut(len, last) {
             let next = address.checked_add(len).and_then(|end| self.call.images_at(end).next());
             let Some(piece) = next else { break };
@@ -339,7 +340,7 @@ impl<'a> Decoder<'_, 'a> {
             let Some(longer) = len.checked_add(last) else { break };
             len = longer;
             pieces += 1;
-            missing |= self.is_missing(&piece.content);
+            missing = missing.or(self.missing(&piece.content));
             // It is shown by its first piece, unless a later one is not there.
             if matches!(piece.content, Content::Lost | Content::Pending) {
                 content = piece.content;
@@ -348,12 +349,15 @@ impl<'a> Decoder<'_, 'a> {
         Some(Value::Payload { side, len, pieces, content, missing })
     }
 
-    fn is_missing(&self, content: &Content) -> bool {
-        matches!(content, Content::Blob(hash) if self.call.trace.lacks(*hash))
+    fn missing(&self, content: &Content) -> Option<Lacking> {
+        match content {
+            Content::Blob(hash) => self.call.trace.lacking(*hash),
+            _ => None,
+        }
     }
 
     fn kept_apart(&self, side: Option<Side>, len: u64, content: Content<'a>) -> Value<'a> {
-        Value::Payload { side, len, pieces: 1, content, missing: self.is_missing(&content) }
+        Value::Payload { side, len, pieces: 1, content, missing: self.missing(&content) }
     }
 
     /// What a fatbin wrapper leads to first.

@@ -84,3 +84,4 @@ pub use api::Function;
 pub use call::Call;
 pub use damage::Damage;
 pub use reader::{Error, Trace};
+pub use references::Lacking;

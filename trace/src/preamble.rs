@@ -56,10 +56,24 @@ pub const RANK: &str = "rank";
 pub const RANKS: &str = "ranks";
 pub const LOCAL_RANK: &str = "local rank";
 
+/// Of `more`: that data which was recorded is not in this copy, and what has left it out. The preamble's `data`
+/// is none then.
+pub const DATA_LEFT_OUT: &str = "data left out";
+
 impl Preamble {
     /// A number among the facts that were added later.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.more.iter().find(|(of, _)| of == name)?.1.parse().ok()
+    }
+
+    /// Why neither module images nor what was copied are in the file, if that was wanted.
+    pub fn without_data(&self) -> Option<&'static str> {
+        let is_left_out = || self.more.iter().any(|(of, _)| of == DATA_LEFT_OUT);
+        match self.data {
+            Data::None if is_left_out() => Some("its data was left out when it was copied"),
+            Data::None => Some("recorded with --data=none"),
+            Data::Inputs | Data::All => None,
+        }
     }
 
     /// Whether a launch, of a kernel or a graph, had ended when it returned, and with it what was before it

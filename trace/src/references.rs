@@ -1,14 +1,30 @@
 //! What a trace lacks because it names a file that has it.
 
 use crate::hash::Hash;
+use crate::preamble::Data;
 use crate::reader::Trace;
 use crate::reference::Source;
 use std::path::PathBuf;
+
+/// Why a blob is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacking {
+    /// On purpose: data was not to be in the file.
+    LeftOut,
+    /// Cut off, damaged, or never written.
+    Gone,
+}
 
 impl Trace {
     /// Whether a blob that calls name is neither in the trace nor named as part of another file.
     pub fn lacks(&self, hash: Hash) -> bool {
         self.blob(hash).is_none() && !self.references.names(hash)
+    }
+
+    /// The same, and why.
+    pub fn lacking(&self, hash: Hash) -> Option<Lacking> {
+        let why = if self.preamble.data == Data::None { Lacking::LeftOut } else { Lacking::Gone };
+        self.lacks(hash).then_some(why)
     }
 
     /// Bytes of the trace, and of the files that are read for it.

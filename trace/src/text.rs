@@ -5,6 +5,7 @@ use crate::argument::Argument;
 use crate::call::Content;
 use crate::digits::{decimal, hexadecimal, signed};
 use crate::objects::{Objects, Range};
+use crate::references::Lacking;
 use crate::value::Value;
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write};
@@ -250,10 +251,15 @@ pub(crate) fn unstructured(f: &mut impl Write, bytes: &[u8], shown: usize) -> fm
     f.write_str(if bytes.len() > shown { "..>" } else { ">" })
 }
 
-fn payload(f: &mut impl Write, len: u64, pieces: u64, content: Content, missing: bool) -> fmt::Result {
+fn payload(f: &mut impl Write, len: u64, pieces: u64, content: Content, missing: Option<Lacking>) -> fmt::Result {
     let more = if pieces > 1 { format!(" and {} more,", pieces - 1) } else { String::new() };
     match content {
-        Content::Blob(hash) if missing => write!(f, "<missing blob {:.8}..{more} {len} bytes>", hash.to_string()),
+        Content::Blob(hash) if missing == Some(Lacking::LeftOut) => {
+            write!(f, "<blob {:.8}..{more} {len} bytes, left out>", hash.to_string())
+        }
+        Content::Blob(hash) if missing.is_some() => {
+            write!(f, "<missing blob {:.8}..{more} {len} bytes>", hash.to_string())
+        }
         Content::Bytes(bytes) => unstructured(f, bytes, BYTES),
         Content::Blob(hash) => write!(f, "<blob {:.8}..{more} {len} bytes>", hash.to_string()),
         Content::Hash { hash, late } => {

@@ -7,6 +7,7 @@ use crate::api::roles::Side;
 use crate::api::types::{Enum, Kind};
 use crate::call::Content;
 use crate::reader::Trace;
+use crate::references::Lacking;
 use std::borrow::Cow;
 
 #[derive(Debug, Clone)]
@@ -39,13 +40,13 @@ pub enum Value<'a> {
     Bytes(Cow<'a, [u8]>),
     /// Bytes that the trace holds apart, or knows by their hash, or not at all. `side`: of a copy, where they
     /// come from or go to. `content`: of the first of so many `pieces`. `missing`: one of them should be a
-    /// blob, but the file does not hold it.
+    /// blob, but the file does not hold it, and why.
     Payload {
         side: Option<Side>,
         len: u64,
         pieces: u64,
         content: Content<'a>,
-        missing: bool,
+        missing: Option<Lacking>,
     },
     List(Vec<Value<'a>>),
     Struct(Named<'a>),

@@ -410,8 +410,8 @@ impl Survey {
         plan.environment = Environment::of(trace);
 
         let nothing = nothing_to_replay(trace, self.executable);
-        if let Some(why) = nothing {
-            self.reasons.about_trace(why, 1);
+        if let Some(why) = &nothing {
+            self.reasons.about_trace(why.as_str(), 1);
         }
         not_recorded(trace, &mut self.reasons);
         plan.found = self.origins.take_found();
@@ -439,12 +439,14 @@ impl Survey {
 }
 
 /// Why no replay can begin at all.
-fn nothing_to_replay(trace: &Trace, executable: u64) -> Option<&'static str> {
-    match trace.preamble.data {
-        Data::None => Some("recorded with --data=none: neither arguments' memory nor payloads are in the file"),
-        _ if is_headless(trace) => Some("the calls are lost that initialised the driver and made what the others use"),
-        _ if executable == 0 => Some("there is no call in it that could be replayed"),
-        _ => None,
+fn nothing_to_replay(trace: &Trace, executable: u64) -> Option<String> {
+    match trace.preamble.without_data() {
+        Some(why) => Some(format!("{why}: neither arguments' memory nor payloads are in the file")),
+        None if is_headless(trace) => {
+            Some("the calls are lost that initialised the driver and made what the others use".into())
+        }
+        None if executable == 0 => Some("there is no call in it that could be replayed".into()),
+        None => None,
     }
 }
 

@@ -234,11 +234,12 @@ impl<'t> Report<'t> for Transfers<'t> {
                 (*function).into(),
             ]);
         }
-        again.note(match ending.trace.preamble.data {
-            trace::preamble::Data::None => "recorded with --data=none: what was copied is not known",
-            _ => {
-                "redundant: nothing in the trace can have written there in between; repeated: a launch that was given an \
-                 address in that allocation, a graph or a copy of rows can"
+        again.note(match ending.trace.preamble.without_data() {
+            Some(why) => format!("{why}: what was copied is not known"),
+            None => {
+                "redundant: nothing in the trace can have written there in between; repeated: a launch that was given \
+                     an address in that allocation, a graph or a copy of rows can"
+                    .into()
             }
         });
         vec![ways, again]

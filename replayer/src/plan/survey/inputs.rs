@@ -97,7 +97,11 @@ impl Survey {
             }
         }
         if is_unrecorded {
-            self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
+            let why = match trace.preamble.data {
+                Data::None => "left out",
+                Data::Inputs | Data::All => "not recorded",
+            };
+            self.reasons.about_call(format!("{}: some of its input was {why}", function.name), call.number);
         }
         if let Some((blob, len)) = gone {
             // The first of each function: a forged trace may name any number.
