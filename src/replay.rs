@@ -454,9 +454,11 @@ fn failed(error: replayer::Error, found: &Found, arguments: &Arguments, trace: &
             Some(hint) => failure(FAILED, format_args!("{error}; {hint}")),
             None => failure(FAILED, error),
         },
-        replayer::Error::Worker | replayer::Error::Dump { .. } | replayer::Error::Cupti { .. } => {
-            failure(FAILED, error)
-        }
+        replayer::Error::Worker
+        | replayer::Error::Thread { .. }
+        | replayer::Error::Watch { .. }
+        | replayer::Error::Dump { .. }
+        | replayer::Error::Cupti { .. } => failure(FAILED, error),
         error => {
             let hint = if arguments.untrusted { sandbox::hint() } else { "" };
             failure(NO_DRIVER, format_args!("{error}; the driver is {} ({}){hint}", found.path.display(), found.how))

@@ -135,7 +135,7 @@ pub fn on_interruption(last_words: impl FnOnce(&str) + Send + 'static) {
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, null_mut());
         set
     };
-    std::thread::spawn(move || {
+    let started = std::thread::Builder::new().spawn(move || {
         let mut signal = 0;
         // SAFETY: both are valid; the set's signals are blocked in every thread.
         if unsafe { libc::sigwait(&set, &mut signal) } != 0 {
@@ -147,4 +147,9 @@ pub fn on_interruption(last_words: impl FnOnce(&str) + Send + 'static) {
         // under it.
         unsafe { libc::_exit(128 + signal) };
     });
+    if started.is_err() {
+        // They end the process as they would have without us, rather than never.
+        // SAFETY: a plain call on a set of our own.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, null_mut()) };
+    }
 }

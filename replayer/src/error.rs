@@ -14,6 +14,8 @@ pub enum Error {
     Device { device: i32, failure: String },
     #[error("a thread for the recorded thread {thread} cannot be started: {source}")]
     Thread { thread: u32, source: std::io::Error },
+    #[error("no thread can be started that looks after calls which do not come back: {source}")]
+    Watch { source: std::io::Error },
     #[error("there is no device {here} here to stand in for a recorded one; the driver has {count}")]
     NoDevice { here: i32, count: i32 },
     #[error("CUPTI cannot be used: {why}")]

@@ -57,13 +57,17 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
         let started = (0..workers).map(|first| {
             let (sender, receiver) = sync_channel(WAITING);
             let blocks = (first as u64..count).step_by(workers).map(move |index| (block(index), index + 1 == count));
-            let (works, said) = (&works, said.clone());
-            scope.spawn(move || work(trace, arguments, (works, said), blocks, &sender));
-            receiver
+            let (works, said, told) = (&works, said.clone(), said.clone());
+            let its = blocks.clone();
+            let making = move || work(trace, arguments, (works, said), its, &sender);
+            Ok(match thread::Builder::new().spawn_scoped(scope, making) {
+                Ok(_) => Maker::Beside(receiver),
+                Err(_) => Maker::Here(Lines::of(trace, arguments, (works, told.clone()))?, blocks),
+            })
         });
-        let mut ready: Vec<Receiver<Result<Block>>> = started.collect();
+        let mut ready: Vec<Maker<_>> = started.collect::<Result<_>>()?;
         for index in 0..count {
-            let block = ready[index as usize % workers].recv().expect("a worker makes all of its blocks");
+            let block = ready[index as usize % workers].next();
             let wants_more = block.and_then(&mut take);
             if !matches!(wants_more, Ok(true)) {
                 ready.clear();
@@ -72,6 +76,25 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
         }
         Ok(())
     })
+}
+
+/// Who makes every so manieth block.
+enum Maker<'a, I> {
+    Beside(Receiver<Result<Block>>),
+    /// There could be no thread: each when it is asked for.
+    Here(Lines<'a>, I),
+}
+
+impl<I: Iterator<Item = (Range<u64>, bool)>> Maker<'_, I> {
+    fn next(&mut self) -> Result<Block> {
+        match self {
+            Maker::Beside(receiver) => receiver.recv().expect("a worker makes all of its blocks"),
+            Maker::Here(lines, blocks) => {
+                let (calls, is_last) = blocks.next().expect("as many as are asked for");
+                lines.block(calls, is_last)
+            }
+        }
+    }
 }
 
 fn work(

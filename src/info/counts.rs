@@ -11,6 +11,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use trace::annotation::Annotation;
 use trace::api::roles::Side;
+use trace::beside::beside;
 use trace::call::Content;
 use trace::decode::decode;
 use trace::hash::Hash;
@@ -76,8 +77,8 @@ pub fn count(trace: &Trace, reading: &Reading) -> Result<Counts> {
     let ranges = (0..workers).map(|n| all * n / workers..all * (n + 1) / workers);
     let parts: Vec<Part> = std::thread::scope(|scope| {
         let passes = &passes;
-        let started: Vec<_> = ranges.map(|range| scope.spawn(move || part(trace, range, passes))).collect();
-        started.into_iter().map(|worker| worker.join().expect("counting does not panic")).collect()
+        let started: Vec<_> = ranges.map(|range| beside(scope, move || part(trace, range, passes))).collect();
+        started.into_iter().map(|worker| worker.join()).collect()
     });
     let mut counts = together(trace, parts);
     // No call names what was loaded unseen; how long it was nobody knows.

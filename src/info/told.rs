@@ -7,6 +7,7 @@ use anyhow::Result;
 use bincode::{Decode, Encode};
 use std::collections::HashSet;
 use trace::Trace;
+use trace::beside::beside;
 use trace::collective::CAPTURED;
 use trace::record::held::Held;
 use trace::record::nccl::Delivered;
@@ -94,13 +95,13 @@ impl Told {
         // A wrong one is told at once.
         let _selection = reading.selection(trace)?;
         std::thread::scope(|scope| {
-            let said = scope.spawn(|| verdict::of(trace));
+            let said = beside(scope, || verdict::of(trace));
             let counts = count(trace, reading);
             let annotated = Annotated::of(trace);
             let (collectives, shared_memory) = (Collectives::of(trace), SharedMemory::of(trace));
             let sources = trace.sources().into_iter().map(|(source, pieces, bytes)| (source.clone(), pieces, bytes));
             let (sources, works) = (sources.collect(), trace.timed_works());
-            let said = said.join().expect("judging does not panic");
+            let said = said.join();
             Ok(Told { counts: counts?, said, annotated, collectives, shared_memory, sources, works })
         })
     }

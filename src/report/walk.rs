@@ -208,7 +208,7 @@ pub fn walk<'t>(
     trace: &'t Trace,
     reading: &'t Reading,
     style: Style,
-    progress: Progress,
+    mut progress: Progress,
     reports: &mut [Box<dyn Report<'t> + 't>],
 ) -> Result<Ending<'t>> {
     // A wrong one is told at once.
@@ -223,23 +223,44 @@ pub fn walk<'t>(
     let (mut with_state, mut others): (Vec<Part>, Vec<Part>) =
         parts.into_iter().partition(|part| part.needs() == Needs::State);
     let most = others.iter().map(|part| part.needs()).max();
-    let seen = std::thread::scope(|scope| {
-        if with_state.is_empty() && most.is_none_or(|most| most == Needs::Nothing) {
-            return see(trace, reading, progress, &mut others, Outcomes::None);
+    let seen = match most {
+        Some(Needs::Nothing) | None if with_state.is_empty() => {
+            see(trace, reading, &mut progress, &mut others, Outcomes::None)?
         }
-        let (sender, receiver) = sync_channel(WAITING);
-        let (to, from) = match most {
-            Some(Needs::Outcome) => (Outcomes::Sent(sender, Vec::new()), Outcomes::Received(receiver, Vec::new())),
-            _ => (Outcomes::Found, Outcomes::None),
-        };
-        let beside = most.map(|_| scope.spawn(|| see(trace, reading, Progress::hidden(), &mut others, from)));
-        let seen = see(trace, reading, progress, &mut with_state, to);
-        beside.map_or(Ok(()), |beside| beside.join().expect("reports do not panic").map(|_| ()))?;
-        seen
-    })?;
+        None => see(trace, reading, &mut progress, &mut with_state, Outcomes::Found)?,
+        Some(most) => match see_beside(trace, reading, &mut progress, (&mut with_state, &mut others), most) {
+            Some(seen) => seen?,
+            None => {
+                with_state.append(&mut others);
+                see(trace, reading, &mut progress, &mut with_state, Outcomes::Found)?
+            }
+        },
+    };
     let scope = Scope::new(trace, reading, Names::new(style))?;
     let (pending, memory) = (seen.outstanding.left(), seen.outstanding.streams.memory);
     Ok(Ending { trace, latest: seen.latest, pending, memory, names: Names::new(style), scope })
+}
+
+/// Two walks at a time, of which the one may wait for outcomes that the other finds. None if there can be no
+/// thread for that.
+fn see_beside<'t>(
+    trace: &'t Trace,
+    reading: &Reading,
+    progress: &mut Progress,
+    (with_state, others): (&mut [Part<'_, 't>], &mut [Part<'_, 't>]),
+    most: Needs,
+) -> Option<Result<Seen>> {
+    let (sender, receiver) = sync_channel(WAITING);
+    let (to, from) = match most {
+        Needs::Outcome => (Outcomes::Sent(sender, Vec::new()), Outcomes::Received(receiver, Vec::new())),
+        Needs::Nothing | Needs::State => (Outcomes::Found, Outcomes::None),
+    };
+    std::thread::scope(|scope| {
+        let walk = || see(trace, reading, &mut Progress::hidden(), others, from);
+        let beside = std::thread::Builder::new().spawn_scoped(scope, walk).ok()?;
+        let seen = see(trace, reading, progress, with_state, to);
+        Some(beside.join().expect("reports do not panic").and(seen))
+    })
 }
 
 /// Where a walk has the outcomes of calls from.
@@ -348,7 +369,7 @@ struct Seen {
 fn see<'t>(
     trace: &'t Trace,
     reading: &Reading,
-    progress: Progress,
+    progress: &mut Progress,
     reports: &mut [Part<'_, 't>],
     outcomes: Outcomes,
 ) -> Result<Seen> {
@@ -361,7 +382,7 @@ fn see<'t>(
 fn see_all<'t, const FOLLOWS: bool>(
     trace: &'t Trace,
     reading: &Reading,
-    mut progress: Progress,
+    progress: &mut Progress,
     reports: &mut [Part<'_, 't>],
     mut outcomes: Outcomes,
 ) -> Result<Seen> {

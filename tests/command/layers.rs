@@ -21,7 +21,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "trace",
         layers: &[
-            "amount by_thread hash large_pages maps prefetch room damage digits job",
+            "amount beside by_thread hash large_pages maps prefetch room damage digits job",
             "api",
             "walk segment mark record preamble extra image varying parameters",
             "packed mapping writer closed_end shared_memory control ended open_chunks repeats scale located lookup origin declared reference",

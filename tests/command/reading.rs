@@ -495,3 +495,34 @@ fn what_is_used_after_its_end_is_named() {
         "{errors}"
     );
 }
+
+/// What others would do beside it a thread does by itself; where that is impossible it is said.
+#[test]
+fn there_need_be_no_more_threads() {
+    let place = Place::new();
+    // Enough that calls are ordered, counted and written by several.
+    run(place.recorded(client("many_calls.c")).arg("70000")).expect(0);
+    let limited = |command: &[&str], threads: u32| {
+        let mut command = place.cutrace(command);
+        run(command.env("LD_PRELOAD", client("libfewthreads.c")).env("THREADS", threads.to_string()))
+    };
+    let commands: [&[&str]; 5] = [
+        &["info", "--no-index"],
+        &["dump", "--grep", "DriverGetVersion|CtxSet"],
+        &["report", "-r", "summary,cuda_api_sum,errors,host,sync"],
+        &["report", "-r", "cuda_api_sum"],
+        &["view", "--once", "--no-index"],
+    ];
+    for command in commands {
+        let usual = run(&mut place.cutrace(command)).expect(0);
+        for threads in 0..3 {
+            let ran = limited(command, threads).expect(0);
+            assert!(ran.stdout == usual.stdout && ran.stderr.is_empty(), "{command:?}, {threads}: {}", ran.stderr);
+        }
+    }
+    for threads in 0..4 {
+        let ran = limited(&["replay", "--driver", "sim"], threads);
+        let is_told = ran.code() == 1 && ran.said().last().is_some_and(|said| said.contains("be started"));
+        assert!((is_told || matches!(ran.code(), 0 | 6)) && !ran.stderr.contains("panicked"), "{threads}: {ran:?}");
+    }
+}

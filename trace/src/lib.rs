@@ -12,6 +12,7 @@ pub mod annotation;
 pub mod api;
 pub mod argument;
 pub mod asked;
+pub mod beside;
 pub mod by_thread;
 pub mod call;
 mod calls;

@@ -10,6 +10,7 @@
 //! Thread and number on it follow from the chunk, the time stands in the entry. What does not fit, as a
 //! return in another chunk often does not, is kept apart.
 
+use crate::beside::beside;
 use crate::large_pages;
 use crate::repeats::Run;
 use foldhash::HashMap;
@@ -218,8 +219,9 @@ impl Calls {
         }
         let (first, second) = order.split_at_mut(before.iter().map(ExactSizeIterator::len).sum());
         thread::scope(|scope| {
-            scope.spawn(|| self.merge(&before, begin_in, &expect, first));
+            let other = beside(scope, || self.merge(&before, begin_in, &expect, first));
             self.merge(&behind, begin_in, &expect, second);
+            other.join();
         });
         self.order = order;
     }

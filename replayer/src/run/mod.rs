@@ -47,12 +47,17 @@ pub fn lanes(run: &Run, limit: Option<Duration>, progress: &dyn Progress) -> Res
     let total = Mutex::new(Tally::default());
     let watchdog = Watchdog::new(order.lanes.len());
     let ended = std::thread::scope(|scope| {
-        patience::attend(scope, run, &watchdog, limit, progress);
+        let _end = EndAtLast(&watchdog);
+        if let Err(error) = patience::attend(scope, run, &watchdog, limit, progress) {
+            return Some(error);
+        }
         let (watchdog, patience) = (&watchdog, |calls: &[u64]| run.host_writes.patience(run.trace, calls));
         if run.host_writes.any() {
-            scope.spawn(move || watchdog.watch(patience, |calls| apply::let_go(run, calls)));
+            let watch = move || watchdog.watch(patience, |calls| apply::let_go(run, calls));
+            if let Err(source) = std::thread::Builder::new().spawn_scoped(scope, watch) {
+                return Some(Error::Watch { source });
+            }
         }
-        let _end = EndAtLast(watchdog);
         let mut workers = Vec::new();
         let mut refused = None;
         for (index, lane) in order.lanes.iter().enumerate() {

@@ -1,10 +1,11 @@
 //! How long a replay waits for calls that do not come back: what is said of them, and when it gives up.
 
+use crate::error::Error;
 use crate::options::Progress;
 use crate::plan::peers::{Awaiting, awaiting, may_await};
 use crate::run::state::Run;
 use crate::run::watchdog::{PATIENCE, Watchdog};
-use std::thread::Scope;
+use std::thread::{Builder, Scope};
 use std::time::Duration;
 use trace::Trace;
 
@@ -13,15 +14,17 @@ const SOON: Duration = Duration::from_secs(10);
 /// And given up after so long: a kernel may take long by itself, too.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Looks on in threads of its own, until the watchdog's end.
+/// Looks on in threads of its own, until the watchdog's end. What is only told may go untold where there can be
+/// no thread; not that the replay gives up.
 pub fn attend<'s>(
     scope: &'s Scope<'s, '_>,
     run: &'s Run,
     watchdog: &'s Watchdog,
     limit: Option<Duration>,
     progress: &'s dyn Progress,
-) {
-    scope.spawn(|| watchdog.watch(|_| PATIENCE, |calls| progress.stalled(PATIENCE, &named(run.trace, calls))));
+) -> Result<(), Error> {
+    let stalled = |calls: &[u64]| progress.stalled(PATIENCE, &named(run.trace, calls));
+    let _untold = Builder::new().spawn_scoped(scope, move || watchdog.watch(|_| PATIENCE, stalled));
     let lacks_others = run.company.is_none() && may_await(run.trace, run.plan);
     let others = move |calls: &[u64]| -> Vec<Awaiting> {
         if lacks_others { awaiting(run.trace, run.plan, calls) } else { Vec::new() }
@@ -31,7 +34,7 @@ pub fn attend<'s>(
             [] => {}
             others => progress.awaits_others(SOON, &named(run.trace, calls), others),
         };
-        scope.spawn(move || watchdog.watch(|_| SOON, tell));
+        let _untold = Builder::new().spawn_scoped(scope, move || watchdog.watch(|_| SOON, tell));
     }
     if lacks_others || limit.is_some() {
         let longest = limit.unwrap_or(LONG);
@@ -40,8 +43,10 @@ pub fn attend<'s>(
                 progress.gives_up(longest, &named(run.trace, calls));
             }
         };
-        scope.spawn(move || watchdog.watch(|_| longest, tell));
+        let started = Builder::new().spawn_scoped(scope, move || watchdog.watch(|_| longest, tell));
+        started.map_err(|source| Error::Watch { source })?;
     }
+    Ok(())
 }
 
 fn named(trace: &Trace, calls: &[u64]) -> Vec<(u64, String)> {

@@ -76,8 +76,8 @@ pub fn run(run: &Run, repeats: Repeats, limit: Option<Duration>, progress: &dyn 
     let ready: Vec<PreparedCall> = prepared.iter().map(|call| call.ready(run.driver)).collect();
     let watchdog = Watchdog::new(1);
     std::thread::scope(|scope| {
-        patience::attend(scope, run, &watchdog, limit, progress);
         let _end = EndAtLast(&watchdog);
+        patience::attend(scope, run, &watchdog, limit, progress).map_err(|error| error.to_string())?;
         let all = All { run, watchdog: &watchdog, prepared: &prepared, ready: &ready };
         all.repeat(&about, &written, &mut repeated)?;
         all.measure(&about, &written, &mut repeated)

@@ -23,10 +23,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// So long a rank may take to come.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ranks wait for each other, so that none can be done after the other.
+const NO_THREAD: &str = "no thread can be started for a rank";
 
 /// What a rank's process says to the one that leads.
 #[derive(Debug, Serialize, Deserialize)]
@@ -139,15 +143,17 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
                     let pids = pids.join(", ");
                     exit::say(format_args!("not replayed, as no rank is theirs: processes {pids}"));
                 }
-                Some(scope.spawn(|| lead(arguments, directory, job, listener, until)))
+                let lead = || lead(arguments, directory, job, listener, until);
+                Some(Builder::new().spawn_scoped(scope, lead).context(NO_THREAD)?)
             }
             Place::Joins => None,
         };
         let follow = |process: job::Process| {
             let (meeting, trace) = (&meeting, process.trace.unwrap_or_default());
-            scope.spawn(move || follower::follow(arguments, meeting, &trace, until))
+            let follow = move || follower::follow(arguments, meeting, &trace, until);
+            Builder::new().spawn_scoped(scope, follow).context(NO_THREAD)
         };
-        let followers: Vec<_> = mine.into_iter().map(follow).collect();
+        let followers = mine.into_iter().map(follow).collect::<Result<Vec<_>>>()?;
         let followed = followers.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>();
         if let Some(lead) = lead {
             return lead.join().expect("no panic");

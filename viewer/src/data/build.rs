@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use trace::Trace;
 use trace::api::enums::CUresult;
+use trace::beside::beside;
 
 /// Calls read by one worker at a time: enough to keep it busy, few enough that what they leave stays small.
 const BLOCK: u64 = 1 << 16;
@@ -66,14 +67,14 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
         std::thread::scope(|scope| {
             let started: Vec<_> = ranges(next)
                 .filter(|r| !r.is_empty())
-                .map(|range| scope.spawn(|| read(trace, &plans, range)))
+                .map(|range| beside(scope, || read(trace, &plans, range)))
                 .collect();
             for block in ready {
                 calls.end = calls.end.max(block.end);
                 calls.take(block.by_thread, block.collected, block.concerned);
                 walk.take(&block.ops, &plans);
             }
-            blocks = started.into_iter().map(|worker| worker.join().expect("reading does not panic")).collect();
+            blocks = started.into_iter().map(|worker| worker.join()).collect();
         });
         next = (next + workers * size).min(all);
     }
@@ -156,7 +157,7 @@ fn build_pyramids(lanes: &mut [Lane]) {
     let left = Mutex::new(lanes.iter_mut());
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            scope.spawn(|| {
+            beside(scope, || {
                 while let Some(lane) = next(&left) {
                     lane.build_pyramid();
                 }
@@ -206,8 +207,8 @@ fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Mode
     let mut sums = (Vec::new(), Vec::new(), Vec::new());
     std::thread::scope(|scope| {
         let (functions, launches, moves) = (calls.functions, walk.launches, walk.moves);
-        let of_functions = scope.spawn(|| rows(functions));
-        let of_launches = scope.spawn(|| (rows(launches), rows(moves)));
+        let of_functions = beside(scope, || rows(functions));
+        let of_launches = beside(scope, || (rows(launches), rows(moves)));
         let mut work_lanes: Vec<Lane> = Vec::new();
         if let Some(timed) = &timed {
             // What was timed is shown as it was; the rest stays as the host knows it.
@@ -224,8 +225,8 @@ fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Mode
         work_lanes.sort_by_key(place);
         lanes.extend(work_lanes);
         build_pyramids(&mut lanes);
-        let (kernels, moves) = of_launches.join().expect("sums do not panic");
-        sums = (of_functions.join().expect("sums do not panic"), kernels, moves);
+        let (kernels, moves) = of_launches.join();
+        sums = (of_functions.join(), kernels, moves);
     });
     let (functions, kernels, moves) = sums;
     let summary = Summary {

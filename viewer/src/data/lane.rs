@@ -3,6 +3,7 @@
 use super::column::Column;
 use super::event::{Event, Flags};
 use super::pyramid::{Node, Pyramid};
+use trace::beside::beside;
 
 /// What a lane shows.
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
@@ -287,9 +288,8 @@ pub fn views(lanes: &[&Lane], edges: &[u64], lets_go: bool) -> Vec<Vec<Cell>> {
     std::thread::scope(|scope| {
         // Neighbours are alike: each worker takes every so manieth.
         let share = |worker: usize| lanes.iter().skip(worker).step_by(WORKERS).map(view).collect::<Vec<_>>();
-        let shares: Vec<_> = (0..WORKERS).map(|worker| scope.spawn(move || share(worker))).collect();
-        let mut shares: Vec<_> =
-            shares.into_iter().map(|share| share.join().expect("a view does not panic").into_iter()).collect();
+        let shares: Vec<_> = (0..WORKERS).map(|worker| beside(scope, move || share(worker))).collect();
+        let mut shares: Vec<_> = shares.into_iter().map(|share| share.join().into_iter()).collect();
         (0..lanes.len()).map(|at| shares[at % WORKERS].next().expect("its share")).collect()
     })
 }

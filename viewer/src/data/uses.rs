@@ -4,6 +4,7 @@ use super::lives::{Life, Lives, RANGES};
 use super::open::Opened;
 use crate::text::counted;
 use trace::api::types::Kind;
+use trace::beside::beside;
 use trace::decode::decode;
 use trace::value::Value;
 use trace::{Call, Trace};
@@ -40,8 +41,8 @@ pub fn uses(opened: &Opened, lives: &Lives, life: &Life) -> Result<Uses, String>
             let from = life.made.saturating_add(n * size).min(end);
             from..from.saturating_add(size).min(end)
         });
-        let started: Vec<_> = ranges.map(|range| scope.spawn(move || named_in(trace, range, life))).collect();
-        started.into_iter().flat_map(|worker| worker.join().expect("reading does not panic")).collect()
+        let started: Vec<_> = ranges.map(|range| beside(scope, move || named_in(trace, range, life))).collect();
+        started.into_iter().flat_map(|worker| worker.join()).collect()
     });
     let (calls, after) = found.into_iter().partition(|call| *call <= life.ended);
     Ok(Uses { calls, after })
