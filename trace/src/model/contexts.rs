@@ -43,7 +43,7 @@ impl Primary {
 
 /// A context that things end with. Memory, modules and events end with no green one, of which streams alone
 /// are (driver 580: tests/gpu/facts/green_context_ends.c).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// The primary one of this device. Green contexts retain it, whether the program knows its handle or not.
     Primary(i32),

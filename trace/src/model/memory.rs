@@ -9,7 +9,7 @@ use super::contexts::{Contexts, Owner};
 use super::physical::{Physical, Pieces};
 use crate::api::effect::Memory as Kind;
 use foldhash::HashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What memory is known by while it lives. Handles of physical memory are counted, and one may have several.
@@ -72,6 +72,8 @@ pub struct Memory {
     /// How many are live of each kind, and bytes on each device.
     counts: HashMap<Kind, usize>,
     used: HashMap<i32, u64>,
+    /// By the context that they end with: a forged trace has as many contexts as allocations.
+    owned: HashMap<Owner, BTreeSet<Name>>,
 }
 
 impl Memory {
@@ -118,8 +120,7 @@ impl Memory {
 
     /// What goes with a context, in order.
     pub fn context_ended(&mut self, context: Owner) -> Vec<Allocation> {
-        let of_it = |one: &&Allocation| one.owner == Some(context);
-        let names: Vec<Name> = self.live.values().filter(of_it).map(|one| one.name).collect();
+        let names = self.owned.remove(&context).unwrap_or_default();
         names.into_iter().filter_map(|name| self.remove(name)).collect()
     }
 
@@ -191,11 +192,20 @@ impl Memory {
             let used = self.used.entry(device).or_default();
             *used = used.saturating_add(made.bytes.unwrap_or(0));
         }
-        self.live.insert(made.name, made);
+        if let Some(owner) = made.owner {
+            self.owned.entry(owner).or_default().insert(made.name);
+        }
+        let before = self.live.insert(made.name, made).filter(|before| before.owner != made.owner);
+        if let Some(owned) = before.and_then(|before| self.owned.get_mut(&before.owner?)) {
+            owned.remove(&made.name);
+        }
     }
 
     fn remove(&mut self, name: Name) -> Option<Allocation> {
         let gone = self.live.remove(&name)?;
+        if let Some(owned) = gone.owner.and_then(|owner| self.owned.get_mut(&owner)) {
+            owned.remove(&name);
+        }
         self.counts.entry(gone.kind).and_modify(|count| *count -= 1);
         if let Some(device) = gone.device {
             self.used.entry(device).and_modify(|used| *used = used.saturating_sub(gone.bytes.unwrap_or(0)));
@@ -278,6 +288,32 @@ mod tests {
         let gone = walk.memory.context_ended(Owner::Other(CONTEXT));
         assert_eq!(gone.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Device, Kind::Pinned, Kind::Array]);
         assert_eq!(walk.memory.used(1), 0x200);
+    }
+
+    /// Each end looks at its own: all of all would be 10^10.
+    #[test]
+    fn as_many_contexts_end_as_there_is_memory() {
+        const MANY: u64 = 100_000;
+        let mut walk = Walk::new();
+        let owner = |n| Owner::Other(0x1000 + n);
+        for n in 0..MANY {
+            walk.contexts.follow(0, &Change::ContextMade { context: 0x1000 + n, device: 0, is_green: false });
+            assert_eq!(walk.follow(0..1, got(Kind::Device, 0x1_0000 * (n + 1), 0x100)), []);
+        }
+        for n in 0..MANY {
+            let gone: Vec<u64> = walk.memory.context_ended(owner(n)).iter().map(|one| one.call).collect();
+            assert_eq!(gone, [n + 1]);
+        }
+        assert_eq!(walk.memory.live().count(), 0);
+    }
+
+    /// Whoever overlays memory does not end with its context.
+    #[test]
+    fn what_lies_over_memory_of_a_context_outlives_it() {
+        let mut walk = Walk::new();
+        walk.follow(0..1, got(Kind::Device, 0x1000, 0x100));
+        walk.memory.adopt(Moment { call: 9, thread: 0, begin: 5, end: 6 }, 0x1000..0x2000, 1);
+        assert_eq!(walk.memory.context_ended(Owner::Other(CONTEXT)), []);
     }
 
     #[test]
