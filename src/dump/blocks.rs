@@ -62,7 +62,7 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
             let making = move || work(trace, arguments, (works, said), its, &sender);
             Ok(match thread::Builder::new().spawn_scoped(scope, making) {
                 Ok(_) => Maker::Beside(receiver),
-                Err(_) => Maker::Here(Lines::of(trace, arguments, (works, told.clone()))?, blocks),
+                Err(_) => Maker::Here(Box::new(Lines::of(trace, arguments, (works, told))?), blocks),
             })
         });
         let mut ready: Vec<Maker<_>> = started.collect::<Result<_>>()?;
@@ -82,7 +82,7 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
 enum Maker<'a, I> {
     Beside(Receiver<Result<Block>>),
     /// There could be no thread: each when it is asked for.
-    Here(Lines<'a>, I),
+    Here(Box<Lines<'a>>, I),
 }
 
 impl<I: Iterator<Item = (Range<u64>, bool)>> Maker<'_, I> {
