@@ -187,6 +187,8 @@ impl Memory {
     }
 
     fn insert(&mut self, made: Allocation) {
+        // What is known by the name is not live any more.
+        self.remove(made.name);
         *self.counts.entry(made.kind).or_default() += 1;
         if let Some(device) = made.device {
             let used = self.used.entry(device).or_default();
@@ -195,10 +197,7 @@ impl Memory {
         if let Some(owner) = made.owner {
             self.owned.entry(owner).or_default().insert(made.name);
         }
-        let before = self.live.insert(made.name, made).filter(|before| before.owner != made.owner);
-        if let Some(owned) = before.and_then(|before| self.owned.get_mut(&before.owner?)) {
-            owned.remove(&made.name);
-        }
+        self.live.insert(made.name, made);
     }
 
     fn remove(&mut self, name: Name) -> Option<Allocation> {

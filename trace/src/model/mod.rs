@@ -1,6 +1,5 @@
 //! The driver's state, as recorded calls tell it.
 
-pub mod awaited;
 pub mod captures;
 pub mod change;
 pub mod contexts;

@@ -5,12 +5,13 @@
 //! A wait that succeeded covers what stood before it in its stream, and what the stream waits for by events;
 //! the legacy stream's covers the blocking streams of its context.
 
-pub use super::awaited::Until;
-use super::awaited::{MOST_IN_ALL, MOST_STREAMS, Waits, joined};
 use super::stream::StreamId;
 use foldhash::{HashMap, HashSet};
 use std::collections::BTreeSet;
-use std::collections::hash_map::Entry;
+
+/// The work of a stream up to a call: the index of the stream, and the number of that call, whose own work is
+/// behind.
+pub type Until = (usize, u64);
 
 #[derive(Default)]
 pub struct Order {
@@ -24,12 +25,10 @@ pub struct Order {
     within: HashMap<u64, HashSet<StreamId>>,
     /// What stood before events when they were recorded.
     events: HashMap<u64, Vec<Until>>,
-    /// What all that comes to a context waits for, besides what its streams do by themselves.
-    of_contexts: HashMap<u64, Waits>,
+    /// What all that comes to a context waits for.
+    of_contexts: HashMap<u64, Vec<Until>>,
     /// Streams with work that is not known to have finished: there may be many that have none.
     busy: BTreeSet<usize>,
-    /// The same, by context.
-    busy_in: HashMap<u64, BTreeSet<usize>>,
     finished: Vec<Until>,
 }
 
@@ -40,8 +39,8 @@ pub struct Stream {
     pub context: u64,
     is_blocking: bool,
     is_busy: bool,
-    /// What its work waits for.
-    waits: Waits,
+    /// What its work waits for, and since which call: of each stream, later calls wait for more.
+    waits: Vec<(u64, Until)>,
     /// Its latest work, and up to which call all has finished.
     last: Option<u64>,
     done: u64,
@@ -49,6 +48,9 @@ pub struct Stream {
 
 /// A power of two.
 const LATELY: usize = 32;
+
+/// Of the waits of one stream for another: work older than the oldest of these is taken for unordered.
+const MOST_WAITS: usize = 16;
 
 #[derive(Clone, Copy)]
 struct Made {
@@ -93,7 +95,7 @@ impl Order {
             }
             context => Made { context, is_blocking: id.thread.is_some() },
         };
-        let waits = Waits::default();
+        let waits = self.of_contexts.get(&context).into_iter().flatten().map(|until| (0, *until)).collect();
         self.streams.push(Stream { id, context, is_blocking, is_busy: false, waits, last: None, done: 0 });
         self.by_id.insert(id, self.streams.len() - 1);
         self.within.entry(context).or_default().insert(id);
@@ -132,7 +134,6 @@ impl Order {
         stream.last = Some(call);
         if !std::mem::replace(&mut stream.is_busy, true) {
             self.busy.insert(at);
-            self.busy_in.entry(stream.context).or_default().insert(at);
         }
     }
 
@@ -157,7 +158,7 @@ impl Order {
 
     /// What was put on any stream of a context before this call has finished, or is gone with it.
     pub fn context_finished(&mut self, context: u64, call: u64) {
-        for at in self.busy_of(context).collect::<Vec<_>>() {
+        for at in self.busy_of(context) {
             self.finish_all(self.waits(at));
             self.finish((at, call));
         }
@@ -205,12 +206,6 @@ impl Order {
             if stream.last < Some(until) {
                 stream.is_busy = false;
                 self.busy.remove(&at);
-                if let Entry::Occupied(mut busy) = self.busy_in.entry(stream.context) {
-                    busy.get_mut().remove(&at);
-                    if busy.get().is_empty() {
-                        busy.remove();
-                    }
-                }
             }
         }
     }
@@ -230,14 +225,17 @@ impl Order {
     /// What stands before a call on this stream, as its own; on the legacy stream also what stands on
     /// blocking ones (driver 580: tests/gpu/facts/legacy_waits.c).
     fn before(&self, at: Option<usize>, id: StreamId, call: u64) -> Vec<Until> {
-        let blocking = id.is_legacy().then(|| self.blocking_of(id.context)).into_iter().flatten();
+        let blocking = if id.is_legacy() { self.blocking_of(id.context) } else { Vec::new() };
         self.all_before(at.into_iter().chain(blocking), call)
     }
 
     fn all_before(&self, streams: impl IntoIterator<Item = usize>, call: u64) -> Vec<Until> {
-        let streams = streams.into_iter().take(MOST_STREAMS);
-        let before = streams.flat_map(|at| std::iter::once((at, call)).chain(self.waits(at)));
-        joined(before.take(MOST_IN_ALL))
+        let mut before = Vec::new();
+        for at in streams {
+            join(&mut before, (at, call));
+            self.waits(at).into_iter().for_each(|until| join(&mut before, until));
+        }
+        before
     }
 
     /// What has this handle from now on is another event, and not recorded yet.
@@ -247,15 +245,32 @@ impl Order {
 
     /// What comes to the stream waits for the event.
     pub fn event_awaited(&mut self, event: u64, at: usize, call: u64) {
+        let awaited = self.open(self.events.get(&event).into_iter().flatten());
         let mut waits = std::mem::take(&mut self.streams[at].waits);
-        waits.add(call, self.events.get(&event).map_or(&[], Vec::as_slice), |until| self.is_open(until));
+        waits.retain(|(_, until)| self.is_open(until));
+        for (other, until) in awaited {
+            let known = || waits.iter().filter(|(_, (at, _))| *at == other);
+            if known().all(|(_, (_, known))| *known < until) {
+                let oldest = waits.iter().position(|(_, (at, _))| *at == other);
+                if let Some(oldest) = oldest.filter(|_| known().count() >= MOST_WAITS) {
+                    waits.remove(oldest);
+                }
+                waits.push((call, (other, until)));
+            }
+        }
         self.streams[at].waits = waits;
     }
 
     /// What comes to any stream of the context waits for the event.
     pub fn event_awaited_in(&mut self, event: u64, context: u64, call: u64) {
-        let mut waits = self.of_contexts.remove(&context).unwrap_or_default();
-        waits.add(call, self.events.get(&event).map_or(&[], Vec::as_slice), |until| self.is_open(until));
+        for at in 0..self.streams.len() {
+            if self.streams[at].context == context {
+                self.event_awaited(event, at, call);
+            }
+        }
+        let mut waits = self.open(self.of_contexts.get(&context).into_iter().flatten());
+        let awaited = self.open(self.events.get(&event).into_iter().flatten());
+        awaited.into_iter().for_each(|until| join(&mut waits, until));
         self.of_contexts.insert(context, waits);
     }
 
@@ -266,9 +281,10 @@ impl Order {
 
     /// The same, of the work that a call put there.
     pub fn waits_of(&self, at: usize, call: u64) -> Vec<Until> {
-        let Stream { waits, context, .. } = &self.streams[at];
-        let of_context = self.of_contexts.get(context).into_iter().flat_map(|waits| waits.before(call));
-        joined(waits.before(call).chain(of_context).filter(|until| self.is_open(until)))
+        let mut waits = Vec::new();
+        let earlier = self.streams[at].waits.iter().filter(|(since, _)| *since < call);
+        self.open(earlier.map(|(_, until)| until)).into_iter().for_each(|until| join(&mut waits, until));
+        waits
     }
 
     /// What work put here waits for without being told to: on the legacy stream for blocking ones of its
@@ -276,69 +292,39 @@ impl Order {
     pub fn implied(&self, at: usize) -> Vec<usize> {
         let Stream { id, context, is_blocking, .. } = self.streams[at];
         match id.is_legacy() {
-            true => self.blocking_of(context).collect(),
+            true => self.blocking_of(context),
             false => is_blocking.then(|| self.known(StreamId::legacy(context))).flatten().into_iter().collect(),
         }
+    }
+
+    fn open<'u>(&self, all: impl Iterator<Item = &'u Until>) -> Vec<Until> {
+        all.copied().filter(|until| self.is_open(until)).collect()
     }
 
     fn is_open(&self, (at, until): &Until) -> bool {
         *until > self.streams[*at].done
     }
 
-    /// Those of all contexts may be many, and are asked for each call.
-    fn busy_of(&self, context: u64) -> impl Iterator<Item = usize> {
-        self.busy_in.get(&context).into_iter().flatten().copied()
+    fn busy_of(&self, context: u64) -> Vec<usize> {
+        self.busy().filter(|at| self.streams[*at].context == context).collect()
     }
 
-    fn blocking_of(&self, context: u64) -> impl Iterator<Item = usize> {
-        self.busy_of(context).filter(|at| self.streams[*at].is_blocking)
+    fn blocking_of(&self, context: u64) -> Vec<usize> {
+        let is_meant = |stream: &Stream| stream.is_blocking && stream.context == context;
+        self.busy().filter(|at| is_meant(&self.streams[*at])).collect()
+    }
+}
+
+fn join(all: &mut Vec<Until>, (at, until): Until) {
+    match all.iter_mut().find(|(known, _)| *known == at) {
+        Some((_, known)) => *known = until.max(*known),
+        None => all.push((at, until)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Streams of other contexts are not looked at, nor are those that have ended: all of all would be 10^10.
-    #[test]
-    fn a_context_is_waited_for_and_waits_by_itself() {
-        const MANY: u64 = 50_000;
-        let mut order = Order::default();
-        for n in 0..MANY {
-            let at = order.met(StreamId::legacy(0x1000 + n), 0x1000 + n);
-            order.submitted(at, n);
-        }
-        for n in 0..MANY {
-            order.event_recorded_in(n, 0x1000 + n, MANY + n);
-            order.event_awaited_in(n, 1, MANY + n);
-            order.stream_made(0x70, 1, true);
-            order.met(StreamId::made(0x70), 1);
-        }
-        let last = order.met(StreamId::made(0x70), 1);
-        assert!((MOST_IN_ALL..=2 * MOST_IN_ALL).contains(&order.waits(last).len()));
-        assert!(order.waits(last).contains(&(MANY as usize - 1, 2 * MANY - 1)));
-        for n in 0..MANY {
-            order.context_finished(0x1000 + n, 3 * MANY);
-        }
-        assert_eq!((order.busy().count(), order.waits(last)), (0, vec![]));
-    }
-
-    /// What stands before an event in a context, and what legacy streams wait for, is no more than is kept.
-    #[test]
-    fn as_many_streams_stand_before_an_event_as_are_kept() {
-        let mut order = Order::default();
-        for n in 0..2 * MOST_STREAMS as u64 {
-            let at = order.met(StreamId::made(0x1000 + n), 1);
-            order.submitted(at, n);
-        }
-        order.event_recorded_in(1, 1, 5_000);
-        let waits = order.met(StreamId::made(0x70), 2);
-        order.event_awaited(1, waits, 5_001);
-        assert_eq!(order.waits(waits).len(), MOST_STREAMS);
-        assert_eq!(order.waits_of(waits, 5_001), []);
-        order.context_finished(1, 5_000);
-        assert_eq!((order.waits(waits), order.busy().count()), (vec![], 0));
-    }
 
     #[test]
     fn with_a_context_end_the_streams_that_are_of_it_now() {
