@@ -13,12 +13,15 @@ use trace::preamble::RANK;
 pub struct Ranks<'t> {
     calls: u64,
     launches: u64,
-    /// Inside calls that wait or ask, and copies that waited for other work, nanoseconds.
+    /// Inside calls that wait or ask, copies that waited for other work, and those to pageable memory,
+    /// nanoseconds.
     waiting: i64,
     /// The entry of the first call, and the last return.
     from: Option<i64>,
     to: i64,
-    /// The function of the first call that has not returned.
+    /// The last entry or return of all calls, also of those that were not asked for.
+    last: i64,
+    /// The function of the last call that has not returned.
     inside: Option<&'t str>,
     transfers: Transfers<'t>,
 }
@@ -65,6 +68,11 @@ const LAST_TO_END_AT: usize = 10;
 impl<'t> Report<'t> for Ranks<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
         self.transfers.see(step);
+        self.last = self.last.max(step.last_return().unwrap_or(step.begin));
+        if let Some(since) = step.call.inside_since() {
+            self.last = self.last.max(step.call.trace().nanoseconds(since));
+            self.inside = Some(step.call.name());
+        }
         if !step.selected {
             return;
         }
@@ -74,11 +82,10 @@ impl<'t> Report<'t> for Ranks<'t> {
         self.to = self.to.max(step.last_return().unwrap_or(step.begin));
         if let Some(since) = step.call.inside_since() {
             self.to = self.to.max(step.call.trace().nanoseconds(since));
-            self.inside.get_or_insert(step.call.name());
         }
         let is_wait = matches!(step.class(), Some(Class::synchronize | Class::poll));
         let has_waited = step.outcome.wait.is_some_and(|wait| wait.covered > 0);
-        if (is_wait || has_waited) && !step.call.inner {
+        if (is_wait || has_waited || self.transfers.waits_in_truth) && !step.call.inner {
             self.waiting = self.waiting.saturating_add(step.took().unwrap_or(0));
         }
     }
@@ -100,7 +107,7 @@ impl<'t> Report<'t> for Ranks<'t> {
             Cell::Time(self.waiting),
             Cell::Time(elapsed.saturating_sub(self.waiting).max(0)),
             Cell::Percent(if elapsed > 0 { self.waiting as f64 / elapsed as f64 * 100.0 } else { 0.0 }),
-            self.from.map_or(Cell::None, |_| Cell::Time(end(ending).saturating_sub(self.to).max(0))),
+            self.from.map_or(Cell::None, |_| Cell::Time(end(ending).saturating_sub(self.last).max(0))),
             self.inside.into(),
             name.into(),
         ]);

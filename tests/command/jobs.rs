@@ -91,6 +91,13 @@ fn a_rank_that_hangs_stands_out_beside_the_others() {
     let rows: Vec<_> = rows.map(of).collect();
     assert_eq!((rows[0].0.as_deref(), &rows[1]), (Some("cuStreamSynchronize"), &(None, Some(0))), "{told}");
     assert!(rows[0].1 >= Some(200_000_000), "{told}");
+    // It tells of all calls, whichever are counted.
+    for chosen in [["--grep", "Init"], ["--calls", "..4"]] {
+        let ran = run(place.cutrace(["report", "run/", "-r", "ranks", "--json"]).args(chosen)).expect(0);
+        let few: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let rows = few["reports"][0]["rows"].as_array().expect("rows").iter().map(of).collect::<Vec<_>>();
+        assert_eq!((rows[0].0.as_deref(), rows[1].1), (Some("cuStreamSynchronize"), Some(0)), "{chosen:?}: {few}");
+    }
 }
 
 /// As `mpirun` does it: a `record` for each rank.

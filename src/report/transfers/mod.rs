@@ -29,6 +29,9 @@ pub struct Transfers<'t> {
     waited: Copies,
     redundant: Copies,
     repeated: Copies,
+    /// The call that was seen last brought something to pageable memory, by a copy that looks asynchronous:
+    /// the host waits for that, and for what its stream was given before.
+    pub waits_in_truth: bool,
 }
 
 #[derive(Default)]
@@ -141,6 +144,7 @@ impl<'t> Report<'t> for Transfers<'t> {
 
     fn see(&mut self, step: &Step<'_, 't>) {
         self.follow_managed(step);
+        self.waits_in_truth = false;
         if !step.call.succeeded() || step.call.inner && !is_copy(step) {
             return;
         }
@@ -162,6 +166,7 @@ impl<'t> Report<'t> for Transfers<'t> {
         // The call's time is that of all its copies.
         let ns = step.duration().unwrap_or(0) / all.len().max(1) as i64;
         let waits = step.class() == Some(Class::copy);
+        self.waits_in_truth = !waits && all.iter().any(|copy| copy.to == Place::Pageable && !copy.from.is_host());
         for copy in all {
             let number = step.call.number;
             if copy.from.is_host() {
