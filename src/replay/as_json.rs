@@ -140,6 +140,7 @@ fn not_compared(trace: &Trace, report: &Report) -> Value {
             let is_exported = trace.call(*refused).is_some_and(|call| exports(&call));
             json!({ "call": call, if is_exported { "exported" } else { "refused" }: refused })
         }).collect::<Vec<_>>(),
+        "behind_refused_in_all": report.tally.behind_refused.len(),
         "launches": listed(trace, report.unreached.iter().copied()),
         "launches_in_all": report.unreached.len(),
     })

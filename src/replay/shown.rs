@@ -100,7 +100,7 @@ pub fn text(
             size(report.tally.delivered_bytes)
         )?;
     }
-    compared_with(out, trace, report)?;
+    compared_with(out, trace, plan, report)?;
     memory(out, report)?;
     if let left_out @ [_, ..] = &plan.environment.left_out[..] {
         writeln!(
@@ -154,8 +154,10 @@ fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option
         (Outcome::Verified, 0) if differing => writeln!(out, "the first run verified, others differ from it")?,
         (Outcome::Replayed, _) => writeln!(out, "replayed, not compared")?,
         (Outcome::Verified, 0) => writeln!(out, "verified")?,
-        (Outcome::Verified, 1) => writeln!(out, "verified, except for 1 call that was refused")?,
-        (Outcome::Verified, n) => writeln!(out, "verified, except for {} calls that were refused", grouped(n))?,
+        (Outcome::Verified, refused) => {
+            let behind = report.tally.behind_refused.len() as u64;
+            writeln!(out, "verified{}", except_for(refused, "", behind))?;
+        }
         (Outcome::Diverged, _) => {
             writeln!(out, "{}", explained.map_or_else(|| "diverged".into(), Explanation::line))?;
         }
@@ -186,8 +188,23 @@ fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option
     Ok(())
 }
 
+/// What of a verified replay is not: calls that were refused, why the first was, and what differs for want of
+/// them.
+pub fn except_for(refused: u64, why: &str, behind: u64) -> String {
+    let refused = match refused {
+        0 => String::new(),
+        1 => format!(", except for 1 call that was refused{why}"),
+        n => format!(", except for {} calls that were refused{why}", grouped(n)),
+    };
+    match behind {
+        0 => refused,
+        1 => format!("{refused}; what 1 call brought differs, as it may for that"),
+        n => format!("{refused}; what {} calls brought differs, as it may for that", grouped(n)),
+    }
+}
+
 /// What was compared with the recording, and what was not.
-fn compared_with(out: &mut impl Write, trace: &Trace, report: &Report) -> Result<()> {
+fn compared_with(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -> Result<()> {
     if report.outcome == Outcome::Replayed {
         return Ok(());
     }
@@ -211,13 +228,13 @@ fn compared_with(out: &mut impl Write, trace: &Trace, report: &Report) -> Result
         writeln!(out, "  not compared {}", missing.join(", "))?;
     }
     first_few(out, trace, report.tally.unchecked.iter().copied(), report.tally.unchecked.len())?;
-    behind_refused(out, trace, report)?;
+    behind_refused(out, trace, plan, report)?;
     first_few(out, trace, report.unreached.iter().copied(), report.unreached.len())?;
     Ok(())
 }
 
 /// What differs for want of a call that was refused, or of what others had written: by that call, the first.
-fn behind_refused(out: &mut impl Write, trace: &Trace, report: &Report) -> Result<()> {
+fn behind_refused(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -> Result<()> {
     const NAMED: usize = 3;
     let mut by_refused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for (call, refused) in &report.tally.behind_refused {
@@ -233,6 +250,9 @@ fn behind_refused(out: &mut impl Write, trace: &Trace, report: &Report) -> Resul
         };
         let why = match is_exported {
             true => format!("as other processes may have written what call {refused} {name} handed out"),
+            false if plan.was_in_part(*refused) => {
+                format!("which may be for call {refused} {name}: it is among those that were recorded in part")
+            }
             false => format!("which may be for call {refused} {name}: it was refused"),
         };
         writeln!(out, "               call {}{more}, {why}", calls[0])?;

@@ -231,6 +231,11 @@ impl Plan {
         self.order.lanes.len()
     }
 
+    /// Whether a call is made that lacks something, so that memory behind it may not be what it was.
+    pub fn was_in_part(&self, call: u64) -> bool {
+        self.may_differ.contains(&call)
+    }
+
     /// Whether collectives are left out, as other ranks of theirs are not replayed.
     pub fn lacks_ranks(&self) -> bool {
         self.absent.values().any(|why| *why == survey::WAITS)

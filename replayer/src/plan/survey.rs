@@ -113,9 +113,10 @@ const FROM_ITSELF: &str =
 const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
 
-/// Work that follows what a capture range left out begins with memory that nobody knows.
+/// What is said of data that calls name and that cannot be had.
 const GONE: &str = "damaged or not in the file";
 
+/// Work that follows what a capture range left out begins with memory that nobody knows.
 const UNKNOWN: &str = "the range left calls out before it: what device memory held when it was made is not known";
 
 impl Survey {
@@ -480,7 +481,11 @@ fn unreadable(trace: &Trace, reasons: &mut Reasons) {
     for adopted in trace.adopted.iter().filter(|_| trace.preamble.data != Data::None) {
         let mut gone = adopted.images.iter().map(|image| Hash::from_bytes(*image)).filter(|hash| trace.lacks(*hash));
         if let Some(blob) = gone.next() {
-            let what = format!("module {:#x} was loaded unseen and its image is {GONE}: blob {blob}", adopted.module);
+            let which = match adopted.images.len() {
+                1 => "its image".to_owned(),
+                several => format!("one of {several} images that may be its own"),
+            };
+            let what = format!("module {:#x} was loaded unseen and {which} is {GONE}: blob {blob}", adopted.module);
             reasons.about_trace(what, 1);
         }
     }

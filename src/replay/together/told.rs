@@ -4,6 +4,7 @@ use super::process::{NOT_REPLAYABLE, Outcome, Process};
 use crate::exit::{DIVERGED, DONE, UNREADABLE, UNVERIFIED};
 use crate::figures::{counted, grouped};
 use crate::replay::as_json::SCHEMA;
+use crate::replay::shown::except_for;
 use crate::results::Results;
 use crate::shell::shell;
 use anyhow::Result;
@@ -272,11 +273,8 @@ fn line(outcome: &Outcome) -> String {
         .and_then(|all| all.iter().filter(|left| left["refused"] == true).min_by_key(|left| left["first"].as_u64()));
     let why = first.and_then(|left| Some(format!(" ({}: {})", left["function"].as_str()?, left["reason"].as_str()?)));
     let why = why.unwrap_or_default();
-    let refused = match number("refused") {
-        0 => String::new(),
-        1 => format!(", except for 1 call that was refused{why}"),
-        n => format!(", except for {} calls that were refused{why}", grouped(n)),
-    };
+    let behind = report["not_compared"]["behind_refused_in_all"].as_u64().unwrap_or(0);
+    let refused = except_for(number("refused"), &why, behind);
     let first = &report["first_divergence"];
     let differs = match first["call"].as_u64() {
         Some(call) => {
