@@ -48,6 +48,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         .tempdir()
         .with_context(|| crate::session::temporary("directory"))?;
     let kept = arguments.output.map(|path| std::path::absolute(&path).unwrap_or(path));
+    // A recording would take another name, and what is there be shown as its trace.
+    if let Some(path) = kept.as_deref().filter(|path| path.exists()) {
+        return Err(failure(FAILED, format_args!("{}: exists; name a file that is not there", path.display())));
+    }
     let trace = kept.as_deref().map_or("trace.bin".into(), |path| path.to_string_lossy());
     let driver: &[&str] = if arguments.gpu { &[] } else { &["--driver", "sim"] };
     let record = [&["record"], driver, &["-o", &trace, "--", "cutrace", "demo", "--sample"]].concat();

@@ -4,7 +4,7 @@ pub mod calls;
 mod ours;
 mod within;
 
-pub use ours::recorder;
+pub use ours::{recorder, simulated};
 
 use crate::exit::{NO_DRIVER, failure, say};
 use crate::layout;

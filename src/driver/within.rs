@@ -13,21 +13,34 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use trace::hash::checksum;
 
+const NAMES: [&str; 2] = ["libcutrace.so", "libcuda_sim.so"];
+
+/// A library as this file holds it, compressed.
 #[cfg(within)]
-fn bytes(name: &str) -> Option<Vec<u8>> {
+fn held(name: &str) -> Option<Vec<u8>> {
     let compressed: &[u8] = match name {
         "libcutrace.so" => include_bytes!(concat!(env!("OUT_DIR"), "/libcutrace.so.zst")),
         "libcuda_sim.so" => include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_sim.so.zst")),
         _ => return None,
     };
-    Some(zstd::stream::decode_all(compressed).expect("what build.rs compressed"))
+    Some(compressed.to_vec())
+}
+
+#[cfg(within)]
+fn bytes(name: &str) -> Option<Vec<u8>> {
+    held(name).map(|compressed| zstd::stream::decode_all(&*compressed).expect("what build.rs compressed"))
 }
 
 /// A build for debugging reads them where they were built, as if it held them.
 #[cfg(not(within))]
-fn bytes(name: &str) -> Option<Vec<u8>> {
+fn held(name: &str) -> Option<Vec<u8>> {
     let built = Path::new(option_env!("CUTRACE_LIBRARIES")?).join(name);
     std::fs::read(built).ok()
+}
+
+#[cfg(not(within))]
+fn bytes(name: &str) -> Option<Vec<u8>> {
+    held(name)
 }
 
 /// Where a library was put, now or before; or why there is no place for it.
@@ -37,8 +50,7 @@ pub fn put(name: &str) -> Result<PathBuf, Tried> {
         tried.0.push("this cutrace was built without it".into());
         return Err(tried);
     };
-    let hash = format!("{:016x}", checksum(&bytes));
-    for (base, leaf) in places(&hash) {
+    for (base, leaf) in places(&hash()) {
         match put_below(&base, &leaf, name, &bytes) {
             Ok(path) => return Ok(path),
             Err(why) => tried.0.push(format!("{}: {why}", base.join(leaf).display())),
@@ -46,6 +58,11 @@ pub fn put(name: &str) -> Result<PathBuf, Tried> {
     }
     tried.0.push("XDG_CACHE_HOME may name a directory of yours from which programs may run".into());
     Err(tried)
+}
+
+/// Of all libraries: they lie in one directory, so that who knows where one is finds the other.
+fn hash() -> String {
+    format!("{:016x}", checksum(&NAMES.iter().flat_map(|name| held(name).unwrap_or_default()).collect::<Vec<u8>>()))
 }
 
 /// Directories, and the names of those to be made in them: in the user's cache, else where everybody has

@@ -67,6 +67,7 @@ fn what_it_holds_is_put_into_the_cache_directory() {
     let (first, whole) = (inode(&library), content());
     assert_eq!(whole, fs::read(artifact("libcutrace.so")).expect("read"));
     assert_eq!((print(), inode(&library)), (library.clone(), first), "it is written once");
+    assert!(directory.join("libcuda_sim.so").exists(), "docs/record.md names it beside the recorder");
 
     // Cut off by a full disk; then something else of the same length; then a link to something else.
     fs::remove_file(&library).expect("removed");
@@ -83,7 +84,7 @@ fn what_it_holds_is_put_into_the_cache_directory() {
     std::os::unix::fs::symlink(place.join("elsewhere"), &library).expect("linked");
     print();
     assert!(fs::symlink_metadata(&library).expect("there").is_file());
-    assert_eq!(fs::read_dir(directory).expect("read").count(), 1, "nothing else is left there");
+    assert_eq!(fs::read_dir(directory).expect("read").count(), 2, "nothing else is left there");
 }
 
 #[test]
@@ -200,6 +201,8 @@ fn the_demo_shows_each_command_and_cleans_up() {
     let shown = demo(&["demo", "-o", "kept.bin"]);
     assert!(shown.contains(&format!("The trace is {}", place.join("kept.bin").display())), "{shown}");
     assert_eq!(sound(place.join("kept.bin")).len(), 22);
+    let again = run(&mut alone.cutrace(&place, &["demo", "-o", "kept.bin"])).expect(1);
+    assert!(again.stdout.is_empty() && again.stderr.contains("kept.bin: exists"), "{}", again.stderr);
 }
 
 #[test]
