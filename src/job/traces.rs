@@ -1,6 +1,7 @@
 //! The traces of a job's directory, and whose they are.
 
 use super::{Process, says};
+use crate::exit::has_lost;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -55,7 +56,7 @@ pub fn adopt(processes: &mut Vec<Process>, directory: &Path) -> io::Result<Vec<S
     }
     for (path, preamble) in others {
         match known.entry(identity(&preamble)) {
-            Entry::Occupied(at) => processes[*at.get()].copies.push(shown(&path)),
+            Entry::Occupied(at) => processes[*at.get()].has_copy(path),
             Entry::Vacant(free) => {
                 free.insert(processes.len());
                 processes.push(of_preamble(path, &preamble));
@@ -103,10 +104,26 @@ impl Process {
         Ok(of_preamble(path.to_path_buf(), &Trace::preamble_of(path)?))
     }
 
+    /// Another file is its trace as well: the one that has lost less is read.
+    fn has_copy(&mut self, path: PathBuf) {
+        let is_better = self.trace.as_deref().is_some_and(|known| lost(&path) < lost(known));
+        let other = if is_better { self.trace.replace(path) } else { Some(path) };
+        self.copies.extend(other.map(|other| shown(&other)));
+    }
+
     /// Whether this is its trace, by another name.
     fn wrote(&self, preamble: &Preamble) -> bool {
         let is_same = preamble.host == self.host && preamble.pid == self.pid;
         is_same && (self.began..=self.until).contains(&preamble.created)
+    }
+}
+
+/// How much of a trace is gone: nothing, what a repair has counted, parts of the file, or all.
+fn lost(path: &Path) -> u8 {
+    match Trace::open(path) {
+        Ok(trace) if trace.damage.iter().any(|damage| damage.loses) => 2,
+        Ok(trace) => has_lost(&trace).into(),
+        Err(_) => 3,
     }
 }
 

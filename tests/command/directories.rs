@@ -48,6 +48,21 @@ fn a_copy_of_a_trace_is_no_process() {
     assert_eq!(all["processes"].as_array().map(Vec::len), Some(2));
 }
 
+/// Whichever comes first by its name, the one is read of which less is lost.
+#[test]
+fn of_copies_the_whole_one_is_read() {
+    for damaged in ["a.bin", "zz.bin"] {
+        let place = Place::new();
+        let traces = ranks(&place, 2);
+        let bytes = std::fs::read(&traces[0]).expect("a trace");
+        std::fs::remove_dir_all(place.join("run/processes")).expect("our own directory");
+        std::fs::rename(&traces[0], place.join("run/middle.bin")).expect("our own file");
+        std::fs::write(place.join("run").join(damaged), &bytes[..bytes.len() / 2]).expect("written");
+        let told = info(&place, 0)["troubles"].to_string();
+        assert!(told.contains(&format!("has the same process: {damaged} (middle.bin)")), "{told}");
+    }
+}
+
 #[test]
 fn a_trace_that_has_another_name_is_that_of_its_process() {
     let place = Place::new();
