@@ -78,8 +78,16 @@ impl FromStr for Window {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Window, String> {
-        let (from, to) = ends(text, time)?.ok_or("expected 1.5ms..2ms, 2s.. or ..20ms")?;
+        let (from, to) = ends(text, moment)?.ok_or("expected 1.5ms..2ms, 2s.. or ..20ms")?;
         if from < to { Ok(Window { from, to }) } else { Err("it ends before it begins".into()) }
+    }
+}
+
+/// A time with its unit: of a number alone nobody can tell whether seconds or nanoseconds are meant.
+pub fn moment(text: &str) -> Result<u64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(number) if number != 0.0 => Err(format!("{text:?} has no unit; expected as 300ns, 20us, 1.5ms or 2s")),
+        _ => time(text),
     }
 }
 
@@ -245,7 +253,11 @@ mod tests {
     fn windows() {
         let window = |from, to| Ok(Window { from, to });
         assert_eq!("1.5us..2ms".parse(), window(1500, 2_000_000));
-        assert_eq!(["2s..".parse(), "..7".parse()], [window(2_000_000_000, u64::MAX), window(0, 7)]);
-        assert!(["2ms", "2ms..1ms", "1..1", "x..", "-1..2"].iter().all(|wrong| wrong.parse::<Window>().is_err()));
+        assert_eq!(["2s..".parse(), "0..7ns".parse()], [window(2_000_000_000, u64::MAX), window(0, 7)]);
+        assert!(
+            ["2ms", "2ms..1ms", "1ns..1ns", "1..2", "x..", "-1..2"]
+                .iter()
+                .all(|wrong| wrong.parse::<Window>().is_err())
+        );
     }
 }

@@ -3,6 +3,7 @@
 use crate::exit::{self, USAGE, damage, failure};
 use crate::export::process::Process;
 use crate::latest::{Chosen, Files};
+use crate::reading::moment;
 use crate::report::findings::find;
 use crate::results::Results;
 use anyhow::Result;
@@ -128,7 +129,7 @@ fn view(text: &str) -> Result<Tab, String> {
 
 fn window(text: &str) -> Result<(u64, u64), String> {
     let (from, to) = text.split_once("..").ok_or("expected as 1.5ms..2ms")?;
-    let (from, to) = (time(from)?, time(to)?);
+    let (from, to) = (moment(from)?, moment(to)?);
     if from < to { Ok((from, to)) } else { Err("it ends before it begins".into()) }
 }
 

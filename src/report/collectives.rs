@@ -317,7 +317,7 @@ impl Collectives<'_> {
     }
 }
 
-/// By communicator; operations with the latest first, and those of all ranks beside each other.
+/// By communicator; operations with the latest first, and what all ranks have of one beside each other.
 fn sort(rows: &mut [Vec<Cell>]) {
     let mut communicators: HashMap<String, usize> = HashMap::new();
     let mut first_met = |of: &Cell| {
@@ -328,9 +328,24 @@ fn sort(rows: &mut [Vec<Cell>]) {
         Cell::Number(number) => Some(*number),
         _ => None,
     };
+    // One operation: its communicator and number, and of a transfer both its ranks.
+    let one = |row: &Vec<Cell>| {
+        let peer = Some(row).filter(|row| row.len() == OPERATIONS.columns.len()).and_then(|row| of(&row[PEER_AT]));
+        let ranks = peer
+            .map(|peer| [Some(peer), of(&row[RANK_AT])])
+            .map(|ranks| (ranks.iter().min().copied(), ranks.iter().max().copied()));
+        (format!("{:?}", row[ID_AT]), ranks, of(&row[NUMBER_AT]))
+    };
+    let mut latest = HashMap::new();
+    for row in rows.iter().filter(|row| row.len() == OPERATIONS.columns.len()) {
+        if let Cell::Time(begin) = row[TIMES_AT[0]] {
+            latest.entry(one(row)).and_modify(|last: &mut i64| *last = begin.max(*last)).or_insert(begin);
+        }
+    }
     rows.sort_by_cached_key(|row| {
-        let is_transfer = row.len() == OPERATIONS.columns.len() && row[PEER_AT] != Cell::None;
-        (first_met(&row[ID_AT]), is_transfer, Reverse(of(&row[NUMBER_AT])), of(&row[RANK_AT]), of(&row[PID_AT]))
+        let one = one(row);
+        let began = latest.get(&one).copied();
+        (first_met(&row[ID_AT]), Reverse(began), one.1, Reverse(one.2), of(&row[RANK_AT]), of(&row[PID_AT]))
     });
 }
 
