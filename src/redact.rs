@@ -1,6 +1,8 @@
 //! `cutrace redact`: a copy of a trace that can be shown to others.
 
+use crate::exit::DONE;
 use crate::figures::{counted, size};
+use crate::job::among::Among;
 use crate::latest::File;
 use crate::output::Output;
 use crate::results::Results;
@@ -31,6 +33,7 @@ use trace::{Call, Trace};
 Examples:
   cutrace redact trace.bin -o shared.bin
   cutrace redact trace.bin -o shared.bin --drop-data
+  cutrace redact run/ --rank 3 -o rank3.bin
 
 Exit status:
   0 written
@@ -40,6 +43,8 @@ Exit status:
 pub struct Arguments {
     #[command(flatten)]
     file: File,
+    #[command(flatten)]
+    among: Among,
     /// Write the copy to this new file
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
@@ -69,7 +74,11 @@ fn of_several(directory: &Path) -> String {
     )
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub fn run(mut arguments: Arguments) -> Result<u8> {
+    let status = match arguments.among.is_all() {
+        true => DONE,
+        false => arguments.file.choose(&arguments.among)?,
+    };
     let path = arguments.file.path_or(of_several)?;
     let mut trace = Trace::open(&path)?;
     trace.check_blobs();
@@ -132,7 +141,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         ));
         return Ok(exit::FAILED);
     }
-    Ok(exit::damage(&trace, 0))
+    Ok(exit::damage(&trace, 0).max(status))
 }
 
 /// What the trace may say of itself, and the names that it may not.

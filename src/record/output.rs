@@ -76,9 +76,11 @@ pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
 
 /// A directory with the name that was meant for a file: `run1/` for `run1`, and for `run1.bin`.
 fn directory_like(file: &Path) -> String {
-    let name =
-        if file.extension().is_some_and(|ending| ending == "bin") { file.with_extension("") } else { file.into() };
-    format!("{}/", name.display())
+    match file.extension().is_some_and(|ending| ending == "bin") {
+        true => format!("{}/", file.with_extension("").display()),
+        // A file has the name itself.
+        false => format!("{}.d/", file.display()),
+    }
 }
 
 fn parent_of(path: &Path) -> Option<PathBuf> {
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_directory_in_place_of_a_file() {
-        for (file, directory) in [("run1", "run1/"), ("there/app.bin", "there/app/"), ("app.v2", "app.v2/")] {
+        for (file, directory) in [("run1", "run1.d/"), ("there/app.bin", "there/app/"), ("app.v2", "app.v2.d/")] {
             assert_eq!(directory_like(Path::new(file)), directory);
         }
     }

@@ -119,9 +119,12 @@ fn several_processes_are_better_put_into_a_directory() {
     let record = |output: &str, program: &str| {
         run(place.cutrace(["record", "--driver", "sim", "-o", output]).arg(client(program))).expect(0).stderr
     };
-    let hint = "; with -o run1/ all are in one directory, as a job\n";
-    let said = record("run1", "fork_before.c");
-    assert!(said.starts_with("cutrace: 2 processes: run1") && said.ends_with(hint), "{said}");
+    for (name, instead) in [("run1", "run1.d/"), ("run3.bin", "run3/")] {
+        let said = record(name, "fork_before.c");
+        let hint = format!("; with -o {instead} all are in one directory, as a job\n");
+        assert!(said.starts_with("cutrace: 2 processes: run") && said.ends_with(&hint), "{said}");
+        assert!(record(instead, "fork_before.c").contains(&format!("{instead}: 2 processes recorded: ")), "{instead}");
+    }
     assert!(!record("one.bin", "vector_add.c").contains("; with -o"));
     assert!(!record("%n-%p.bin", "fork_before.c").contains("; with -o"));
     // One that is there takes all of them, whatever its name ends with.
