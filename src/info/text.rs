@@ -93,7 +93,7 @@ fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
         ("kernel arguments", counts.arguments),
         ("not recorded", counts.not_recorded),
         ("not arrived", counts.not_arrived),
-        (if trace.preamble.data == Data::None { "data left out" } else { "lost or cut off" }, counts.missing),
+        (if trace.preamble.data == Data::None { "without data" } else { "lost or cut off" }, counts.missing),
     ] {
         if amount.pieces != 0 {
             line(out, format!("{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece")))?;
