@@ -394,8 +394,8 @@ fn reports_select() {
     assert_eq!(calls(&["--calls", "3..7"]), 4);
     let whole = report(&place, &["-r", "cuda_api_trace", "--format", "csv"]).expect(0).stdout;
     let begins = |call: usize| whole.lines().nth(1 + call).and_then(|row| row.split(',').next()).expect("a row");
-    assert_eq!(calls(&["--window", &format!("{}..{}", begins(3), begins(7))]), 4);
-    assert_eq!(calls(&["--window", &format!("{}..", begins(all - 1))]), 1);
+    assert_eq!(calls(&["--window", &format!("{}ns..{}ns", begins(3), begins(7))]), 4);
+    assert_eq!(calls(&["--window", &format!("{}ns..", begins(all - 1))]), 1);
     assert_eq!(calls(&["--limit", "2"]), 2);
     assert_eq!(calls(&["--thread", "t0"]) + calls(&["--thread", "1"]), all);
     assert_eq!(calls(&["--grep", "^cuLaunchKernel "]), 3, "with its kernel");

@@ -273,7 +273,9 @@ fn line(outcome: &Outcome) -> String {
         .and_then(|all| all.iter().filter(|left| left["refused"] == true).min_by_key(|left| left["first"].as_u64()));
     let why = first.and_then(|left| Some(format!(" ({}: {})", left["function"].as_str()?, left["reason"].as_str()?)));
     let why = why.unwrap_or_default();
-    let behind = report["not_compared"]["behind_refused_in_all"].as_u64().unwrap_or(0);
+    // Where nothing could be compared the word says so.
+    let behind = report["not_compared"]["behind_refused_in_all"].as_u64().filter(|_| word(outcome) == "verified");
+    let behind = behind.unwrap_or(0);
     let refused = except_for(number("refused"), &why, behind);
     let first = &report["first_divergence"];
     let differs = match first["call"].as_u64() {
