@@ -100,15 +100,15 @@ impl NodeRuns {
     /// It is gone, or runs others now, of which nothing is known.
     pub fn ends(&self, executable: u64) {
         let mut state = self.state.lock();
-        for (callback, _) in state.callbacks.remove(&executable).unwrap_or_default() {
-            // Runs of its last launches may be to come, with or without being known.
-            if state
-                .launches
-                .get(&callback)
-                .is_some_and(|launches| launches.turns.iter().any(|(of, _)| *of == executable))
-            {
-                state.lost.insert(callback);
-            }
+        let State { callbacks, launches, lost } = &mut *state;
+        let all = callbacks.remove(&executable).unwrap_or_default();
+        let is_to_come = |callback: &u64| {
+            launches.get(callback).is_some_and(|known| known.turns.iter().any(|(of, _)| *of == executable))
+        };
+        // Runs of its last launches may be to come, with or without being known; what they change then the
+        // others find, which may have begun.
+        if all.iter().any(|(callback, _)| is_to_come(callback)) {
+            lost.extend(all.into_iter().map(|(callback, _)| callback));
         }
     }
 

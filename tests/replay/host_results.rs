@@ -52,6 +52,16 @@ fn long_write_combined_memory_is_not_read() {
     }
 }
 
+/// When the second callback of a launch begins whose first had run before the update, nobody knows which launch it is of:
+/// what it changes is no result of the first.
+#[test]
+fn a_graph_is_updated_between_two_callbacks_of_its_launch() {
+    for microseconds in (0..8000).step_by(400) {
+        let place = recorded("callbacks_in_a_row.c", &[&microseconds.to_string()]);
+        assert_eq!(report(&place, 0)["outcome"], "verified", "{microseconds}");
+    }
+}
+
 #[test]
 fn what_a_graph_copies_for_its_callbacks_is_compared() {
     let place = recorded("results_taken_by_callback.c", &[]);

@@ -1,6 +1,7 @@
 // Two callbacks in a row change what the graph has copied to the host for the first: what the second finds is no result of
-// the device. Meanwhile the graph is updated to run another callback there
+// the device. Meanwhile the graph is updated to run another callback there: so many microseconds after a launch
 #include "check.h"
+#include <unistd.h>
 
 enum { WORDS = 16384, LAUNCHES = 18 };
 
@@ -31,7 +32,7 @@ static CUDA_MEMCPY3D copy(CUmemorytype from, CUmemorytype to, CUdeviceptr device
     return copy;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
     CUgraphNode in, kernel, out, first, second;
     CUgraphExecUpdateResultInfo updated;
@@ -62,6 +63,7 @@ int main(void)
     CHECK(cuGraphInstantiate(&executable, graph, 0));
     for (int i = 0; i < LAUNCHES; i++) {
         if (i == LAUNCHES / 2) {
+            usleep(count > 1 ? atoi(arguments[1]) : 0);
             CHECK(cuGraphHostNodeSetParams(second, &(CUDA_HOST_NODE_PARAMS){turn, &by}));
             CHECK(cuGraphExecUpdate(executable, graph, &updated));
         }
