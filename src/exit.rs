@@ -43,10 +43,15 @@ pub fn explain(error: anyhow::Error, as_json: bool) -> u8 {
     say(&message);
     let status = status_of(&error);
     if as_json {
-        let object = serde_json::json!({ "schema": 1, "error": { "status": status, "message": message } });
-        let _full = writeln!(Results::begin(), "{object}");
+        tell_in_json(status, &message);
     }
     status
+}
+
+/// Why a command fails, on stdout.
+pub fn tell_in_json(status: u8, message: &str) {
+    let object = serde_json::json!({ "schema": 1, "error": { "status": status, "message": message } });
+    let _full = writeln!(Results::begin(), "{object}");
 }
 
 /// How a command ends that fails with it.

@@ -144,8 +144,21 @@ impl Command {
     }
 }
 
+/// What is asked for; or ends, saying what is wrong with it. Who expects JSON finds that there as well.
+fn parsed() -> Arguments {
+    let of_ours = || std::env::args_os().skip(1).take_while(|argument| argument != "--");
+    Arguments::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() && of_ours().any(|argument| argument == "--json") {
+            let told = error.render().to_string();
+            let message = told.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+            exit::tell_in_json(exit::USAGE, message);
+        }
+        error.exit()
+    })
+}
+
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = parsed();
     color::choose(arguments.color);
     let Some(command) = arguments.command else {
         let _gone = writeln!(std::io::stderr(), "{FIRST}");

@@ -41,14 +41,19 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
     let mut progress = Progress::new("writing", trace.len() as u64);
     let mut further = 0u64;
     let mut left = reading.limit.unwrap_or(u64::MAX);
+    let mut is_cut = false;
     let end = reading.numbers(trace).end;
     for call in trace.calls().take_while(|call| call.number < end) {
         progress.advance();
-        if left == 0 || results::are_unread() {
+        if results::are_unread() {
             break;
         }
         if !wanted(&call) || !grep.matches(&call) {
             continue;
+        }
+        if left == 0 {
+            is_cut = true;
+            break;
         }
         left -= 1;
         further = further.saturating_add(call.count() - 1);
@@ -68,8 +73,13 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
         ])?;
     }
     drop(progress);
-    let mut notes =
-        vec!["CorrID is the call's number, as in cutrace dump; the priority of threads (T-Pri) is not recorded".into()];
+    let mut notes = Vec::new();
+    if is_cut {
+        notes.push("and more rows: --limit".into());
+    }
+    notes.push(
+        "CorrID is the call's number, as in cutrace dump; the priority of threads (T-Pri) is not recorded".into(),
+    );
     if further > 0 {
         notes.push(format!(
             "of polls that followed each other alike only the first has a row: {} more have none",

@@ -86,6 +86,16 @@ fn a_script_reads_why_there_is_no_result() {
         assert_eq!(told["error"]["status"], status, "{arguments:?}");
         assert!(ran.stderr.ends_with(&format!("cutrace: {message}\n")), "{ran:?}");
     }
+    // And what is wrong with what was asked.
+    for (arguments, why) in [
+        (&["report", "-r", "nosuch", "--json"][..], "nosuch"),
+        (&["export", "--json", "--to", "bad", "-o", "out"], "bad"),
+        (&["redact", "--json"], "--output"),
+    ] {
+        let told = json(&run(&mut place.cutrace(arguments)).expect(2));
+        assert!(told["error"]["message"].as_str().is_some_and(|message| message.contains(why)), "{told}");
+    }
+    assert_eq!(run(&mut place.cutrace(["report", "-r", "nosuch"])).expect(2).stdout, "");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `cuda_kern_exec_sum` and `cuda_kern_exec_trace`: the call that launches, the wait for the device, the
 //! kernel, with the columns of Nsight Systems. All three are the replay's.
 
-use super::{Scope, os_id, xyz};
+use super::{Scope, further, os_id, xyz};
 use crate::report::durations::Durations;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, Table, same};
@@ -150,7 +150,8 @@ pub fn sum(scope: &Scope) -> Vec<Table> {
 pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<()> {
     out.begin(TRACE, WIDTHS.to_vec())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    for work in scope.works().filter(Work::is_kernel).take(limit).take_while(|_| !results::are_unread()) {
+    let mut works = scope.works().filter(Work::is_kernel);
+    for work in works.by_ref().take(limit).take_while(|_| !results::are_unread()) {
         let (about, parts) = (&work.about, Parts::of(&work));
         out.row(&[
             Cell::Nanoseconds(about.submitted),
@@ -169,7 +170,8 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<
             scope.name(&work).into(),
         ])?;
     }
-    let mut notes = scope.notes();
+    let mut notes: Vec<String> = further(works).into_iter().collect();
+    notes.extend(scope.notes());
     notes.push("the calls are the replay's, as the kernels are".into());
     out.end(&notes)
 }

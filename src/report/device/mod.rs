@@ -14,6 +14,7 @@ use super::table::Cell;
 use crate::figures::counted;
 use crate::grep::Grep;
 use crate::reading::Reading;
+use crate::results;
 use ::trace::Trace;
 use ::trace::annotation;
 use ::trace::record::timed;
@@ -132,6 +133,12 @@ impl<'t> Scope<'t> {
 /// `--grep`, also by the names of kernels in graphs.
 fn is_meant(grep: &Grep, call: &::trace::Call, work: &Work) -> bool {
     grep.matches(call) || work.name.is_some_and(|name| grep.matches_with(call, name))
+}
+
+/// Says how many rows are not written because of a limit.
+fn further<T>(rest: impl Iterator<Item = T>) -> Option<String> {
+    let more = if results::are_unread() { 0 } else { rest.count() as u64 };
+    (more > 0).then(|| format!("and {} more", counted(more, "row")))
 }
 
 /// Three numbers as Nsight Systems writes them.

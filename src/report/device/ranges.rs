@@ -3,8 +3,7 @@
 
 use super::enclosing::Enclosing;
 use super::nvtx::{children, duration, lanes, name, style};
-use super::{Scope, os_id};
-use crate::figures::counted;
+use super::{Scope, further, os_id};
 use crate::report::durations::Durations;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, Table, same};
@@ -194,7 +193,7 @@ fn write(
     widths: &[usize],
     rows: impl Iterator<Item = Vec<Cell>>,
     limit: u64,
-    mut notes: Vec<String>,
+    notes: Vec<String>,
 ) -> Result<()> {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {
@@ -203,10 +202,7 @@ fn write(
     out.begin(head, widths.to_vec())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     rows.by_ref().take(limit).take_while(|_| !results::are_unread()).try_for_each(|row| out.row(&row))?;
-    let more = if results::are_unread() { 0 } else { rows.count() as u64 };
-    if more > 0 {
-        notes.insert(0, format!("and {} more", counted(more, "row")));
-    }
+    let notes: Vec<String> = further(rows).into_iter().chain(notes).collect();
     out.end(&notes)
 }
 

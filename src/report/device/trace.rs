@@ -1,6 +1,6 @@
 //! `cuda_gpu_trace`: everything that devices did, with the columns of Nsight Systems. Written as it is read.
 
-use super::Scope;
+use super::{Scope, further};
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, same};
 use crate::results;
@@ -48,7 +48,8 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<
     let devices = scope.trace.profile.iter().flat_map(|profile| &profile.devices);
     let devices: Vec<(u32, String)> = devices.map(|(at, name)| (*at, format!("{name} ({at})"))).collect();
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    for work in scope.works().take(limit).take_while(|_| !results::are_unread()) {
+    let mut works = scope.works();
+    for work in works.by_ref().take(limit).take_while(|_| !results::are_unread()) {
         let about = &work.about;
         let number = |number: u32| Cell::from(known(number).map(|number| Cell::Number(number.into())));
         let megabytes = |bytes: u32| Cell::from(known(bytes).map(|bytes| Cell::Fine(f64::from(bytes) / 1e6)));
@@ -85,7 +86,8 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<
             scope.name(&work).into(),
         ])?;
     }
-    let mut notes = scope.notes();
+    let mut notes: Vec<String> = further(works).into_iter().collect();
+    notes.extend(scope.notes());
     notes.push("CorrId is the call's number, as in cutrace dump; Start is on the replay's clock".into());
     notes.extend(Streams::of(scope.trace).note());
     out.end(&notes)
