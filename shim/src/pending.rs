@@ -21,7 +21,7 @@ use crate::lock::Lock;
 use crate::queue::Queue;
 use order::Order;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Instant;
@@ -41,7 +41,7 @@ pub struct Pending {
 
 #[derive(Default)]
 struct State {
-    copies: HashMap<Queue, Vec<Copy>>,
+    copies: BTreeMap<Queue, Vec<Copy>>,
     /// Where copies to the host land, by the start: the end, the queue and the position. No two overlap. Few
     /// of them are done.
     landings: BTreeMap<u64, (u64, Queue, u64)>,
@@ -50,7 +50,7 @@ struct State {
     /// whose call.
     beside: Vec<(u64, u32, Range<u64>)>,
     /// By thread: the queue that the call it is inside of puts work on, and the position of the first of it.
-    inside: HashMap<u32, (Queue, u64)>,
+    inside: BTreeMap<u32, (Queue, u64)>,
     /// What callbacks were found to have written, and when it was found: the latest. When the last was that
     /// is forgotten.
     called_back: VecDeque<(u64, Range<u64>)>,
@@ -66,7 +66,7 @@ struct State {
     /// later.
     coming: BTreeMap<u32, Coming>,
     /// By thread: the calls that handed over callbacks, the latest, and when each had returned.
-    handed_over: HashMap<u32, VecDeque<(u32, u64)>>,
+    handed_over: BTreeMap<u32, VecDeque<(u32, u64)>>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
 }

@@ -2,7 +2,7 @@
 
 /// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a
 /// default one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Queue {
     stream: u64,
     pub context: u64,

@@ -133,6 +133,9 @@ impl Watch {
     fn watch_for(&self, users: Users, start: u64, len: u64, managed: bool, writes: &mut HostWrites) -> bool {
         let around = writes.around;
         let mut state = self.state.lock();
+        if let Some(tracked) = state.known(users, start, len) {
+            return tracked;
+        }
         let before = state.ranges.len();
         // What others find done from now on they tell when this is over: it has been left out here.
         self.count.store(state.ranges.len() + 1, Relaxed);
@@ -152,9 +155,6 @@ impl Watch {
 
     fn watch_in(state: &mut State, users: Users, start: u64, len: u64, managed: bool, writes: &mut HostWrites) -> bool {
         let around = writes.around;
-        if let Some(tracked) = state.known(users, start, len) {
-            return tracked;
-        }
         if state.refused.contains(&start) {
             return false;
         }

@@ -2,7 +2,7 @@
 
 use crate::node_runs::Turn;
 use crate::queue::Queue;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What has been waited for.
 #[derive(Clone, Copy)]
@@ -21,15 +21,15 @@ pub enum Covered<'t> {
 const MOST_WAITS: usize = 256;
 
 /// Per queue, the position below which everything is covered.
-pub type Reach = HashMap<Queue, u64>;
+pub type Reach = BTreeMap<Queue, u64>;
 
 #[derive(Default)]
 pub struct Order {
     /// What an event covered when it was last recorded.
-    events: HashMap<u64, Recorded>,
+    events: BTreeMap<u64, Recorded>,
     /// What a stream waits for beside its own work: each time of a wait that added something, and up to
     /// where, both rising.
-    waits: HashMap<Queue, HashMap<Queue, Vec<Until>>>,
+    waits: BTreeMap<Queue, BTreeMap<Queue, Vec<Until>>>,
 }
 
 struct Recorded {

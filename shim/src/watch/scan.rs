@@ -119,7 +119,8 @@ impl Watch {
         let pending = &around.pending;
         let scan = Scan { reason, own, thread: writes.thread(), tracker, callbacks, pending, touched };
         let mut gone = Vec::new();
-        for (start, watched) in ranges.iter_mut() {
+        let is_still = scan.touched.is_empty();
+        for (start, watched) in ranges.iter_mut().filter(|(_, watched)| !(is_still && watched.is_quiet())) {
             let (here, fresh) = scan.to_be_read(*start, watched, writes);
             let already = writes.places.len();
             if !here.iter().all(|pages| watched.compare(*start, pages, reason, writes)) {
@@ -147,11 +148,10 @@ impl Watch {
 /// renewed when one of them is looked at: pages first, then their bytes.
 fn written_pages(tracker: &Tracker, ranges: &mut BTreeMap<u64, Watched>) -> Vec<Range<u64>> {
     let mut touched = Vec::new();
-    for pages in clusters(ranges) {
-        if !tracker.written(pages.clone(), &mut touched) {
-            // Mapped anew behind our back.
-            ranges.range_mut(..pages.end).for_each(|(_, w)| w.tracked &= w.managed || w.end <= pages.start);
-        }
+    let untold: Vec<_> = clusters(ranges).filter(|pages| !tracker.written(pages.clone(), &mut touched)).collect();
+    for pages in untold {
+        // Mapped anew behind our back.
+        ranges.range_mut(..pages.end).for_each(|(_, w)| w.tracked &= w.managed || w.end <= pages.start);
     }
     touched
 }

@@ -214,6 +214,11 @@ impl Watched {
         true
     }
 
+    /// Whether a scan that finds no page written has nothing to do here.
+    pub fn is_quiet(&self) -> bool {
+        self.tracked && !self.managed && self.left.is_empty()
+    }
+
     /// What of this memory the CPU has again. While other work has it, too, that shows later.
     fn has_back(&mut self, start: u64, range: &Range<u64>, pending: &Pending) -> Vec<Range<u64>> {
         let is_others = || pending.has(range.start, range.end, !(self.is_small(start) || self.is_stored));
@@ -263,16 +268,16 @@ pub fn sharing<'r>(
 }
 
 /// The pages of all ranges whose writes show, neighbours together, in order.
-pub fn clusters(ranges: &BTreeMap<u64, Watched>) -> Vec<Range<u64>> {
-    let mut clusters: Vec<Range<u64>> = Vec::new();
-    for (start, watched) in ranges.iter().filter(|(_, watched)| watched.tracked && !watched.managed) {
-        let pages = watched.pages(*start);
-        match clusters.last_mut() {
-            Some(last) if pages.start <= last.end => last.end = last.end.max(pages.end),
-            _ => clusters.push(pages),
+pub fn clusters(ranges: &BTreeMap<u64, Watched>) -> impl Iterator<Item = Range<u64>> {
+    let followed = ranges.iter().filter(|(_, watched)| watched.tracked && !watched.managed);
+    let mut all = followed.map(|(start, watched)| watched.pages(*start)).peekable();
+    std::iter::from_fn(move || {
+        let mut cluster = all.next()?;
+        while let Some(next) = all.next_if(|next| next.start <= cluster.end) {
+            cluster.end = cluster.end.max(next.end);
         }
-    }
-    clusters
+        Some(cluster)
+    })
 }
 
 #[cfg(test)]
@@ -312,7 +317,7 @@ mod tests {
             ranges.map(|(start, end, tracked)| (start, watched(end, false, tracked))).into();
         ranges.insert(0x4000, watched(0x4800, true, true));
         ranges.insert(0x6000, watched(0x6800, false, false));
-        assert_eq!(clusters(&ranges), [0x1000..0x4000, 0x5000..0x6000]);
+        assert_eq!(clusters(&ranges).collect::<Vec<_>>(), [0x1000..0x4000, 0x5000..0x6000]);
         let met: Vec<u64> = sharing(&mut ranges, &(0x1000..0x2000)).map(|(start, _)| *start).collect();
         assert_eq!(met, [0x1000, 0x1800]);
     }
