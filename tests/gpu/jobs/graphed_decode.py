@@ -56,7 +56,9 @@ decoded = []
 for _ in range(TOKENS):
     graph.replay()
     decoded.append(token.item())
-print(rank, *decoded, likely.double().sum().item(), flush=True)
+# A line in one piece, as both ranks write.
+said = [rank, *decoded, likely.double().sum().item()]
+os.write(1, (" ".join(map(str, said)) + "\n").encode())
 if TIMED:
     torch.cuda.synchronize()
     begun = time.perf_counter()
