@@ -35,6 +35,13 @@ pub struct Files {
 }
 
 impl File {
+    /// The one trace of a directory that is meant; how the command ends if it ends well.
+    pub fn one(path: &Path, among: &Among) -> Result<(PathBuf, u8)> {
+        let mut file = File { file: Some(path.to_path_buf()) };
+        let status = file.choose(among)?;
+        Ok((file.path()?, status))
+    }
+
     /// Names the latest, if nothing is named.
     pub fn find(&mut self) -> Result<()> {
         if self.file.is_none() {

@@ -4,7 +4,8 @@ use crate::exit::{FAILED, USAGE, failure};
 use crate::export::directories::Set;
 use crate::figures::{counted, size};
 use crate::job::Job;
-use crate::latest::is_there;
+use crate::job::among::Among;
+use crate::latest::{self, is_there};
 use crate::output::{Output, are_same};
 use crate::results::Results;
 use crate::{exit, references, verdict};
@@ -32,6 +33,7 @@ Examples:
   cutrace pack --unpack packed.bin -o trace.bin
   cutrace record --pack ./app            packed as soon as the program has ended
   cutrace pack run/ -o small/            all traces of a job
+  cutrace pack run/ --rank 3 -o rank3.bin
   cutrace pack --weights model.gguf trace.bin -o whole.bin
                                          with the data that it only names
 
@@ -46,6 +48,8 @@ pub struct Arguments {
     /// The trace, or a directory of traces
     #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
+    #[command(flatten)]
+    among: Among,
     /// Write it to this new file, or the traces of a directory to this one
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
@@ -67,10 +71,13 @@ pub struct Arguments {
 /// Version of the JSON form. Fields may be added within a version.
 const SCHEMA: u32 = 1;
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub fn run(mut arguments: Arguments) -> Result<u8> {
     is_there(&arguments.file)?;
-    if arguments.file.is_dir() {
-        return each(&arguments);
+    let mut status = exit::DONE;
+    match arguments.among.is_all() {
+        true if arguments.file.is_dir() => return each(&arguments),
+        true => {}
+        false => (arguments.file, status) = latest::File::one(&arguments.file, &arguments.among)?,
     }
     let mut trace = Trace::open(&arguments.file)?;
     if let Some(why) = as_it_is(&arguments, &trace) {
@@ -88,7 +95,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         true => tell_json(&mut out, &written.object())?,
         false => written.tell(&mut out)?,
     }
-    Ok(exit::damage(&trace, 0))
+    Ok(status.max(exit::damage(&trace, 0)))
 }
 
 /// The traces of a directory, of all its recordings, and what is told of its processes. What cannot be packed

@@ -3,7 +3,8 @@
 use crate::exit::{FAILED, USAGE, failure};
 use crate::figures::{counted, grouped, size};
 use crate::job::Job;
-use crate::latest::is_there;
+use crate::job::among::Among;
+use crate::latest::{self, is_there};
 use crate::output::Output;
 use crate::results::Results;
 use crate::shell::shell;
@@ -31,6 +32,8 @@ Examples:
   cutrace repair trace.bin               in place
   cutrace repair damaged.bin -o good.bin
   cutrace repair run/                    each trace of a job, in place
+  cutrace repair run/ --rank 0,2         those of two ranks
+  cutrace repair run/ --rank 2 -o rank2.bin
 
 Exit status:
   0 closed, and nothing is missing
@@ -44,6 +47,8 @@ pub struct Arguments {
     /// The trace, or a directory of traces
     #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
+    #[command(flatten)]
+    among: Among,
     /// Write the repaired trace to this new file and leave FILE as it is
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
@@ -71,15 +76,20 @@ const MISSING: &str = "pieces of data of these calls, not in the file";
 pub fn run(arguments: Arguments) -> Result<u8> {
     let mut out = Results::begin();
     is_there(&arguments.file)?;
-    let (object, status) = match arguments.file.is_dir() {
+    let (is_all, is_one) = (arguments.among.is_all(), arguments.output.is_some());
+    let (object, status) = match arguments.file.is_dir() && (is_all || !is_one) {
         true => each(&mut out, &arguments)?,
         false => {
-            let (trace, told) = repaired(&arguments, &arguments.file)?;
+            let (path, status) = match is_all {
+                true => (arguments.file.clone(), exit::DONE),
+                false => latest::File::one(&arguments.file, &arguments.among)?,
+            };
+            let (trace, told) = repaired(&arguments, &path)?;
             if !arguments.json {
                 told.tell(&mut out, &trace)?;
                 writeln!(out, "verdict: {}", told.done.verdict)?;
             }
-            (told.object(), told.status())
+            (told.object(), told.status().max(status))
         }
     };
     if arguments.json {
@@ -89,7 +99,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     Ok(status)
 }
 
-/// The traces of a directory, of all its recordings. One that cannot be repaired does not keep the others
+/// The traces of a directory, of all its recordings unless some are chosen. One that cannot be repaired does not keep the others
 /// from it.
 fn each(out: &mut Results, arguments: &Arguments) -> Result<(Value, u8)> {
     let directory = arguments.file.display().to_string();
@@ -97,7 +107,10 @@ fn each(out: &mut Results, arguments: &Arguments) -> Result<(Value, u8)> {
         let why = "the traces of a directory are repaired in their places; name one of them";
         return Err(failure(USAGE, format_args!("-o {}: {why}", output.display())));
     }
-    let job = Job::whole(&arguments.file)?;
+    let job = match arguments.among.is_all() {
+        true => Job::whole(&arguments.file)?,
+        false => arguments.among.of(&arguments.file)?,
+    };
     let (mut objects, mut errors, mut status) = (Vec::new(), Vec::new(), job.status());
     let (mut closed, mut lacking) = (0, 0);
     for path in job.traces() {

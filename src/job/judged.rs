@@ -33,7 +33,9 @@ impl Job {
         let recorded = self.asked(asked).filter(|process| process.trace.is_some());
         let hosts: BTreeSet<&str> = recorded.map(|process| process.host.as_str()).collect();
         if hosts.len() > 1 {
-            let hosts = hosts.into_iter().collect::<Vec<_>>().join(", ");
+            // A redacted trace does not tell its own.
+            let named = |host| if str::is_empty(host) { "one that is not told" } else { host };
+            let hosts = hosts.into_iter().map(named).collect::<Vec<_>>().join(", ");
             troubles
                 .push(format!("several hosts ({hosts}), each with a clock of its own: times are compared within one"));
         }

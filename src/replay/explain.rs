@@ -117,7 +117,9 @@ impl Question<'_> {
             found.unordered = if is_shown { None } else { unordered(parting.call) };
             return Ok(found);
         }
-        found.unordered = unordered(call);
+        // Whatever the order, nobody wrote what holds the fill.
+        let is_unwritten = waited["extent"]["fill"]["never_written"] == true;
+        found.unordered = if is_unwritten { None } else { unordered(call) };
         if !is_same {
             found.why = Why::EachTime;
             return Ok(found);

@@ -180,6 +180,12 @@ fn the_traces_of_a_directory_are_packed_into_another() {
         assert!(ran.stderr.contains(why) && ran.stdout.is_empty(), "{arguments:?}: {}", ran.stderr);
     };
     refused(&["run/", "-o", "small/"], 1, " exists already; --force replaces it");
+    let one = run(&mut place.cutrace(["pack", "run/", "--rank", "1", "-o", "one.bin"])).expect(0).stdout;
+    assert!(one.starts_with("one.bin: 19 calls, "), "{one}");
+    let packed = lines[1].split_once(": ").expect("a name").0;
+    assert!(std::fs::read(place.join("one.bin")).expect("ours") == std::fs::read(place.join(packed)).expect("ours"));
+    refused(&["one.bin", "--rank", "1", "-o", "two.bin"], 2, "--rank: chooses among the traces of a directory");
+    refused(&["run/", "--rank", "0-1", "-o", "two.bin"], 2, "run/: 2 traces; name one: ");
     refused(&["run/", "-o", "run"], 2, "-o run: that is the directory itself; name another");
     let opened = place.join("opened");
     run(place.preloaded(client("ends.c")).arg("kill").env("CUTRACE_OUTPUT", place.join("opened/")));

@@ -130,6 +130,11 @@ fn the_traces_of_a_directory_are_repaired_one_by_one() {
     run(&mut place.cutrace(["report", "run/", "-r", "ranks"])).expect(3);
     run(&mut place.cutrace(["report", "run/", "-r", "ranks", "--rank", "0,2"])).expect(0);
 
+    let some = run(&mut place.cutrace(["repair", "run/", "--rank", "0,2"])).expect(0).stdout;
+    assert!(some.ends_with("run/: 2 traces: 0 closed now, 0 not whole; verdict: cutrace info run/\n"), "{some}");
+    let one = run(&mut place.cutrace(["repair", "run/", "--rank", "1", "-o", "one.bin"])).expect(3).stdout;
+    assert!(one.starts_with("one.bin: "), "{one}");
+
     std::fs::write(place.join(third), "no trace any more").expect("our own file");
     let ran = json(&run(&mut place.cutrace(["repair", "run/", "--json"])).expect(3));
     let paths: Vec<_> = ran["traces"].as_array().expect("a list").iter().map(|of| of["path"].clone()).collect();

@@ -96,6 +96,16 @@ fn memory_that_was_never_written() {
 }
 
 #[test]
+fn memory_that_was_never_written_is_not_called_unordered() {
+    let place = Place::new();
+    let record = ["record", "--driver", "sim", "--data", "all", "-o", "trace.bin", "--"];
+    run(place.cutrace(record).arg(client("uninitialised.c")).arg("unordered")).expect(0);
+    let told = report(&place, &["--fill", "0xa5"]);
+    assert_eq!(told["first_divergence"]["extent"]["fill"]["never_written"], true, "{told}");
+    assert!(told["explanation"].is_object() && told["explanation"]["unordered"].is_null(), "{told}");
+}
+
+#[test]
 fn nothing_is_explained_that_is_not_to_be() {
     let place = recorded("nondeterministic.c", &["direct"]);
     let text = replayed(&place, &["--no-explain"]).stdout;

@@ -207,7 +207,7 @@ pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
     both(&opened).filter_map(|opened| opened.unfit.as_ref()).for_each(|unfit| state.say(unfit));
     let beyond = state.set(&options.shown);
     beyond.iter().for_each(|beyond| state.say(beyond));
-    read_input(sender.clone());
+    read_input(sender.clone())?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut index = beside(opened, (options.index, &stop), sender.clone());
     let shown = show(&mut term, &mut state, options, &news, &ended, (&sender, &stop, &mut index));
@@ -326,9 +326,12 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<N
             state.say(format!("writing {path}"));
             let (trace, calls, sender) =
                 (state.opened.path.clone(), state.opened.model.calls_between(from, to), sender.clone());
-            thread::spawn(move || {
+            let write = move || {
                 let _closed = sender.send(News::Say(export::perfetto(&trace, &path, calls)));
-            });
+            };
+            if let Err(error) = thread::Builder::new().spawn(write) {
+                state.say(format!("not written: no thread can be made: {error}"));
+            }
         }
         Effect::ExportTable(path) => {
             let path = PathBuf::from(path);
@@ -351,8 +354,8 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<N
 }
 
 /// Reads the terminal until it is gone.
-fn read_input(sender: Sender<News>) {
-    thread::spawn(move || {
+fn read_input(sender: Sender<News>) -> io::Result<()> {
+    let read = move || {
         loop {
             let news = match event::read() {
                 Ok(event) => News::Input(event),
@@ -363,15 +366,16 @@ fn read_input(sender: Sender<News>) {
                 return;
             }
         }
-    });
+    };
+    thread::Builder::new().spawn(read).map(drop)
 }
 
 /// What a trace still needs once it is on the screen: names of objects, its index kept or checked, and a look
 /// at whether it has grown. What it gives is closed when the index is kept.
 fn beside(opened: Arc<Opened>, (index, stop): (bool, &Arc<AtomicBool>), sender: Sender<News>) -> Receiver<()> {
     let (keeping, kept) = channel();
-    let stop = stop.clone();
-    thread::spawn(move || {
+    let (stop, told) = (stop.clone(), sender.clone());
+    let learn = move || {
         if both(&opened).any(|opened| opened.unchecked.as_ref().is_some_and(|unchecked| !unchecked.check())) {
             let news = reopened(&opened)
                 .map_or_else(|error| News::Say(error.to_string()), |again| News::Rebuilt(Box::new(again)));
@@ -399,7 +403,10 @@ fn beside(opened: Arc<Opened>, (index, stop): (bool, &Arc<AtomicBool>), sender: 
         if both(&opened).any(|opened| opened.trace.footer.is_none()) {
             follow(&opened, index, &sender);
         }
-    });
+    };
+    if let Err(error) = thread::Builder::new().spawn(learn) {
+        let _closed = told.send(News::Say(format!("no names and findings: no thread can be made: {error}")));
+    }
     kept
 }
 
