@@ -25,7 +25,8 @@ use trace::{Trace, pack};
 /// Calls take a tenth to a thirtieth of their space, data what zstd makes of it. Nothing is left out:
 /// --unpack gives back the same file, byte for byte. A trace is packed when it is closed. What a trace only
 /// names as part of other files (`record --weights reference`) stays there, unless --weights names them. Of
-/// a directory each trace is packed into another directory, with the list of its processes.
+/// a directory each trace is packed into another directory, with the list of its processes; or the one that
+/// --rank and --recording choose into a file.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

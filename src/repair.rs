@@ -25,7 +25,7 @@ use trace::{Trace, pack};
 /// is; closing it makes opening faster and damage visible. Damaged pieces are left out of the index and
 /// listed among the losses. The trace is replaced, once its repaired copy is whole. One that is closed and
 /// whole is left alone. What is left of a damaged packed trace is written unpacked. Of a directory each trace
-/// is repaired, in its place.
+/// is repaired, in its place: of all recordings, or of those that --rank and --recording choose.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -134,6 +134,7 @@ impl Watch {
         let around = writes.around;
         let mut state = self.state.lock();
         if let Some(tracked) = state.known(users, start, len) {
+            writes.found_by_now();
             return tracked;
         }
         let before = state.ranges.len();

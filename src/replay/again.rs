@@ -64,27 +64,27 @@ pub fn interrupt() {
 impl Again<'_> {
     /// As the program had it: nothing is waited for.
     pub fn plainly(&self) -> Result<Found> {
-        self.run(&[])
+        self.run(&[], self.options.tools.fill)
     }
 
     /// With other contents of memory before the program writes it.
     pub fn filled(&self, fill: u8) -> Result<Found> {
-        self.run(&["--fill".into(), fill.to_string()])
+        self.run(&[], Some(fill))
     }
 
     /// Launches one by one, with what each made of memory.
     pub fn followed(&self) -> Result<Found> {
-        self.run(&["--bisect".into(), "--trail-end".into(), self.followed.to_string()])
+        self.run(&["--bisect".into(), "--trail-end".into(), self.followed.to_string()], self.options.tools.fill)
     }
 
-    fn run(&self, how: &[String]) -> Result<Found> {
+    fn run(&self, how: &[String], fill: Option<u8>) -> Result<Found> {
         // Without names: nothing is left behind, however this ends.
         let temporary = || tempfile::tempfile().context("a temporary file");
         let (mut out, mut said) = (temporary()?, temporary()?);
         let program = env::current_exe().context("the path of cutrace")?;
         let mut command = Command::new(program);
         command.arg("replay").args(["--json", "--again"]);
-        command.arg("--driver").arg(&self.options.driver).args(self.asked()).args(how);
+        command.arg("--driver").arg(&self.options.driver).args(self.asked(fill)).args(how);
         command.args(self.weights.iter().flat_map(|weights| [OsStr::new("--weights"), weights.as_os_str()]));
         command.arg("--").arg(self.file);
         // Its layout is its own affair.
@@ -108,7 +108,7 @@ impl Again<'_> {
     }
 
     /// What the first replay was asked for, as far as it changes what is found.
-    fn asked(&self) -> Vec<String> {
+    fn asked(&self, fill: Option<u8>) -> Vec<String> {
         let Options { devices, place, tools, .. } = self.options;
         let mut asked = Vec::new();
         if !devices.is_empty() {
@@ -118,7 +118,7 @@ impl Again<'_> {
         asked.extend((!place).then(|| "--no-placement".into()));
         asked.extend(self.alone.then(|| "--alone".into()));
         asked.extend(tools.end.iter().flat_map(|end| ["--until".into(), (end - 1).to_string()]));
-        asked.extend(tools.fill.iter().flat_map(|fill| ["--fill".into(), fill.to_string()]));
+        asked.extend(fill.iter().flat_map(|fill| ["--fill".into(), fill.to_string()]));
         if let Some(tolerance) = &tools.tolerance {
             let (relative, absolute) = (tolerance.relative, tolerance.absolute);
             asked.extend(["--verify".into(), format!("{relative:e},{absolute:e},{}", tolerance.float.name())]);

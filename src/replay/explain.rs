@@ -117,9 +117,7 @@ impl Question<'_> {
             found.unordered = if is_shown { None } else { unordered(parting.call) };
             return Ok(found);
         }
-        // Whatever the order, nobody wrote what holds the fill.
-        let is_unwritten = waited["extent"]["fill"]["never_written"] == true;
-        found.unordered = if is_unwritten { None } else { unordered(call) };
+        found.unordered = unordered(call);
         if !is_same {
             found.why = Why::EachTime;
             return Ok(found);
@@ -130,10 +128,18 @@ impl Question<'_> {
             return Ok(found);
         }
         found.why = Why::Replay;
-        // A race may come out otherwise beside any fill.
-        if self.options.tools.fill.is_none() && found.unordered.is_none() {
-            let filled = filled(again)?;
-            found.depends_on_fill = filled != plainly && filled == self::filled(again)?;
+        match self.options.tools.fill {
+            // A race may come out otherwise beside any fill.
+            None if found.unordered.is_none() => {
+                let filled = filled(again)?;
+                found.depends_on_fill = filled != plainly && filled == self::filled(again)?;
+            }
+            // What is as recorded with zeros, as fresh memory holds, differs by the fill and not by the order.
+            Some(fill) if fill != 0 && plainly["extent"]["fill"]["never_written"] == true => {
+                let zeros = again.filled(0)?.first;
+                found.unordered = found.unordered.filter(|_| zeros["call"] == plainly["call"]);
+            }
+            _ => {}
         }
         Ok(found)
     }

@@ -207,7 +207,8 @@ pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
     both(&opened).filter_map(|opened| opened.unfit.as_ref()).for_each(|unfit| state.say(unfit));
     let beyond = state.set(&options.shown);
     beyond.iter().for_each(|beyond| state.say(beyond));
-    read_input(sender.clone())?;
+    read_input(sender.clone())
+        .map_err(|error| io::Error::new(error.kind(), format!("{NO_THREAD} to read it: {error}")))?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut index = beside(opened, (options.index, &stop), sender.clone());
     let shown = show(&mut term, &mut state, options, &news, &ended, (&sender, &stop, &mut index));
@@ -330,7 +331,7 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<N
                 let _closed = sender.send(News::Say(export::perfetto(&trace, &path, calls)));
             };
             if let Err(error) = thread::Builder::new().spawn(write) {
-                state.say(format!("not written: no thread can be made: {error}"));
+                state.say(format!("not written: {NO_THREAD}: {error}"));
             }
         }
         Effect::ExportTable(path) => {
@@ -352,6 +353,8 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<N
     }
     Ok(())
 }
+
+const NO_THREAD: &str = "no thread can be made";
 
 /// Reads the terminal until it is gone.
 fn read_input(sender: Sender<News>) -> io::Result<()> {
@@ -405,7 +408,9 @@ fn beside(opened: Arc<Opened>, (index, stop): (bool, &Arc<AtomicBool>), sender: 
         }
     };
     if let Err(error) = thread::Builder::new().spawn(learn) {
-        let _closed = told.send(News::Say(format!("no names and findings: no thread can be made: {error}")));
+        let _closed = told.send(News::Say(format!(
+            "shown as it was opened, without names and findings, and not checked: {NO_THREAD}: {error}"
+        )));
     }
     kept
 }
