@@ -29,7 +29,12 @@ Examples:
   cutrace dump run/ --rank 3             of a job the calls of one process
   cutrace dump --grep '!!'               the calls that failed
   cutrace dump --json | jq -r 'select(.kind == \"call\").function'
-                                         one object a line, behind one about the trace")]
+                                         one object a line, behind one about the trace
+
+Exit status:
+  0 done
+  2 usage
+  3 the trace cannot be read, or not all of it; or a directory lacks one")]
 pub struct Arguments {
     #[command(flatten)]
     file: File,

@@ -35,7 +35,12 @@ Examples:
   cutrace info app.bin --limit 10         only the ten functions called most
   cutrace info run.bin run.1.bin          of several processes, one after the other
   cutrace info run/                       of a job, a line each process
-  cutrace info --json | jq .functions")]
+  cutrace info --json | jq .functions
+
+Exit status:
+  0 done
+  2 usage
+  3 a trace cannot be read, or not all of it; or a directory lacks one")]
 pub struct Arguments {
     #[command(flatten)]
     files: Files,

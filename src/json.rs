@@ -12,6 +12,11 @@ use trace::text::{Text, bits, symbol};
 use trace::value::{Given, Value};
 use trace::{Lacking, Trace};
 
+/// What of the file cannot be read.
+pub fn damage(trace: &Trace) -> serde_json::Value {
+    trace.damage.iter().map(|damage| json!({ "offset": damage.offset, "what": damage.what })).collect()
+}
+
 pub struct Json<'x, 'a>(pub &'x Value<'a>, pub &'x Objects);
 
 impl Serialize for Json<'_, '_> {

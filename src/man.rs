@@ -1,5 +1,6 @@
 //! `cutrace man`: pages for man(1).
 
+use crate::exit::{FAILED, failure};
 use crate::results::Results;
 use anyhow::{Context, Result};
 use clap::Command;
@@ -18,6 +19,9 @@ pub struct Arguments {
     /// Where to; it is made if it is not there
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
+    /// Replace files there that hold something else
+    #[arg(long)]
+    force: bool,
     /// Say as JSON which files were written
     #[arg(long)]
     pub json: bool,
@@ -25,22 +29,28 @@ pub struct Arguments {
 
 /// `command`: the whole of `cutrace`.
 pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
-    let directory = arguments.directory;
+    let Arguments { directory, force, json } = arguments;
     let mut command = command.disable_help_subcommand(true);
     command.build();
-    let write = || {
+    let pages = || {
         fs::create_dir_all(&directory)?;
-        command.get_subcommands().chain([&command]).map(|command| write(command, &directory)).collect::<io::Result<_>>()
+        command.get_subcommands().chain([&command]).map(|command| page(command, &directory)).collect::<io::Result<_>>()
     };
-    let written: Vec<PathBuf> = write().with_context(|| directory.display().to_string())?;
-    if arguments.json {
+    let pages: Vec<(PathBuf, Vec<u8>)> = pages().with_context(|| directory.display().to_string())?;
+    let is_other = |(path, page): &&(PathBuf, Vec<u8>)| path.exists() && fs::read(path).ok().as_ref() != Some(page);
+    if let Some((path, _)) = pages.iter().find(is_other).filter(|_| !force) {
+        return Err(failure(FAILED, format_args!("{} exists already; --force replaces it", path.display())));
+    }
+    pages.iter().try_for_each(|(path, page)| fs::write(path, page).with_context(|| path.display().to_string()))?;
+    if json {
+        let written: Vec<&PathBuf> = pages.iter().map(|(path, _)| path).collect();
         writeln!(Results::begin(), "{}", serde_json::json!({ "schema": 1, "files": written }))?;
     }
     Ok(crate::exit::DONE)
 }
 
-/// The file.
-fn write(command: &Command, directory: &Path) -> io::Result<PathBuf> {
+/// The file, and what goes into it.
+fn page(command: &Command, directory: &Path) -> io::Result<(PathBuf, Vec<u8>)> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let man = Man::new(command.clone().after_help(None)).source(concat!("cutrace ", env!("CARGO_PKG_VERSION")));
@@ -54,9 +64,7 @@ fn write(command: &Command, directory: &Path) -> io::Result<PathBuf> {
         man.render_subcommands_section(&mut page)?;
     }
     notes.split("\n\n").filter(|part| !part.is_empty()).try_for_each(|part| section(part, &mut page))?;
-    let path = directory.join(format!("{name}.1"));
-    fs::write(&path, page)?;
-    Ok(path)
+    Ok((directory.join(format!("{name}.1")), page))
 }
 
 /// What stands behind the options, `Examples:` and the like, line by line.

@@ -171,13 +171,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut command = Command::new(&path);
     command.arg0(name).args(&arguments.command[1..]);
     command.env("LD_PRELOAD", preload(&recorder, env::var_os("LD_PRELOAD"))?);
-    let Output { pattern, job, instead } = output(arguments.output.as_deref())?;
+    let Output { pattern, job, instead, existing } = output(arguments.output.as_deref())?;
     command.env("CUTRACE_OUTPUT", &pattern);
     set_recorder(&mut command, &arguments, &recorder);
     set_driver(&mut command, &arguments, &path)?;
-    // What a command reads that is given no name, if it was there before.
-    let is_default = arguments.output.is_none() && env::var_os("CUTRACE_OUTPUT").is_none_or(|name| name.is_empty());
-    let default = env::current_dir().ok().map(|here| here.join("trace.bin")).filter(|path| is_default && path.exists());
     let stdout = stdout::Output::here();
     // Not before: what interrupts us until the program runs would leave it behind.
     session::remove_left();
@@ -193,7 +190,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let asked = session::Asked {
         session: session.path(),
         program: name,
-        existing: default.as_deref(),
+        existing: existing.as_deref(),
         directory: job.clone().or_else(|| parent(&pattern)),
         job: job.as_deref(),
         instead,

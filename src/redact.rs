@@ -120,7 +120,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     if arguments.json {
         let whole = json!({
             "schema": SCHEMA, "path": name, "calls": copy.calls_made(), "bytes": bytes, "names": names.len(), "overwritten": overwritten,
-            "data_with_names": kept, "verdict": copy.footer.as_ref().map(|footer| &footer.verdict),
+            "damage": crate::json::damage(&trace), "data_with_names": kept, "verdict": copy.footer.as_ref().map(|footer| &footer.verdict),
         });
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;

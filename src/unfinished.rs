@@ -3,12 +3,21 @@
 
 use crate::figures::{counted, duration};
 use serde_json::{Value, json};
-use trace::finish::now;
+use trace::finish::{now, writer};
 use trace::launch::launched;
 use trace::model::outstanding::{Work, outstanding};
 use trace::objects::Objects;
 use trace::text::plain;
 use trace::{Call, Trace};
+
+/// Of a trace that has no end yet, why: to be put behind its size.
+pub fn not_closed(trace: &Trace) -> String {
+    match (&trace.footer, writer(trace)) {
+        (Some(_), _) => String::new(),
+        (None, Some(pid)) => format!(", not closed: process {pid} still writes it"),
+        (None, None) => ", not closed (see cutrace repair)".into(),
+    }
+}
 
 pub struct Unfinished<'t> {
     /// Calls that have not returned, by thread, each with the kernel that it launches.

@@ -37,7 +37,12 @@ Examples:
   cutrace view a.bin b.bin               what the second did differently
   cutrace view run/ --rank 0-3           ranks of a job on one time axis
   cutrace view --once --size 120x40      print one frame as text
-  cutrace view | less                    print the tables")]
+  cutrace view | less                    print the tables
+
+Exit status:
+  0 done
+  2 usage
+  3 a trace cannot be read, or not all of it; or a directory lacks one")]
 pub struct Arguments {
     #[command(flatten)]
     files: Files,

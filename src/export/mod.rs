@@ -140,15 +140,18 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         Format::Csv => as_csv(&arguments, &paths)?,
         Format::Perfetto | Format::Chrome | Format::Jsonl => as_stream(&arguments, &paths)?,
     };
+    let status = status.max(chosen.status);
     if reading.json {
-        let path = output.display().to_string();
-        let told = json!({ "schema": SCHEMA, "output": path, "format": to.name(), "calls": calls, "bytes": bytes });
+        let (path, is_whole) = (output.display().to_string(), status != exit::UNREADABLE);
+        let told = json!({
+            "schema": SCHEMA, "output": path, "format": to.name(), "calls": calls, "bytes": bytes, "whole": is_whole,
+        });
         writeln!(Results::begin(), "{told}")?;
     } else if !arguments.is_stdout() {
         let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(calls, "call"), size(bytes));
         writeln!(Results::begin(), "{}", trace::text::plain(&said))?;
     }
-    Ok(status.max(chosen.status))
+    Ok(status)
 }
 
 /// What was written, and how the command ends by the damage of the traces.

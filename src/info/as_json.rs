@@ -84,7 +84,7 @@ pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
         "losses": trace.losses.iter().map(|(what, count)| json!({
             "what": what, "count": count, "replay_needs_it": !no_replay_needs(what),
         })).collect::<Vec<_>>(),
-        "damage": trace.damage.iter().map(|d| json!({ "offset": d.offset, "what": d.what })).collect::<Vec<_>>(),
+        "damage": crate::json::damage(trace),
     })
 }
 

@@ -4,7 +4,7 @@ use super::as_json::SCHEMA;
 use super::judged::{Judged, judge_together, worst};
 use crate::collectives::{self, Group, Member, groups};
 use crate::exit::{damage_of, say};
-use crate::figures::counted;
+use crate::figures::{counted, grouped};
 use crate::job::among::Among;
 use crate::job::{Job, Process};
 use crate::json;
@@ -202,7 +202,11 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
     writeln!(out)?;
     let has_many = job.has_several();
     let mut table = Table::new(if has_many { Head { columns: COLUMNS, ..HEAD } } else { HEAD });
-    for (process, recorded) in job.processes.iter().zip(all) {
+    // A script starts many that do nothing worth a line.
+    let quiet = job.processes.iter().filter(|process| is_quiet(process)).count();
+    let is_folded = quiet > QUIET;
+    let listed = job.processes.iter().zip(all).filter(|(process, _)| !is_folded || !is_quiet(process));
+    for (process, recorded) in listed {
         let recording = has_many.then_some(Cell::Number(process.recording));
         let row = row(process, recorded.as_ref(), job.has_hosts());
         table.row(recording.into_iter().chain(row).collect::<Vec<_>>());
@@ -211,6 +215,13 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
     let mut shown = Output::new(&mut *out, Format::Table, reading.colored(), false, &Value::Null)?;
     shown.table(&table)?;
     shown.finish()?;
+    if is_folded {
+        writeln!(
+            out,
+            "{} more never called CUDA, none of which is known to have failed (--json lists them)",
+            grouped(quiet as u64)
+        )?;
+    }
     let notes: Vec<String> = groups.iter().filter(|group| group.is_told()).flat_map(Group::notes).collect();
     if !notes.is_empty() {
         writeln!(out)?;
@@ -236,6 +247,14 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
         writeln!(out, "  {whose}: {}: {}{more}", said.verdict, plain(reasons))?;
     }
     Ok(())
+}
+
+/// So many that never called the driver are listed.
+const QUIET: usize = 8;
+
+/// Whether it never called the driver, and is not known to have failed.
+fn is_quiet(process: &Process) -> bool {
+    process.trace.is_none() && process.untraced.is_none() && process.ended.is_none_or(|ended| ended.is_success())
 }
 
 fn row(process: &Process, recorded: Option<&Recorded>, has_hosts: bool) -> Vec<Cell> {

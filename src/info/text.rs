@@ -4,7 +4,7 @@ use super::counts::{Counts, Functions};
 use super::told::Told;
 use crate::figures::{counted, grouped, size};
 use crate::shell::shell;
-use crate::unfinished::Unfinished;
+use crate::unfinished::{Unfinished, not_closed};
 use crate::verdict::Said;
 use crate::works;
 use anyhow::Result;
@@ -34,7 +34,7 @@ pub fn text(out: &mut impl Write, trace: &Trace, told: &Told, functions: &Functi
 fn origin(out: &mut impl Write, trace: &Trace) -> Result<()> {
     let about = &trace.preamble;
     let packed = if trace.is_packed() { format!(" packed, of {}", size(trace.length())) } else { String::new() };
-    let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
+    let closed = not_closed(trace);
     line(out, format!("trace        {} ({}{packed}{closed})", trace.path.display(), size(trace.bytes_on_disk())))?;
     line(out, format!("program      {} (process {} on {})", about.program, about.pid, about.host))?;
     line(out, format!("command      {}", shell(&about.command_line)))?;

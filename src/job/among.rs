@@ -16,7 +16,7 @@ pub struct Among {
     #[arg(long = "rank", value_name = "RANKS")]
     pub ranks: Option<Ranks>,
     /// Of a directory these recordings, as cutrace info DIRECTORY numbers them: 2, 1-3 or all [default: the
-    /// newest]
+    /// newest; repair and pack of a whole directory take all]
     #[arg(long = "recording", value_name = "RECORDINGS")]
     recordings: Option<Recordings>,
 }

@@ -14,6 +14,8 @@ pub(super) struct Output {
     pub(super) job: Option<PathBuf>,
     /// What to ask for instead where several processes turn out to be recorded, if one name was asked for.
     pub(super) instead: Option<String>,
+    /// A file of the name that was asked for, which is kept.
+    pub(super) existing: Option<PathBuf>,
 }
 
 pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
@@ -50,6 +52,8 @@ pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
         }
     }
     let instead = path.as_ref().filter(|_| asked.is_some() && job.is_none()).map(|path| directory_like(path));
+    let existing = path.as_ref().filter(|path| job.is_none() && path.exists());
+    let existing = existing.map(std::path::absolute).transpose()?;
     let mut pattern = pattern;
     if job.is_some() && !is_named_as_one {
         pattern.push("/");
@@ -65,13 +69,14 @@ pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
         }
     }
     if Path::new(&pattern).is_absolute() {
-        return Ok(Output { pattern, job, instead });
+        return Ok(Output { pattern, job, instead, existing });
     }
     let here = env::current_dir().context("the working directory")?.into_os_string().into_vec();
     let mut whole: Vec<u8> = here.split(|byte| *byte == b'%').collect::<Vec<_>>().join(&b"%%"[..]);
     whole.push(b'/');
     whole.extend(pattern.into_vec());
-    Ok(Output { pattern: OsString::from_vec(whole), job: job.map(std::path::absolute).transpose()?, instead })
+    let job = job.map(std::path::absolute).transpose()?;
+    Ok(Output { pattern: OsString::from_vec(whole), job, instead, existing })
 }
 
 /// A directory with the name that was meant for a file: `run1/` for `run1`, and for `run1.bin`.

@@ -147,7 +147,13 @@ Examples:
   cutrace report -r memory --json | jq '.reports[].rows'
   cutrace report -r cuda_api_trace --format csv > calls.csv
   cutrace report -r memory,sync --format csv -o app      app_memory.csv, app_memory_left.csv, ... app_sync.csv
-  cutrace report timed.bin -r cuda_gpu_kern_sum:nvtx-name:base --timeunit us",
+  cutrace report timed.bin -r cuda_gpu_kern_sum:nvtx-name:base --timeunit us
+
+Exit status:
+  0 done
+  1 an output exists or cannot be written
+  2 usage
+  3 a trace cannot be read, or not all of it; or a directory lacks one",
         list::described()
     )
 }
@@ -356,6 +362,7 @@ fn about(trace: &Trace, recordings: &Recordings) -> serde_json::Value {
         "closed": trace.footer.is_some(),
         "ended": crate::json::ended(trace),
         "losses": trace.losses.iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
+        "damage": crate::json::damage(trace),
     });
     if let Some(recording) = recordings.get(&trace.path) {
         about["recording"] = (*recording).into();

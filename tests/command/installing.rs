@@ -230,6 +230,12 @@ fn each_command_has_a_man_page() {
     let mut told: Vec<String> = told.collect();
     told.sort();
     assert_eq!(told, wanted.iter().map(|name| format!("pages/{name}")).collect::<Vec<_>>());
+    run(&mut place.cutrace(["man", "pages"])).expect(0);
+    fs::write(place.join("pages/cutrace.1"), "mine").expect("ours");
+    let refused = run(&mut place.cutrace(["man", "pages"])).expect(1).stderr;
+    assert!(refused.contains("pages/cutrace.1 exists already; --force replaces it"), "{refused}");
+    assert_eq!(fs::read(place.join("pages/cutrace.1")).expect("ours"), b"mine");
+    run(&mut place.cutrace(["man", "pages", "--force"])).expect(0);
     let page = fs::read_to_string(place.join("pages/cutrace-record.1")).expect("read");
     for heading in ["EXAMPLES", "ENVIRONMENT", "\"EXIT STATUS\""] {
         assert!(page.contains(&format!(".SH {heading}\n")), "{heading}: {page}");

@@ -73,6 +73,26 @@ fn every_process_is_listed_and_how_it_ended() {
     assert!(text.contains("never called CUDA"), "{text}");
 }
 
+/// Those that a script starts, beside one that failed.
+#[test]
+fn many_processes_without_calls_take_a_line() {
+    let place = Place::new();
+    let script = "for i in $(seq 12); do env true; done; env false; RANK=0 \"$0\"";
+    let record = ["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script];
+    run(place.cutrace(record).arg(client("vector_add.c"))).expect(0);
+    let text = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
+    assert!(
+        text.lines()
+            .any(|line| line
+                .ends_with("more never called CUDA, none of which is known to have failed (--json lists them)")),
+        "{text}"
+    );
+    assert_eq!(text.matches("never called CUDA").count(), 2, "{text}");
+    let all: Value =
+        serde_json::from_str(&run(&mut place.cutrace(["info", "run/", "--json"])).expect(0).stdout).expect("JSON");
+    assert!(all["processes"].as_array().expect("a list").len() > 14, "{all}");
+}
+
 /// Whoever has made no call for longest, and the call that it is inside of.
 #[test]
 fn a_rank_that_hangs_stands_out_beside_the_others() {

@@ -398,6 +398,25 @@ fn unread(mut command: Command) -> Option<i32> {
 }
 
 #[test]
+fn what_is_lost_is_told_in_json_by_every_command() {
+    let place = Place::new();
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    let whole = run(&mut place.cutrace(["export", "--json", "--to", "chrome", "-o", "whole.json", "trace.bin"]));
+    assert!(whole.expect(0).stdout.contains("\"whole\":true"));
+    std::fs::File::options().write(true).open(place.join("trace.bin")).and_then(|f| f.set_len(30_000)).expect("cut");
+    let told = |arguments: &str| {
+        let ran = run(&mut place.cutrace(arguments.split(' '))).expect(3).stdout;
+        serde_json::from_str::<serde_json::Value>(&ran).expect("JSON")
+    };
+    let damage = &told("info --json trace.bin")["damage"];
+    assert!(damage[0]["offset"].is_number(), "{damage}");
+    let report = told("report --json trace.bin");
+    assert_eq!(&report["trace"]["damage"], damage, "{report}");
+    assert_eq!(&told("redact --json trace.bin -o redacted.bin")["damage"], damage);
+    assert_eq!(told("export --json --to chrome -o cut.json trace.bin")["whole"], false);
+}
+
+#[test]
 fn a_reader_that_goes_away_changes_no_exit_status() {
     let place = Place::new();
     let record = |name: &str, client: &Path, arguments: &[&str]| {

@@ -333,6 +333,10 @@ fn a_taken_name_is_told() {
         second.contains("trace.1.bin: ") && second.contains("; trace.bin existed already and was kept"),
         "{second}"
     );
+    let named = |_| run(place.cutrace(["record", "--driver", "sim", "-o", "mine.bin", "--"]).arg(&program)).expect(0);
+    let [first, second] = [(), ()].map(named);
+    assert!(!first.stderr.contains("existed already"), "{}", first.stderr);
+    assert!(second.stderr.contains("; mine.bin existed already and was kept"), "{}", second.stderr);
 }
 
 #[test]

@@ -489,6 +489,7 @@ fn work_that_a_hanging_program_waits_for() {
     assert!(told.contains("it still runs: this moment counts as the end"), "{told}");
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
     assert!(info.contains("is inside call 14 cuStreamSynchronize, since ") && info.contains(" by now"), "{info}");
+    assert!(info.contains(&format!(", not closed: process {} still writes it)", hanging.id())), "{info}");
     // The timeline draws the first that is not known to have finished, and not the last, as the one that goes
     // on.
     std::thread::sleep(std::time::Duration::from_secs(1));

@@ -6,6 +6,7 @@ use crate::report::device::gaps;
 use crate::report::table::{Cell, Head, Layout, Table, column};
 use crate::report::walk::Ending;
 use crate::shell::shell;
+use crate::unfinished::not_closed;
 use crate::works::source;
 use trace::Trace;
 
@@ -53,7 +54,7 @@ impl Ran {
 
     fn trace(&mut self, trace: &Trace) {
         let (path, command) = (trace.path.display().to_string(), shell(&trace.preamble.command_line));
-        let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
+        let closed = not_closed(trace);
         self.fact("trace", format!("{path} ({}{closed})", size(trace.bytes_on_disk())));
         self.value("trace", "", path);
         self.value("trace_bytes", "", Cell::Bytes(trace.bytes_on_disk()));
