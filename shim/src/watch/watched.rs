@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_scan_without_written_pages_passes_by_what_nothing_is_left_of() {
-        let has_left = Watched { left: vec![0x1000..0x1010], ..watched(0x3000, false, true) };
+        let has_left = Watched { left: vec![0x1000..0x1010, 0x1800..0x1810], ..watched(0x3000, false, true) };
         let others = [watched(0x3000, true, true), watched(0x3000, false, false), has_left];
         assert!(watched(0x3000, false, true).is_quiet() && !others.iter().any(Watched::is_quiet));
     }
