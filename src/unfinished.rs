@@ -12,10 +12,12 @@ use trace::{Call, Trace};
 
 /// Of a trace that has no end yet, why: to be put behind its size.
 pub fn not_closed(trace: &Trace) -> String {
-    match (&trace.footer, writer(trace)) {
-        (Some(_), _) => String::new(),
-        (None, Some(pid)) => format!(", not closed: process {pid} still writes it"),
-        (None, None) => ", not closed (see cutrace repair)".into(),
+    if trace.footer.is_some() {
+        return String::new();
+    }
+    match writer(trace) {
+        Some(pid) => format!(", not closed: process {pid} still writes it"),
+        None => ", not closed (see cutrace repair)".into(),
     }
 }
 

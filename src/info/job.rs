@@ -254,7 +254,7 @@ const QUIET: usize = 8;
 
 /// Whether it never called the driver, and is not known to have failed.
 fn is_quiet(process: &Process) -> bool {
-    process.trace.is_none() && process.untraced.is_none() && process.ended.is_none_or(|ended| ended.is_success())
+    process.is_silent() && process.ended.is_none_or(|ended| ended.is_success())
 }
 
 fn row(process: &Process, recorded: Option<&Recorded>, has_hosts: bool) -> Vec<Cell> {

@@ -200,6 +200,11 @@ impl Process {
         self.trouble.is_some()
     }
 
+    /// Whether it never called the driver.
+    pub fn is_silent(&self) -> bool {
+        self.trace.is_none() && self.untraced.is_none()
+    }
+
     /// Whether it is seen to run, here.
     pub fn is_running(&self) -> bool {
         let boot = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

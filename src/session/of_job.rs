@@ -30,7 +30,7 @@ impl OfJob {
         job.keep(|number| recordings.contains(&number));
         job.judge(None);
         let all = &job.processes;
-        let silent = all.iter().filter(|process| process.trace.is_none() && process.untraced.is_none()).count() as u64;
+        let silent = all.iter().filter(|process| process.is_silent()).count() as u64;
         let is_other = |process: &&Process| process.pid != asked.pid && process.trace.is_some();
         let failed = all.iter().filter(is_other).filter_map(|process| {
             let ended = process.ended.filter(|ended| !ended.is_success())?;

@@ -81,16 +81,10 @@ fn many_processes_without_calls_take_a_line() {
     let record = ["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script];
     run(place.cutrace(record).arg(client("vector_add.c"))).expect(0);
     let text = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
-    assert!(
-        text.lines()
-            .any(|line| line
-                .ends_with("more never called CUDA, none of which is known to have failed (--json lists them)")),
-        "{text}"
-    );
+    assert!(text.contains(" more never called CUDA, none of which is known to have failed (--json "), "{text}");
     assert_eq!(text.matches("never called CUDA").count(), 2, "{text}");
-    let all: Value =
-        serde_json::from_str(&run(&mut place.cutrace(["info", "run/", "--json"])).expect(0).stdout).expect("JSON");
-    assert!(all["processes"].as_array().expect("a list").len() > 14, "{all}");
+    let all = run(&mut place.cutrace(["info", "run/", "--json"])).expect(0).stdout;
+    assert!(all.matches("\"trace\": null").count() > 12, "{all}");
 }
 
 /// Whoever has made no call for longest, and the call that it is inside of.
