@@ -32,11 +32,9 @@ pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
     let Arguments { directory, force, json } = arguments;
     let mut command = command.disable_help_subcommand(true);
     command.build();
-    let pages = || {
-        fs::create_dir_all(&directory)?;
-        command.get_subcommands().chain([&command]).map(|command| page(command, &directory)).collect::<io::Result<_>>()
-    };
-    let pages: Vec<(PathBuf, Vec<u8>)> = pages().with_context(|| directory.display().to_string())?;
+    fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+    let all = command.get_subcommands().chain([&command]);
+    let pages = all.map(|command| page(command, &directory)).collect::<io::Result<Vec<(PathBuf, Vec<u8>)>>>()?;
     let is_other = |(path, page): &&(PathBuf, Vec<u8>)| path.exists() && fs::read(path).ok().as_ref() != Some(page);
     if let Some((path, _)) = pages.iter().find(is_other).filter(|_| !force) {
         return Err(failure(FAILED, format_args!("{} exists already; --force replaces it", path.display())));

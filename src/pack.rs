@@ -16,6 +16,7 @@ use std::io::{ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use trace::extend::Extension;
+use trace::finish;
 use trace::job::{EXTENSION, PROCESSES};
 use trace::text::plain;
 use trace::{Trace, pack};
@@ -183,7 +184,8 @@ fn as_it_is(arguments: &Arguments, trace: &Trace) -> Option<&'static str> {
 
 fn make_ready(arguments: &Arguments, trace: &mut Trace) -> Result<()> {
     if !arguments.unpack && trace.footer.is_none() {
-        let why = "it is not closed: cutrace repair closes it, if no process still writes it";
+        finish::not_in_use(trace)?;
+        let why = "it is not closed: cutrace repair closes it";
         return Err(failure(FAILED, format_args!("{}: {why}", trace.path.display())));
     }
     match arguments.weights.is_empty() {

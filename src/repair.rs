@@ -76,8 +76,9 @@ const MISSING: &str = "pieces of data of these calls, not in the file";
 pub fn run(arguments: Arguments) -> Result<u8> {
     let mut out = Results::begin();
     is_there(&arguments.file)?;
-    let (is_all, is_one) = (arguments.among.is_all(), arguments.output.is_some());
-    let (object, status) = match arguments.file.is_dir() && (is_all || !is_one) {
+    let is_all = arguments.among.is_all();
+    // With -o it is one that is chosen.
+    let (object, status) = match arguments.file.is_dir() && (is_all || arguments.output.is_none()) {
         true => each(&mut out, &arguments)?,
         false => {
             let (path, status) = match is_all {
@@ -104,7 +105,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
 fn each(out: &mut Results, arguments: &Arguments) -> Result<(Value, u8)> {
     let directory = arguments.file.display().to_string();
     if let Some(output) = &arguments.output {
-        let why = "the traces of a directory are repaired in their places; name one of them";
+        let why = "the traces of a directory are repaired in their places; name one of them, or its --rank";
         return Err(failure(USAGE, format_args!("-o {}: {why}", output.display())));
     }
     let job = match arguments.among.is_all() {
