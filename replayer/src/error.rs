@@ -16,7 +16,9 @@ pub enum Error {
     Thread { thread: u32, source: std::io::Error },
     #[error("no thread can be started that looks after calls which do not come back: {source}")]
     Watch { source: std::io::Error },
-    #[error("there is no device {here} here to stand in for a recorded one; the driver has {count}")]
+    #[error(
+        "there is no device {here} here to stand in for a recorded one; the driver has {count} (--device names others)"
+    )]
     NoDevice { here: i32, count: i32 },
     #[error("CUPTI cannot be used: {why}")]
     Cupti { why: String },

@@ -176,7 +176,8 @@ fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<End
 
 /// Whether there are the devices that stand in for recorded ones: those of the same numbers, if no others.
 fn has_devices(driver: &Driver, plan: &Plan, devices: &std::collections::HashMap<i32, i32>) -> Result<(), Error> {
-    let recorded = plan.devices.iter().map(|device| devices.get(device).unwrap_or(device));
+    let used = plan.devices.iter().chain(plan.primaries.values());
+    let recorded = used.map(|device| devices.get(device).unwrap_or(device));
     let Some(here) = devices.values().chain(recorded).copied().max() else { return Ok(()) };
     let count = driver.device_count().map_err(|failure| Error::Init { failure: failure.to_string() })?;
     if here < count { Ok(()) } else { Err(Error::NoDevice { here, count }) }

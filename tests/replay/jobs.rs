@@ -334,6 +334,10 @@ fn a_rank_without_its_device() {
     assert!(first.starts_with("rank 0 ") && first.contains(": verified: "), "{}", ran.stdout);
     assert!(second.contains("there is no device 1 here") && whole.contains("(1 failed, 1 verified)"), "{}", ran.stdout);
     assert!(ran.stdout.contains("  its trace: run/") && whole.contains("rank 1 (process "), "{}", ran.stdout);
+    // By itself it has no memory there: what it uses is the other's.
+    let mut alone = place.cutrace(["replay", "run/", "--rank", "1", "--driver", "sim"]);
+    let ran = run(alone.env("CUTRACE_SIM_DEVICES", "1")).expect(5);
+    assert!(ran.stdout.contains("there is no device 1 here"), "{}", ran.stdout);
 }
 
 /// A kernel that waits for what a rank did otherwise than recorded is not waited for without end.
