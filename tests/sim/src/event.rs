@@ -160,6 +160,7 @@ impl Event {
             }
             (State::Captured(theirs), None) => {
                 theirs.capture.check()?;
+                theirs.capture.has(stream);
                 *part = Some(theirs.clone());
                 return Ok(());
             }

@@ -12,7 +12,7 @@ use crate::abi::{Handle, NullStream};
 use crate::code::{Code, Result};
 use crate::context::{self, Context};
 use crate::cupti::Origin;
-use crate::graph::capture::{self, Capture, Part};
+use crate::graph::capture::{self, Part};
 use crate::graph::node::Kind;
 use crate::memory::table::Submission;
 use crate::registry::{Registry, handle_of};
@@ -98,10 +98,35 @@ pub struct Lanes {
 
 #[derive(Default)]
 struct Order {
-    /// All but the legacy stream.
-    streams: Vec<Weak<Stream>>,
+    submitted: Latest,
+    /// Of blocking streams, since the legacy stream's last work: that came after what was before.
+    blocking: Latest,
     /// The last that the legacy stream was given.
     legacy: Option<Point>,
+}
+
+/// The last that each stream was given, by the stream's id. A list of all streams would make each wait as long
+/// as there are streams.
+#[derive(Default)]
+struct Latest {
+    points: BTreeMap<u64, Point>,
+    /// With more than these it is looked through for what has been reached.
+    room: usize,
+}
+
+impl Latest {
+    fn insert(&mut self, stream: u64, point: Point) {
+        if self.points.len() >= self.room {
+            self.points.retain(|_, point| !point.reached());
+            self.room = 2 * self.points.len() + 64;
+        }
+        self.points.insert(stream, point);
+    }
+
+    fn under_way(&mut self) -> Vec<Point> {
+        self.points.retain(|_, point| !point.reached());
+        self.points.values().cloned().collect()
+    }
 }
 
 static STREAMS: Registry<Stream> = Registry::new();
@@ -132,9 +157,7 @@ pub fn create(flags: u32, priority: i32) -> Result<Handle> {
 }
 
 pub fn create_in(context: &Arc<Context>, flags: u32, priority: i32) -> Result<Handle> {
-    let stream = make(context, Lane::Created, flags, priority.clamp(-5, 0));
-    context.lanes.order.lock().streams.push(Arc::downgrade(&stream));
-    Ok(STREAMS.insert(stream))
+    Ok(STREAMS.insert(make(context, Lane::Created, flags, priority.clamp(-5, 0))))
 }
 
 /// Forgets the handle; what was submitted is still done.
@@ -158,12 +181,8 @@ pub fn find(handle: Handle, null: NullStream) -> Result<Arc<Stream>> {
         Lane::PerThread => {
             let context = context::current()?;
             let mut streams = context.lanes.per_thread.lock();
-            let stream = streams.entry(std::thread::current().id()).or_insert_with(|| {
-                let stream = make(&context, Lane::PerThread, 0, 0);
-                context.lanes.order.lock().streams.push(Arc::downgrade(&stream));
-                stream
-            });
-            Ok(stream.clone())
+            let own = std::thread::current().id();
+            Ok(streams.entry(own).or_insert_with(|| make(&context, Lane::PerThread, 0, 0)).clone())
         }
         Lane::Created => {
             context::permitted()?;
@@ -187,28 +206,15 @@ impl Lanes {
 
     /// Where all streams of the context stand now.
     pub fn points(&self) -> Vec<Point> {
-        let mut order = self.order.lock();
-        order.streams.retain(|s| s.strong_count() > 0);
-        let streams: Vec<_> = order.streams.iter().filter_map(Weak::upgrade).collect();
-        drop(order);
-        streams.iter().chain(self.legacy.get()).map(|s| s.last()).filter(|p| !p.reached()).collect()
+        self.order.lock().submitted.under_way()
     }
 
     /// What a wait for a stream waits for: for the legacy stream also what blocking streams have been given,
     /// even if nothing of its own is behind that (seen on driver 580).
     pub fn waited_for(&self, stream: &Stream) -> Vec<Point> {
         let is_legacy = stream.lane == Lane::Legacy;
-        let streams: Vec<_> = self.order.lock().streams.iter().filter_map(Weak::upgrade).collect();
-        let blocking = streams.iter().filter(|other| is_legacy && other.blocking()).map(|other| other.last());
-        blocking.chain([stream.last()]).filter(|point| !point.reached()).collect()
-    }
-
-    /// Ends the part of every stream in a capture.
-    pub fn leave(&self, capture: &Arc<Capture>) {
-        let streams: Vec<_> = self.order.lock().streams.iter().filter_map(Weak::upgrade).collect();
-        for stream in streams {
-            stream.part.lock().take_if(|part| Arc::ptr_eq(&part.capture, capture));
-        }
+        let blocking = if is_legacy { self.order.lock().blocking.under_way() } else { Vec::new() };
+        blocking.into_iter().chain([stream.last()]).filter(|point| !point.reached()).collect()
     }
 
     pub fn wait_all(&self) {
@@ -316,18 +322,12 @@ impl Stream {
     fn enter(&self, order: &mut Order, queue: &mut Queue, mut waits: Vec<Point>) -> (Point, Vec<Point>) {
         queue.submitted += 1;
         let point = Point { progress: self.progress.clone(), number: queue.submitted };
+        order.submitted.insert(self.id, point.clone());
         if self.lane == Lane::Legacy {
-            order.streams.retain(|stream| match stream.upgrade() {
-                Some(stream) => {
-                    if stream.blocking() {
-                        waits.push(stream.last());
-                    }
-                    true
-                }
-                None => false,
-            });
+            waits.extend(std::mem::take(&mut order.blocking.points).into_values());
             order.legacy = Some(point.clone());
         } else if self.blocking() {
+            order.blocking.insert(self.id, point.clone());
             waits.extend(order.legacy.clone());
         }
         waits.retain(|wait| !wait.reached());
@@ -388,4 +388,43 @@ fn serve(stream: Arc<Stream>) -> Result {
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     }
     started.map(drop).map_err(|_| Code::OUT_OF_MEMORY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread_seconds() -> f64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: fills a local.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    }
+
+    /// What so many streams take of this thread, each with work, and waits for it in all ways there are.
+    fn seconds(streams: usize) -> f64 {
+        let context = context::usable().expect("it is current");
+        let legacy = context.legacy().expect("each context has one");
+        let started = thread_seconds();
+        let made: Vec<Handle> = (0..streams)
+            .map(|_| {
+                let handle = create(0, 0).expect("a stream");
+                let stream = STREAMS.get(handle).expect("it was made");
+                stream.perform(Work::Nothing).expect("done");
+                assert!(context.lanes.waited_for(&stream).is_empty() && context.lanes.waited_for(&legacy).is_empty());
+                legacy.perform(Work::Nothing).expect("done");
+                context.synchronize().expect("done");
+                handle
+            })
+            .collect();
+        made.into_iter().for_each(|handle| destroy(handle).expect("it was made"));
+        thread_seconds() - started
+    }
+
+    #[test]
+    fn eight_times_as_many_streams_do_not_take_sixty_four_times_as_long() {
+        context::create(0, 0, 3020).expect("a context");
+        let (few, many) = (seconds(2_000), seconds(16_000));
+        assert!(many < 24.0 * few, "{few} s, {many} s");
+    }
 }

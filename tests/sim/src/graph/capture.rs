@@ -1,8 +1,8 @@
 //! Stream capture: work becomes nodes of a graph instead of being done.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
 
 use parking_lot::Mutex;
@@ -31,6 +31,8 @@ pub struct Capture {
     /// The application gave the graph, and keeps it.
     given: bool,
     invalid: AtomicBool,
+    /// The streams that have joined it.
+    streams: Mutex<Vec<Weak<Stream>>>,
 }
 
 /// A stream's part in a capture.
@@ -108,6 +110,18 @@ impl Capture {
         self.invalid.store(true, Ordering::Release);
     }
 
+    /// Notes that a stream has a part in it from now on.
+    pub fn has(&self, stream: &Arc<Stream>) {
+        self.streams.lock().push(Arc::downgrade(stream));
+    }
+
+    fn release_streams(self: &Arc<Self>) {
+        let streams: Vec<_> = self.streams.lock().drain(..).filter_map(|stream| stream.upgrade()).collect();
+        for stream in streams {
+            stream.part.lock().take_if(|part| Arc::ptr_eq(&part.capture, self));
+        }
+    }
+
     pub fn graph(&self) -> Result<Arc<Graph>> {
         find(self.graph)
     }
@@ -140,6 +154,7 @@ pub fn begin(stream: &Arc<Stream>, mode: u32, into: Option<(Handle, Vec<Handle>)
         context: stream.context_handle,
         given,
         invalid: AtomicBool::new(false),
+        streams: Mutex::new(vec![Arc::downgrade(stream)]),
     });
     let mut part = stream.part.lock();
     if part.is_some() {
@@ -162,7 +177,8 @@ pub fn end(stream: &Arc<Stream>) -> Result<Handle> {
     if capture.mode != RELAXED && capture.thread != std::thread::current().id() {
         return Err(Code::STREAM_CAPTURE_WRONG_THREAD);
     }
-    stream.context()?.lanes.leave(&capture);
+    stream.context()?;
+    capture.release_streams();
     ACTIVE.lock().retain(|c| !Arc::ptr_eq(c, &capture));
     COUNT.fetch_sub(1, Ordering::AcqRel);
     let outcome = capture.check().and_then(|()| joined(&*capture.graph()?, &part.tail));
