@@ -133,6 +133,7 @@ workloads! {
     expandable_segments "expandable_segments.c" "replayable" ["twice"];
     addresses "addresses.c" "replayable" ["sum_spans", "sum_tight"];
     graph_memory "graph_memory.c" "replayable" ["twice"];
+    graph_memory_outlives "graph_memory_outlives.c" "replayable" [];
     capture_memory "capture_memory.c" "replayable" ["twice"];
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::abi::Handle;
 use crate::code::{Code, Result};
+use crate::graph::memory;
 use crate::memory::{allocate, table};
 use crate::registry::{Registry, handle_of};
 use crate::stream::Lanes;
@@ -226,6 +227,7 @@ fn close(context: &Arc<Context>) {
     module::close_all(context);
     array::close_all(context);
     texture::close_all(context.id);
+    memory::close_all(handle);
     for range in table::remove_all(|r| r.context == handle) {
         allocate::release(range);
     }

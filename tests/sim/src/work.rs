@@ -10,7 +10,7 @@ use crate::code::{Code, Result};
 use crate::context::{self, Context};
 use crate::copy::{Copy, Fill};
 use crate::cupti::{Origin, timed};
-use crate::graph::memory;
+use crate::graph::memory::Memory;
 use crate::memory::{allocate, table};
 use crate::ptx::exec::{self, Fault, Grid};
 use crate::signal::Turn;
@@ -64,7 +64,7 @@ pub enum Work {
     WaitValue(Wait),
     Free(u64),
     /// A graph's memory comes to life or goes.
-    Activate(u64, bool),
+    Activate(Arc<Memory>, bool),
     /// The nodes of a graph, in an order that their edges allow.
     Graph(Arc<[Work]>),
     Nothing,
@@ -125,8 +125,8 @@ impl Work {
                 fill.perform()
             }
             Work::WaitValue(wait) => wait.perform(),
-            Work::Activate(at, active) => {
-                memory::activate(*at, *active);
+            Work::Activate(memory, active) => {
+                memory.activate(*active);
                 Ok(())
             }
             Work::Free(at) => allocate::free(*at).map_err(|_| Code::ILLEGAL_ADDRESS),

@@ -5,7 +5,7 @@ use super::graph_node::add;
 use super::structs::{AccessDescriptor, AllocationNodeParameters, Location, PoolProperties};
 use crate::abi::{DevicePointer, Handle, In, Out};
 use crate::code::Code;
-use crate::graph::memory::Memory;
+use crate::graph::memory::{self, Memory};
 use crate::graph::node::Kind;
 use crate::memory::table;
 use crate::{context, device, graph};
@@ -61,8 +61,9 @@ entries! {
         }
     }
 
-    /// Graphs keep no memory beyond their lives.
     fn cuDeviceGraphMemTrim(dev: i32) {
-        device::check(dev)
+        device::check(dev)?;
+        memory::trim(dev);
+        Ok(())
     }
 }

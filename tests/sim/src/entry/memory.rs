@@ -67,8 +67,9 @@ entries! {
         check_unsafe_call()?;
         let range = table::read().find(at).copied().filter(|r| r.start == at).ok_or(Code::INVALID_VALUE)?;
         context::find(range.context).unwrap_or(context).lanes.wait_all();
-        if range.kind == Kind::Graph && !memory::free(at) {
-            return Err(Code::INVALID_VALUE);
+        if range.kind == Kind::Graph {
+            memory::free(at).ok_or(Code::INVALID_VALUE)?.activate(false);
+            return Ok(());
         }
         allocate::free(at)
     }

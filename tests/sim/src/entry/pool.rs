@@ -53,12 +53,12 @@ entries! {
             let graph = kind == Some(table::Kind::Graph);
             return if graph { part.add(Kind::Free(at)) } else { Err(Code::INVALID_VALUE) };
         }
-        match kind {
-            Some(table::Kind::Pool(_) | table::Kind::Device) => {}
-            Some(table::Kind::Graph) if memory::free(at) => {}
+        let work = match kind {
+            Some(table::Kind::Pool(_) | table::Kind::Device) => Work::Free(at),
+            Some(table::Kind::Graph) => Work::Activate(memory::free(at).ok_or(Code::INVALID_VALUE)?, false),
             _ => return Err(Code::INVALID_VALUE),
-        }
-        stream.submit(Work::Free(at), Vec::new()).map(drop)
+        };
+        stream.submit(work, Vec::new()).map(drop)
     }
 
     fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, dev: i32) {

@@ -49,10 +49,6 @@ entries! {
     fn cuDeviceSetGraphMemAttribute(dev: i32, attribute: u32, value: crate::abi::In<u64>) {
         device::check(dev)?;
         // Only the marks of the highest can be set, and only back.
-        if ![1, 3].contains(&attribute) || value.get()? != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        memory::reset_high(dev);
-        Ok(())
+        if value.get()? == 0 { memory::reset_high(dev, attribute) } else { Err(Code::INVALID_VALUE) }
     }
 }

@@ -97,13 +97,10 @@ impl Plan {
                     if self.auto_free {
                         memory::free(memory.at);
                     }
-                    memory::launch(memory.at)?;
-                    self.work.push(Work::Activate(memory.at, true));
+                    memory::launch(memory)?;
+                    self.work.push(Work::Activate(memory.clone(), true));
                 }
-                Kind::Free(at) => {
-                    memory::free(*at);
-                    self.work.push(Work::Activate(*at, false));
-                }
+                Kind::Free(at) => self.work.extend(memory::free(*at).map(|memory| Work::Activate(memory, false))),
                 Kind::WaitEvent(handle) => self.after.extend(event::find(*handle)?.point()),
                 Kind::RecordEvent(handle) => {
                     let stamp = Arc::<Stamp>::default();
@@ -114,12 +111,24 @@ impl Plan {
         }
         Ok(())
     }
+
+    /// Of a launch that is refused: what it had allocated by then.
+    fn give_back(&self) {
+        for work in &self.work {
+            if let Work::Activate(memory, true) = work {
+                memory::free(memory.at);
+            }
+        }
+    }
 }
 
 impl Exec {
     pub fn launch(&self, stream: &Arc<Stream>) -> Result {
         let mut plan = Plan { auto_free: self.flags & AUTO_FREE != 0, ..Plan::default() };
-        plan.add(&self.steps.lock())?;
+        if let Err(code) = plan.add(&self.steps.lock()) {
+            plan.give_back();
+            return Err(code);
+        }
         let point = stream.submit(Work::Graph(plan.work.into()), plan.after)?;
         for (event, stamp) in plan.records {
             event.recorded(point.clone(), stamp);

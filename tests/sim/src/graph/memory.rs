@@ -1,7 +1,8 @@
-//! Memory that graphs allocate: an address for as long as the graph lives, contents from the allocating node
-//! to the freeing one.
+//! Memory that graphs allocate: an address for as long as the graph lives, or longer where a launch has left it
+//! allocated; contents from the allocating node to the freeing one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,87 +13,129 @@ use crate::memory::allocate;
 use crate::memory::pages::{self, GRANULE};
 use crate::memory::table::{self, Access, Kind};
 
+/// Nodes refer to it, and work that allocates or frees it, and what is allocated.
 #[derive(Debug)]
 pub struct Memory {
     pub at: u64,
     pub size: u64,
     pub device: i32,
+    context: Handle,
+    /// Of its range: a later one may begin at the same address.
+    id: u64,
 }
 
 /// What has been allocated by launches so far and not been freed by a launch or a call, in the order of the
 /// calls.
-static LIVE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+static LIVE: Mutex<BTreeMap<u64, Arc<Memory>>> = Mutex::new(BTreeMap::new());
 
-/// By device: the most that was live at a time, since that was asked for anew.
-static HIGH: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
+/// By device.
+static ACCOUNTS: Mutex<BTreeMap<i32, Account>> = Mutex::new(BTreeMap::new());
+
+/// The most that was allocated at a time and that was reserved, since that was asked for anew; what is
+/// reserved: until it is trimmed, memory that is free is kept for later launches.
+#[derive(Clone, Copy, Default)]
+struct Account {
+    used_high: u64,
+    reserved: u64,
+    reserved_high: u64,
+}
 
 impl Memory {
     pub fn new(size: u64, device: i32, context: Handle) -> Result<Arc<Self>> {
         let at = allocate::allocate(size, Kind::Graph, device, context)?;
-        activate(at, false);
-        Ok(Arc::new(Self { at, size, device }))
+        let id = table::read().find(at).ok_or(Code::INVALID_VALUE)?.id;
+        let memory = Self { at, size, device, context, id };
+        memory.activate(false);
+        Ok(Arc::new(memory))
+    }
+
+    /// Gives or takes away access, when the node is reached. Without it nobody can read there, the CPU neither.
+    pub fn activate(&self, active: bool) {
+        let access = if active { Access::OF_ALL } else { Access::default() };
+        table::set_access(self.at, self.at + 1, |of| *of = access);
+        pages::protect(self.at, self.size.next_multiple_of(GRANULE), active, active);
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        LIVE.lock().remove(&self.at);
-        if let Some(range) = table::remove(self.at, |r| r.kind == Kind::Graph) {
+        if let Some(range) = table::remove(self.at, |r| r.id == self.id) {
             allocate::release(range);
         }
     }
 }
 
-/// Gives or takes away access, when the node is reached. Without it nobody can read there, the CPU neither.
-pub fn activate(at: u64, active: bool) {
-    let access = if active { Access::OF_ALL } else { Access::default() };
-    table::set_access(at, at + 1, |of| *of = access);
-    if let Some(range) = table::read().find(at) {
-        pages::protect(range.start, range.size.next_multiple_of(GRANULE), active, active);
-    }
-}
-
 /// Notes that a launch allocates this. A graph that left it allocated cannot allocate it again.
-pub fn launch(at: u64) -> Result {
-    if !LIVE.lock().insert(at) {
-        return Err(Code::INVALID_VALUE);
+pub fn launch(memory: &Arc<Memory>) -> Result {
+    match LIVE.lock().entry(memory.at) {
+        Entry::Occupied(_) => return Err(Code::INVALID_VALUE),
+        Entry::Vacant(free) => _ = free.insert(memory.clone()),
     }
-    if let Some(device) = table::read().find(at).map(|range| range.device) {
-        attribute(device, 1)?;
-    }
+    let used = used(memory.device);
+    account(memory.device, |account| {
+        account.used_high = account.used_high.max(used);
+        account.reserved = account.reserved.max(used);
+        account.reserved_high = account.reserved_high.max(account.reserved);
+    });
     Ok(())
 }
 
 /// Whether a launch has allocated this and nothing has freed it since.
 pub fn live(at: u64) -> bool {
-    LIVE.lock().contains(&at)
+    LIVE.lock().contains_key(&at)
+}
+
+/// Notes that a launch or a call frees this; none if it is not allocated.
+pub fn free(at: u64) -> Option<Arc<Memory>> {
+    LIVE.lock().remove(&at)
+}
+
+/// The context ends, and its memory with it.
+pub fn close_all(context: Handle) {
+    let mut ended = Vec::new();
+    LIVE.lock().retain(|_, memory| {
+        let stays = memory.context != context;
+        ended.extend((!stays).then(|| memory.clone()));
+        stays
+    });
 }
 
 /// What launches have allocated on a device, in bytes.
 fn used(device: i32) -> u64 {
-    // Never both locks at once: a submission takes them in the other order.
-    let live = LIVE.lock().clone();
-    let ranges = table::read();
-    live.iter().filter_map(|at| ranges.find(*at)).filter(|range| range.device == device).map(|range| range.size).sum()
+    LIVE.lock().values().filter(|memory| memory.device == device).map(|memory| memory.size).sum()
 }
 
-/// By the values of CUgraphMem_attribute: used, the most used, and the same of what is reserved, which is as
-/// much here.
+fn account<T>(device: i32, with: impl FnOnce(&mut Account) -> T) -> T {
+    with(ACCOUNTS.lock().entry(device).or_default())
+}
+
+/// By the values of CUgraphMem_attribute: used, the most used, and the same of what is reserved.
 pub fn attribute(device: i32, which: u32) -> Result<u64> {
-    let used = used(device);
+    let account = account(device, |account| *account);
     match which {
-        0 | 2 => Ok(used),
-        1 | 3 => Ok(*HIGH.lock().entry(device).and_modify(|high| *high = used.max(*high)).or_insert(used)),
+        0 => Ok(used(device)),
+        1 => Ok(account.used_high),
+        2 => Ok(account.reserved),
+        3 => Ok(account.reserved_high),
         _ => Err(Code::INVALID_VALUE),
     }
 }
 
-pub fn reset_high(device: i32) {
+/// Counts one of the highest values anew.
+pub fn reset_high(device: i32, which: u32) -> Result {
     let used = used(device);
-    HIGH.lock().insert(device, used);
+    account(device, |account| {
+        match which {
+            1 => account.used_high = used,
+            3 => account.reserved_high = account.reserved,
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        Ok(())
+    })
 }
 
-/// Notes that a launch or a call frees this; false if it is not allocated.
-pub fn free(at: u64) -> bool {
-    LIVE.lock().remove(&at)
+/// Gives back what no graph has allocated.
+pub fn trim(device: i32) {
+    let used = used(device);
+    account(device, |account| account.reserved = used);
 }

@@ -9,7 +9,6 @@ use super::table::{self, Access, Kind, Range};
 use super::{pages, pinned, pool};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
-use crate::graph::memory;
 use crate::state::knobs;
 
 /// Bytes taken of each device.
@@ -127,10 +126,6 @@ pub fn release(range: Range) {
 
 /// cuMemFree, once nothing uses the memory any more.
 pub fn free(at: u64) -> Result {
-    if table::read().find(at).is_some_and(|r| r.start == at && r.kind == Kind::Graph) {
-        memory::activate(at, false);
-        return Ok(());
-    }
     let freeable = |r: &Range| matches!(r.kind, Kind::Device | Kind::Managed | Kind::Pool(_));
     let range = table::remove(at, freeable).ok_or(Code::INVALID_VALUE)?;
     release(range);
