@@ -130,6 +130,7 @@ workloads! {
     freed_memory_of_other_stream "freed_memory_of_other_stream.c" "replayable" ["add_to"];
     freed_memory_of_other_context "freed_memory_of_other_context.c" "replayable" ["add_to"];
     two_pools "two_pools.c" "replayable" ["twice"];
+    pool_of_limited_size "pool_of_limited_size.c" "replayable" [];
     expandable_segments "expandable_segments.c" "replayable" ["twice"];
     addresses "addresses.c" "replayable" ["sum_spans", "sum_tight"];
     graph_memory "graph_memory.c" "replayable" ["twice"];

@@ -94,7 +94,8 @@ entries! {
             return Err(Code::INVALID_VALUE);
         }
         device::check(properties.location.id)?;
-        pool.set(pool::create(properties.location.id))
+        let most = (properties.max_size != 0).then_some(properties.max_size as u64);
+        pool.set(pool::create(properties.location.id, most))
     }
 
     fn cuMemPoolDestroy(pool: Handle) {

@@ -21,6 +21,8 @@ pub struct Pool {
     default: bool,
     /// Which of the places for pools it has.
     slot: u64,
+    /// The most bytes that it may have allocated.
+    most: u64,
     inner: Mutex<Inner>,
 }
 
@@ -42,7 +44,7 @@ static TAKEN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 /// By device: its own pool and the one in use.
 static DEVICES: Mutex<Vec<(Handle, Handle)>> = Mutex::new(Vec::new());
 
-fn make(device: i32, default: bool) -> Handle {
+fn make(device: i32, default: bool, most: u64) -> Handle {
     let slot = {
         let mut taken = TAKEN.lock();
         let free = (0..).find(|slot| !taken.contains(slot)).expect("some number is free");
@@ -58,19 +60,20 @@ fn make(device: i32, default: bool) -> Handle {
         threshold: 0,
         reuse: [1; 3],
     };
-    POOLS.insert(Arc::new(Pool { device, default, slot, inner: Mutex::new(inner) }))
+    POOLS.insert(Arc::new(Pool { device, default, slot, most, inner: Mutex::new(inner) }))
 }
 
-pub fn create(device: i32) -> Handle {
+/// One of `most` bytes, or of as many as the device has.
+pub fn create(device: i32, most: Option<u64>) -> Handle {
     of_device(device);
-    make(device, false)
+    make(device, false, most.unwrap_or(u64::MAX))
 }
 
 /// The device's own pool and its current one.
 pub fn of_device(device: i32) -> (Handle, Handle) {
     let mut devices = DEVICES.lock();
     while devices.len() <= device as usize {
-        let pool = make(devices.len() as i32, true);
+        let pool = make(devices.len() as i32, true, u64::MAX);
         devices.push((pool, pool));
     }
     devices[device as usize]
@@ -113,6 +116,9 @@ impl Pool {
         }
         let at = {
             let mut inner = self.inner.lock();
+            if inner.used.checked_add(size).is_none_or(|used| used > self.most) {
+                return Err(Code::OUT_OF_MEMORY);
+            }
             let need = inner.arena.need(size);
             allocate::charge(self.device, need)?;
             let Some(taken) = inner.arena.take(size) else {
