@@ -147,6 +147,7 @@ workloads! {
     capture_never_run "capture_never_run.c" "replayable" [];
     conditional_graph "conditional_graph.c" "replayable" [];
     batch_copies "batch_copies.c" "replayable" [];
+    batch_attributes "batch_attributes.c" "replayable" [];
     context_memory "context_memory.c" "replayable" [];
     ordered_memory "ordered_memory.c" "replayable" [];
     texture "texture.c" "replayable" ["sample"];

@@ -2,6 +2,7 @@
 
 use super::copy::{later, linear};
 use super::entries;
+use super::structs::CopyAttributes;
 use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
 use crate::array;
 use crate::code::{Code, Result};
@@ -56,6 +57,7 @@ impl Operand {
 
 impl Operation {
     fn copy(&self) -> Result<Copy> {
+        CopyAttributes::new(self.order, self.flags).check()?;
         let element = self.from.element()?.or(self.to.element()?).unwrap_or(1);
         let [width, height, depth] = self.extent;
         let (to, from) = (self.to.plane(element, self.extent)?, self.from.plane(element, self.extent)?);
@@ -113,11 +115,9 @@ entries! {
     }
 
     fn cuMemcpyWithAttributesAsync / cuMemcpyWithAttributesAsync_ptsz [null] (
-        to: DevicePointer, from: DevicePointer, bytes: usize, attributes: In<u8>, hstream: Handle,
+        to: DevicePointer, from: DevicePointer, bytes: usize, attributes: In<CopyAttributes>, hstream: Handle,
     ) {
-        if attributes.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        attributes.get()?.check()?;
         later(linear(Side::of(to), Side::of(from), bytes), hstream, null)
     }
 }

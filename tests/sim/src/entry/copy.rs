@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::entries;
-use super::structs::{Memcpy2d, Memcpy3d};
+use super::structs::{CopyAttributes, Memcpy2d, Memcpy3d};
 use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
 use crate::array;
 use crate::code::{Code, Result};
@@ -50,23 +50,44 @@ pub(super) fn later(mut copy: Copy, hstream: Handle, null: NullStream) -> Result
     stream.submit(Work::Copy(copy), Vec::new()).map(drop)
 }
 
-/// Copies one after the other, in the stream's order. Which one failed, and how.
-fn batch(
+struct Batch {
     to: In<DevicePointer>,
     from: In<DevicePointer>,
     bytes: In<usize>,
     count: usize,
-    hstream: Handle,
-    null: NullStream,
-) -> std::result::Result<(), (usize, Code)> {
-    // The default streams take no batches.
-    if count == 0 || hstream == 0 {
-        return Err((usize::MAX, Code::INVALID_VALUE));
+    attributes: In<CopyAttributes>,
+    /// The first copy that each of them is for; it is for all before the next one's first.
+    firsts: In<usize>,
+    attribute_count: usize,
+}
+
+impl Batch {
+    /// Each copy must have attributes (cuda.h).
+    fn check(&self) -> Result {
+        if self.attribute_count > self.count {
+            return Err(Code::INVALID_VALUE);
+        }
+        let firsts = self.firsts.all(self.attribute_count)?;
+        let are_in_order = firsts.first() == Some(&0) && firsts.is_sorted_by(|first, next| first < next);
+        if !are_in_order || firsts.last().is_none_or(|last| *last >= self.count) {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.attributes.all(self.attribute_count)?.iter().try_for_each(CopyAttributes::check)
     }
-    (0..count).try_for_each(|at| {
-        let one = || later(linear(Side::of(to.at(at)?), Side::of(from.at(at)?), bytes.at(at)?), hstream, null);
-        one().map_err(|code| (at, code))
-    })
+
+    /// One after the other, in the stream's order. Which one failed, and how.
+    fn copy(&self, hstream: Handle, null: NullStream) -> std::result::Result<(), (usize, Code)> {
+        // The default streams take no batches.
+        if hstream == 0 {
+            return Err((usize::MAX, Code::INVALID_VALUE));
+        }
+        self.check().map_err(|code| (usize::MAX, code))?;
+        (0..self.count).try_for_each(|at| {
+            let sides = || Ok((Side::of(self.to.at(at)?), Side::of(self.from.at(at)?), self.bytes.at(at)?));
+            let one = sides().and_then(|(to, from, bytes)| later(linear(to, from, bytes), hstream, null));
+            one.map_err(|code| (at, code))
+        })
+    }
 }
 
 /// A place in an array's memory.
@@ -192,21 +213,20 @@ entries! {
     }
 
     fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz [null] (
-        to: In<DevicePointer>, from: In<DevicePointer>, bytes: In<usize>, count: usize, attributes: In<u8>,
-        starts: In<usize>, attribute_count: usize, failed: Out<usize>, hstream: Handle,
+        to: In<DevicePointer>, from: In<DevicePointer>, bytes: In<usize>, count: usize, attributes: In<CopyAttributes>,
+        firsts: In<usize>, attribute_count: usize, failed: Out<usize>, hstream: Handle,
     ) {
-        let _ = (attributes, starts, attribute_count);
-        let made = batch(to, from, bytes, count, hstream, null);
+        let made = Batch { to, from, bytes, count, attributes, firsts, attribute_count }.copy(hstream, null);
         failed.set_if(made.err().map_or(usize::MAX, |(at, _)| at));
         made.map_err(|(_, code)| code)
     }
 
     fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz [null] (
-        to: In<DevicePointer>, from: In<DevicePointer>, bytes: In<usize>, count: usize, attributes: In<u8>,
-        starts: In<usize>, attribute_count: usize, hstream: Handle,
+        to: In<DevicePointer>, from: In<DevicePointer>, bytes: In<usize>, count: usize, attributes: In<CopyAttributes>,
+        firsts: In<usize>, attribute_count: usize, hstream: Handle,
     ) {
-        let _ = (attributes, starts, attribute_count);
-        batch(to, from, bytes, count, hstream, null).map_err(|(_, code)| code)
+        let batch = Batch { to, from, bytes, count, attributes, firsts, attribute_count };
+        batch.copy(hstream, null).map_err(|(_, code)| code)
     }
 
     fn cuMemcpyHtoD_v2 / cuMemcpyHtoD_v2_ptds [null] (to: DevicePointer, from: u64, bytes: usize) {

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use crate::abi::{DevicePointer, Handle, In, Opaque};
+use crate::code::{Code, Result};
 use crate::work::HostFunction;
 
 #[repr(C)]
@@ -144,6 +145,27 @@ pub struct PoolProperties {
     pub max_size: usize,
     pub usage: u16,
     pub reserved: [u8; 54],
+}
+
+/// CUmemcpyAttributes: when the source is read, hints where the two sides are.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CopyAttributes {
+    order: u32,
+    _hints: [Location; 2],
+    flags: u32,
+}
+
+impl CopyAttributes {
+    pub fn new(order: u32, flags: u32) -> Self {
+        Self { order, _hints: [Location { kind: 0, id: 0 }; 2], flags }
+    }
+
+    /// The source is read in the stream's order, during the call, or at any time; that copies overlap with
+    /// kernels is but preferred.
+    pub fn check(&self) -> Result {
+        if (1..=3).contains(&self.order) && self.flags <= 1 { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    }
 }
 
 #[repr(C)]
