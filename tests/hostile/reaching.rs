@@ -95,6 +95,22 @@ fn cu_get_proc_address_old_and_new() {
     assert_eq!(trace.losses, []);
 }
 
+/// Names, versions and the kind of default stream choose the function, as cudaTypedefs.h has it.
+#[test]
+fn functions_are_handed_out_by_version() {
+    let ran = Place::new().unchanged(client("proc_address_versions.c"), &[""; 0]).expect(0);
+    let wanted = "cuNoSuchFunction 13000 0: not found\n\
+                  cuGraphAddNode 12010 0: version not sufficient\n\
+                  cuGraphAddNode 12020 0: found\n\
+                  cuMemAllocAsync 11010 2: version not sufficient\n\
+                  cuMemAllocAsync 11020 2: found\n\
+                  cuKernelGetLibrary 12040 0: version not sufficient\n\
+                  cuStreamBeginCapture 9020 0: version not sufficient\n\
+                  cuMemcpyBatchAsync 12060 0: version not sufficient\n\
+                  0100011\n";
+    assert_eq!(ran.stdout, wanted);
+}
+
 #[test]
 fn names_that_the_driver_lacks() {
     let place = Place::new();

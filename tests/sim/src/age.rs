@@ -8,20 +8,20 @@ use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
 use crate::device;
+use crate::entry::since::since;
 
-/// Names and the CUDA versions that brought them (cudaTypedefs.h of 13.0).
-const SINCE: &[(&str, i32)] = &[
-    ("cuFuncGetName", 12030),
-    ("cuKernelGetName", 12030),
-    ("cuFuncGetParamInfo", 12040),
-    ("cuKernelGetParamInfo", 12040),
-    ("cuFuncIsLoaded", 12040),
-    ("cuFuncLoad", 12040),
-    ("cuModuleEnumerateFunctions", 12040),
-    ("cuModuleGetFunctionCount", 12040),
-    ("cuLibraryEnumerateKernels", 12040),
-    ("cuLibraryGetKernelCount", 12040),
-    ("cuKernelGetLibrary", 12050),
+const LATER: &[&str] = &[
+    "cuFuncGetName",
+    "cuKernelGetName",
+    "cuFuncGetParamInfo",
+    "cuKernelGetParamInfo",
+    "cuFuncIsLoaded",
+    "cuFuncLoad",
+    "cuModuleEnumerateFunctions",
+    "cuModuleGetFunctionCount",
+    "cuLibraryEnumerateKernels",
+    "cuLibraryGetKernelCount",
+    "cuKernelGetLibrary",
 ];
 
 /// What cuDriverGetVersion says.
@@ -34,7 +34,7 @@ pub fn version() -> i32 {
 }
 
 pub fn lacks(name: &str) -> bool {
-    SINCE.iter().any(|(known, since)| *known == name && *since > version())
+    LATER.contains(&name) && since(name) > version()
 }
 
 /// Run by the loader before anybody can look a name up.

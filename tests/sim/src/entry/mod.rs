@@ -36,6 +36,7 @@ mod pool;
 mod procaddress;
 mod reference;
 mod set;
+pub mod since;
 mod stream;
 pub mod structs;
 mod tensor_map;

@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use std::sync::OnceLock;
 
 use super::entries;
+use super::since::since;
 use crate::abi::{In, Out};
 use crate::code::{Code, Result};
 
@@ -39,6 +40,7 @@ const VERSIONS: &[(&str, &str, i32)] = &[
     ("cuGetProcAddress", "cuGetProcAddress_v2", 12000),
     ("cuGraphAddKernelNode", "cuGraphAddKernelNode_v2", 12000),
     ("cuGraphAddNode", "cuGraphAddNode_v2", 12030),
+    ("cuGraphAddNode", "cuGraphAddNode_v3", 13040),
     ("cuGraphAddDependencies", "cuGraphAddDependencies_v2", 12030),
     ("cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000),
     ("cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000),
@@ -51,6 +53,8 @@ const VERSIONS: &[(&str, &str, i32)] = &[
     ("cuGraphKernelNodeSetParams", "cuGraphKernelNodeSetParams_v2", 12000),
     ("cuGraphNodeGetDependencies", "cuGraphNodeGetDependencies_v2", 12030),
     ("cuGraphNodeGetDependentNodes", "cuGraphNodeGetDependentNodes_v2", 12030),
+    ("cuGraphNodeSetParams", "cuGraphNodeSetParams_v2", 13040),
+    ("cuLaunchHostFunc", "cuLaunchHostFunc_v2", 13010),
     ("cuLinkAddData", "cuLinkAddData_v2", 6050),
     ("cuLinkAddFile", "cuLinkAddFile_v2", 6050),
     ("cuLinkCreate", "cuLinkCreate_v2", 6050),
@@ -100,11 +104,12 @@ fn versioned(symbol: &str, version: i32) -> std::result::Result<String, u32> {
     // Functions of CUDA 3.2 that took 32-bit sizes before: only the second form exists here.
     let second = format!("{symbol}_v2");
     let listed = VERSIONS.iter().any(|(base, name, _)| *base == symbol && *name == second);
-    if exports().contains_key(symbol) {
+    let known = |name: &str| exports().contains_key(name);
+    if known(symbol) && since(symbol) <= version {
         Ok(symbol.to_owned())
-    } else if exports().contains_key(second.as_str()) && !listed && version >= 3020 {
+    } else if !known(symbol) && known(&second) && !listed && version >= 3020 {
         Ok(second)
-    } else if rows().next().is_some() || exports().contains_key(second.as_str()) {
+    } else if known(symbol) || known(&second) || rows().next().is_some() {
         Err(TOO_OLD)
     } else {
         Err(NOT_FOUND)
@@ -150,6 +155,7 @@ entries! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_name_is_exported_once() {
@@ -175,5 +181,34 @@ mod tests {
         assert_eq!(find("cuMemAlloc", 2000, 0), (0, TOO_OLD));
         assert_eq!(find("cuMulticastCreate", 13000, 0), (0, NOT_FOUND));
         assert_eq!(find("", 0, 0), (0, NOT_FOUND));
+        assert_eq!(find("cuKernelGetLibrary", 12040, 0), (0, TOO_OLD));
+        assert_eq!(find("cuKernelGetLibrary", 12050, 0), address("cuKernelGetLibrary"));
+        assert_eq!(find("cuLaunchHostFunc", 13000, PER_THREAD), address("cuLaunchHostFunc_ptsz"));
+        assert_eq!(find("cuLaunchHostFunc", 13010, PER_THREAD), address("cuLaunchHostFunc_v2_ptsz"));
+    }
+
+    /// `PFN_cuMemcpy2D_v3020`: what the header has for callers of each version. Those of per-thread streams came
+    /// with the rest, or all with 7.0.
+    #[test]
+    fn versions_are_those_of_the_header() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/cuda/include-13.5/cudaTypedefs.h");
+        let header = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}: run scripts/cuda-headers"));
+        let mut versions: HashMap<&str, BTreeSet<i32>> = HashMap::new();
+        for name in header.split("PFN_").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if let Some((base, version)) = name.rsplit_once("_v").filter(|(base, _)| exports().contains_key(base))
+                && let Ok(version) = version.parse()
+            {
+                versions.entry(base).or_default().insert(version);
+            }
+        }
+        assert!(versions.len() > 300, "{}", versions.len());
+        for (base, all) in versions {
+            assert_eq!(all.first(), Some(&since(base)), "{base}");
+            let found: Vec<_> = all.iter().map(|version| versioned(base, *version).expect(base)).collect();
+            let before: Vec<_> = all.iter().skip(1).map(|version| versioned(base, version - 1).expect(base)).collect();
+            assert_eq!(before, found[..before.len()], "{base}: {all:?}");
+            let distinct: BTreeSet<&String> = found.iter().collect();
+            assert_eq!(distinct.len(), found.len(), "{base}: {found:?}");
+        }
     }
 }
