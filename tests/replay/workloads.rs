@@ -187,6 +187,7 @@ workloads! {
     device_graph "device_graph.c" "replayable" ["sum_span"];
     older_forms "older_forms.c" "replayable" ["weigh_all"];
     printing "printing.c" "replayable" ["speak"];
+    printf_overflows "printf_overflows.c" "replayable" ["speak"];
     textures_stored "textures_stored.c" "replayable" ["sample_stored"];
     textures_of_contexts "textures_of_contexts.c" "replayable" ["sample_stored"];
     no_context "no_context.c" "replayable" ["twice"];
@@ -237,6 +238,16 @@ fn copies_are_observed_when_somebody_may_look() {
     // stream, a context; and the last one's memory was given back.
     let count = |wanted| seen.iter().filter(|seen| **seen == wanted).count();
     assert_eq!((count(Some(false)), count(Some(true)), count(None)), (9, 0, 1), "{seen:?}");
+}
+
+/// The simulated driver's printf has as much room as was asked for: the oldest lines are lost.
+#[test]
+fn what_printf_has_no_room_for_is_lost() {
+    let ran = run(&mut Place::new().bare(client("printf_overflows.c"))).expect(0);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    let ends = [lines.first(), lines.last()].map(|line| *line.expect("lines"));
+    assert_eq!(ends, ["block 1635: value 5", "block 2999: value 5"]);
+    assert_eq!(lines.len(), 32768 / 24, "each call has a format, two values and a header");
 }
 
 /// A record that outgrows one chunk after the other leaves nothing of them behind. (Not among the workloads:

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -29,12 +29,15 @@ pub struct Context {
     pub cache_preference: AtomicU32,
     pub shared_bank_size: AtomicU32,
     limits: Mutex<[u64; LIMITS]>,
+    /// A kernel has called printf, which has its FIFO from then on.
+    pub has_printed: AtomicBool,
     pub peers: Mutex<BTreeSet<Handle>>,
     /// Calls of cuCtxAttach that no cuCtxDetach has undone.
     pub attached: AtomicU32,
 }
 
 const LIMITS: usize = 10;
+pub const PRINTF_FIFO_SIZE: u32 = 1;
 
 static CONTEXTS: Registry<Context> = Registry::new();
 /// By device: the primary context and how often it is retained, and the flags for the next one.
@@ -152,6 +155,7 @@ fn make(device: i32, flags: u32, api_version: u32, primary: bool, share: Option<
         lanes: Lanes::new(),
         cache_preference: AtomicU32::new(0),
         shared_bank_size: AtomicU32::new(0),
+        has_printed: AtomicBool::new(false),
         limits: Mutex::new([1024, 1 << 20, 8 << 20, 2, 2048, 64, 0, 0, 0, 0]),
         peers: Mutex::new(BTreeSet::new()),
         attached: AtomicU32::new(0),
@@ -207,6 +211,7 @@ pub fn destroy(handle: Handle) -> Result {
 /// The next life of a primary context.
 fn revive(context: Arc<Context>, flags: u32) -> Arc<Context> {
     context.error.store(0, Ordering::Release);
+    context.has_printed.store(false, Ordering::Release);
     context.flags.store(flags, Ordering::Relaxed);
     CONTEXTS.insert(context.clone());
     context
@@ -328,6 +333,13 @@ impl Context {
     }
 
     pub fn set_limit(&self, which: u32, value: u64) -> Result {
+        if which == PRINTF_FIFO_SIZE {
+            // What was launched before may be about to print.
+            self.lanes.wait_all();
+            if self.has_printed.load(Ordering::Acquire) {
+                return Err(Code::INVALID_VALUE);
+            }
+        }
         match self.limits.lock().get_mut(which as usize) {
             Some(limit) if which < 7 => {
                 *limit = value;

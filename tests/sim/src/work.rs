@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::abi::{Handle, Opaque};
 use crate::code::{Code, Result};
-use crate::context::{self, Context};
+use crate::context::{self, Context, PRINTF_FIFO_SIZE};
 use crate::copy::{Copy, Fill};
 use crate::cupti::{Origin, timed};
 use crate::graph::memory::Memory;
 use crate::memory::{allocate, table};
-use crate::ptx::exec::{self, Fault, Grid};
+use crate::ptx::exec::{self, Fault, Fifo, Grid};
 use crate::signal::Turn;
 use crate::state;
 
@@ -98,16 +98,20 @@ impl Work {
             return user_code(|| f(*data));
         }
         // A mistake of ours must not end the stream's thread: everybody would wait for ever.
-        let outcome = catch_unwind(AssertUnwindSafe(|| timed(self, || self.attempt())));
+        let outcome = catch_unwind(AssertUnwindSafe(|| timed(self, || self.attempt(context))));
         if let Err(code) = outcome.unwrap_or(Err(Code::UNKNOWN)) {
             context.fail(code);
         }
     }
 
-    fn attempt(&self) -> Result {
+    fn attempt(&self, context: &Context) -> Result {
         match self {
             Work::Kernel(grid) => {
-                let ran = exec::run(grid, &|| state::ready().is_err());
+                let mut printed = Fifo::new(context.limit(PRINTF_FIFO_SIZE)?);
+                let ran = exec::run(grid, &mut printed, &|| state::ready().is_err());
+                if printed.flush() {
+                    context.has_printed.store(true, Ordering::Release);
+                }
                 allocate::migrate();
                 ran.map_err(|fault| match fault {
                     Fault::IllegalAddress => Code::ILLEGAL_ADDRESS,

@@ -1,5 +1,6 @@
 //! A block: its threads take turns, each to its next barrier.
 
+use super::print::Fifo;
 use super::space::Env;
 use super::thread::{State, Thread};
 use super::{Fault, Grid, Result, warp};
@@ -41,8 +42,7 @@ impl Block {
     }
 
     /// Runs about `budget` instructions. True when all threads have ended.
-    pub fn turn(&mut self, grid: &Grid, memory: &Ranges<'_>, mut budget: u64) -> Result<bool> {
-        let mut printed = Vec::new();
+    pub fn turn(&mut self, grid: &Grid, memory: &Ranges<'_>, printed: &mut Fifo, mut budget: u64) -> Result<bool> {
         let mut env = Env {
             grid,
             program: &grid.program,
@@ -52,7 +52,7 @@ impl Block {
             memory,
             last: Span::default(),
             shift: 0,
-            printed: &mut printed,
+            printed,
         };
         let mut ended = false;
         while budget > 0 && !ended {
@@ -73,7 +73,6 @@ impl Block {
                 self.progress |= thread.state == State::Running;
             }
         }
-        super::print::flush(&printed);
         Ok(ended)
     }
 }

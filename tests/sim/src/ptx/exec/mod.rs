@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use super::half::to_f32 as half_to_f32;
+pub use print::Fifo;
 
 use super::Program;
 use crate::memory::table::{self, Kind};
@@ -89,8 +90,9 @@ impl Drop for Workspace {
     }
 }
 
-/// Runs a grid to its end, or until `stop` says that nobody waits for it any more.
-pub fn run(grid: &Grid, stop: &dyn Fn() -> bool) -> Result<()> {
+/// Runs a grid to its end, or until `stop` says that nobody waits for it any more. What it prints goes to
+/// `printed`.
+pub fn run(grid: &Grid, printed: &mut Fifo, stop: &dyn Fn() -> bool) -> Result<()> {
     let total = grid.blocks.iter().map(|&n| u64::from(n)).product::<u64>();
     let mut resident: VecDeque<Block> = VecDeque::new();
     let mut spare: Vec<Block> = Vec::new();
@@ -106,7 +108,7 @@ pub fn run(grid: &Grid, stop: &dyn Fn() -> bool) -> Result<()> {
         let Some(mut block) = resident.pop_front() else { return Ok(()) };
         let ended = {
             let memory = table::read_on(grid.device);
-            block.turn(grid, &memory, SLICE)?
+            block.turn(grid, &memory, printed, SLICE)?
         };
         if ended {
             spare.push(block);

@@ -1,5 +1,6 @@
 //! Device printf.
 
+use std::collections::VecDeque;
 use std::io::Write;
 
 use super::Result;
@@ -8,7 +9,51 @@ use super::thread::Thread;
 use crate::ptx::inst::Argument;
 use crate::ptx::types::Space;
 
-/// Formats into the block's output; the result is the number of arguments.
+/// What a grid has printed and the host has not written yet: calls of printf, which take room of a FIFO. What
+/// has no room there is lost, the oldest first, and nobody is told.
+pub struct Fifo {
+    /// Each text, and the bytes that it takes.
+    calls: VecDeque<(Vec<u8>, u64)>,
+    /// Of the call that is under way.
+    text: Vec<u8>,
+    taken: u64,
+    room: u64,
+}
+
+/// The format and a header; the values follow.
+const HEAD: u64 = 16;
+
+impl Fifo {
+    pub fn new(room: u64) -> Self {
+        Self { calls: VecDeque::new(), text: Vec::new(), taken: 0, room }
+    }
+
+    /// Ends a call whose arguments take these bytes.
+    fn push(&mut self, bytes: u64) {
+        let bytes = HEAD + bytes.next_multiple_of(8);
+        self.calls.push_back((std::mem::take(&mut self.text), bytes));
+        self.taken += bytes;
+        while self.taken > self.room
+            && let Some((_, bytes)) = self.calls.pop_front()
+        {
+            self.taken -= bytes;
+        }
+    }
+
+    /// Writes it. Whether there was anything. A closed standard output is not the kernel's trouble.
+    pub fn flush(&self) -> bool {
+        if self.calls.is_empty() {
+            return false;
+        }
+        let mut out = std::io::stdout().lock();
+        if self.calls.iter().try_for_each(|(text, _)| out.write_all(text)).is_ok() {
+            out.flush().ok();
+        }
+        true
+    }
+}
+
+/// Formats into the grid's output; the result is the number of arguments.
 pub fn vprintf(thread: &mut Thread, env: &mut Env<'_>, arguments: &[Argument], results: &[Argument]) -> Result<()> {
     let mut words = [0u64; 2];
     for (word, argument) in words.iter_mut().zip(arguments) {
@@ -25,7 +70,7 @@ pub fn vprintf(thread: &mut Thread, env: &mut Env<'_>, arguments: &[Argument], r
     let mut reader = List { at: list, count: 0 };
     let mut rest = format.as_str();
     while let Some(start) = rest.find('%') {
-        env.printed.extend_from_slice(&rest.as_bytes()[..start]);
+        env.printed.text.extend_from_slice(&rest.as_bytes()[..start]);
         rest = &rest[start + 1..];
         let Some(length) = rest.find(|c: char| c.is_ascii_alphabetic() && !"hlzjtL".contains(c) || c == '%') else {
             break;
@@ -34,7 +79,8 @@ pub fn vprintf(thread: &mut Thread, env: &mut Env<'_>, arguments: &[Argument], r
         rest = &rest[length + 1..];
         conversion(thread, env, &mut reader, flags, kind)?;
     }
-    env.printed.extend_from_slice(rest.as_bytes());
+    env.printed.text.extend_from_slice(rest.as_bytes());
+    env.printed.push(reader.at - list);
     if let Some(Argument::Frame(at)) = results.first() {
         let place = thread.place(env, Space::Local, (thread.frame.stack + *at as usize) as u64, 4, true)?;
         thread.store(env, place, 4, reader.count);
@@ -93,7 +139,7 @@ fn conversion(thread: &Thread, env: &mut Env<'_>, list: &mut List, flags: &str, 
         () if flags.starts_with('0') && !body.starts_with('-') => format!("{body:0>width$}"),
         () => format!("{body:>width$}"),
     };
-    env.printed.extend_from_slice(padded.as_bytes());
+    env.printed.text.extend_from_slice(padded.as_bytes());
     Ok(())
 }
 
@@ -110,12 +156,21 @@ fn text(thread: &Thread, env: &mut Env<'_>, mut address: u64) -> Result<String> 
     }
 }
 
-/// Writes a block's output. A closed standard output is not the kernel's trouble.
-pub fn flush(printed: &[u8]) {
-    if !printed.is_empty() {
-        let mut out = std::io::stdout().lock();
-        if out.write_all(printed).is_ok() {
-            out.flush().ok();
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_calls_are_lost() {
+        let mut fifo = Fifo::new(3 * (HEAD + 8));
+        let mut print = |text: &str, bytes| {
+            fifo.text.extend_from_slice(text.as_bytes());
+            fifo.push(bytes);
+            fifo.calls.iter().map(|(text, _)| str::from_utf8(text).expect("text")).collect::<String>()
+        };
+        assert_eq!([print("a", 8), print("b", 1), print("c", 4)].concat(), "aababc");
+        // The second takes a word more, for which two go.
+        assert_eq!([print("d", 8), print("e", 9), print("f", 0)].concat(), "bcddedef");
+        assert_eq!(print("g", 1000), "");
     }
 }

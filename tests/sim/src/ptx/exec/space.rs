@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::print::Fifo;
 use super::thread::Thread;
 use super::{Fault, Grid, Result};
 use crate::memory::pinned::as_device;
@@ -28,7 +29,7 @@ pub struct Env<'a> {
     pub last: Span,
     /// From its addresses to where the device reaches them.
     pub shift: u64,
-    pub printed: &'a mut Vec<u8>,
+    pub printed: &'a mut Fifo,
 }
 
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ mod kernels;
 
 use std::sync::Arc;
 
-use super::exec::{self, Fault, Grid, Workspace};
+use super::exec::{self, Fault, Fifo, Grid, Workspace};
 use super::program::{Layout, Program};
 use crate::memory::allocate::{self, allocate};
 use crate::memory::pages;
@@ -64,6 +64,7 @@ impl Loaded {
                 function: 0,
                 workspace: Workspace::default(),
             },
+            &mut Fifo::new(1 << 20),
             &|| false,
         )
     }
