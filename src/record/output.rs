@@ -146,8 +146,8 @@ mod tests {
         let of = |pattern: &[u8]| constant(pattern).map(|path| path.map(|path| path.into_os_string().into_vec()));
         assert_eq!(of(b"a%%\xfe.bin"), Ok(Some(b"a%\xfe.bin".to_vec())));
         assert_eq!(of(b"%p.bin"), Ok(None));
-        let home = env::var_os("HOME").unwrap_or_default().into_vec();
-        assert_eq!(of(b"%q{HOME}.bin"), Ok(Some([&home[..], b".bin"].concat())));
+        let searched = env::var_os("PATH").unwrap_or_default().into_vec();
+        assert_eq!(of(b"%q{PATH}.bin"), Ok(Some([&searched[..], b".bin"].concat())));
         assert!(of(b"%q{NOT_SET_ANYWHERE}.bin").is_err_and(|why| why.contains("no such variable")));
         for wrong in [&b"%z"[..], b"%q{X", b"%qX}", b"a%"] {
             assert!(of(wrong).is_err_and(|why| why.contains("is unknown")));

@@ -114,9 +114,11 @@ fn no_directory_at_all() {
 
 fn no_directory_mounted(how: &str, told: &str) {
     let (alone, place) = (Alone::new(), Place::new());
+    // The program may itself lie below /tmp: it is opened before.
     let script = format!(
-        "mount -t tmpfs -o {how} none cache && mount --bind /tmp /tmp && mount -o remount,bind,{how} /tmp || exit 70; \
-         exec \"$@\""
+        "exec 9<\"$1\"; shift; \
+         mount -t tmpfs -o {how} none cache && mount --bind /tmp /tmp && mount -o remount,bind,{how} /tmp || exit 70; \
+         exec /proc/self/fd/9 \"$@\""
     );
     let mut shell = alone.cutrace(&place, &[]);
     fs::create_dir(place.join("cache")).expect("made");

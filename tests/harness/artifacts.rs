@@ -5,12 +5,34 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// The directory of this profile's binaries: the test executable lies in its `deps`.
+/// The directory of this profile's binaries: the test executable lies in its `deps`. LD_PRELOAD takes no path
+/// with a space or a colon, and lines for a shell no other sign of its own: such a directory goes by a link.
 pub fn target() -> PathBuf {
-    let own = env::current_exe().expect("a running test has a path");
-    own.ancestors().nth(2).expect("cargo puts tests into target/<profile>/deps").to_path_buf()
+    static TARGET: OnceLock<PathBuf> = OnceLock::new();
+    let found = TARGET.get_or_init(|| {
+        let own = env::current_exe().expect("a running test has a path");
+        let own = own.ancestors().nth(2).expect("cargo puts tests into target/<profile>/deps");
+        if is_plain(own) { own.to_path_buf() } else { link_to(own) }
+    });
+    found.clone()
+}
+
+fn is_plain(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+@,".contains(byte))
+}
+
+/// Of the same name in each run: what is compiled against the recorder names it.
+fn link_to(directory: &Path) -> PathBuf {
+    let found = std::fs::metadata(directory).expect("the test runs there");
+    let name = format!("cutrace-tests-{}-{:x}-{:x}", found.uid(), found.dev(), found.ino());
+    let places = [env::temp_dir(), "/tmp".into(), "/dev/shm".into()];
+    let above = places.into_iter().find(|place| is_plain(place)).expect("/tmp is plain");
+    let link = above.join(name);
+    place(&link, directory, |new| symlink(directory, new));
+    link
 }
 
 /// A binary or library of the workspace. `cargo test` alone does not build them, so that an old one would be
@@ -20,9 +42,16 @@ pub fn artifact(name: &str) -> PathBuf {
     let built = modified(&path).unwrap_or_else(|| panic!("{} is missing: {BUILD_FIRST}", path.display()));
     // Cargo names beside it what it was made of.
     let sources = std::fs::read_to_string(path.with_extension("d")).unwrap_or_default();
-    let newer = sources.split_ascii_whitespace().skip(1).find(|source| modified(Path::new(source)) > Some(built));
+    let newer = sources_named(&sources).find(|source| modified(Path::new(source)) > Some(built));
     assert!(newer.is_none(), "{} is older than {}: {BUILD_FIRST}", path.display(), newer.unwrap_or_default());
     path
+}
+
+/// As make has it: a space within a name stands behind a backslash.
+fn sources_named(rule: &str) -> impl Iterator<Item = String> {
+    let rule = rule.replace("\\ ", "\0");
+    let names: Vec<String> = rule.split_ascii_whitespace().skip(1).map(|name| name.replace('\0', " ")).collect();
+    names.into_iter()
 }
 
 const BUILD_FIRST: &str = "run `cargo build --workspace` first";
@@ -53,6 +82,13 @@ pub fn nvtx_include() -> PathBuf {
     let header = path.join("nvtx3/nvToolsExt.h");
     assert!(header.exists(), "{} is missing: run scripts/cuda-headers first", header.display());
     path
+}
+
+/// What stands for the user's home directory.
+pub fn home() -> PathBuf {
+    let directory = target().join("clients/home");
+    std::fs::create_dir_all(&directory).expect("a directory in target");
+    directory
 }
 
 /// A directory in which the simulated driver has the names that programs know the driver by.

@@ -1,6 +1,6 @@
 //! A test's own directory, and the ways to run a program in it.
 
-use crate::artifacts::{artifact, driver_directory, kernels};
+use crate::artifacts::{artifact, driver_directory, home, kernels};
 use crate::recording::sound;
 use crate::run::{Outcome, run};
 use std::ffi::OsStr;
@@ -42,15 +42,9 @@ impl Place {
         self.path().join(name)
     }
 
-    /// A command in this directory with an environment that holds nothing of CUDA, of the loader, or of
-    /// cutrace.
+    /// As [`command_in`], in this directory.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(self.path()).env_clear().env("KERNELS", kernels()).env("LC_ALL", "C");
-        for name in ["PATH", "HOME", "TMPDIR", "RUST_BACKTRACE"] {
-            command.envs(std::env::var_os(name).map(|value| (name, value)));
-        }
-        command
+        command_in(self.path(), program)
     }
 
     /// The program on the simulated driver, unrecorded.
@@ -130,6 +124,17 @@ impl Place {
     pub fn no_traces(&self) {
         assert_eq!(self.trace_paths(), Vec::<PathBuf>::new());
     }
+}
+
+/// A command whose environment holds nothing of CUDA, of the loader, of cutrace, or of the user's own
+/// configuration and caches.
+pub fn command_in(directory: &Path, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(directory).env_clear().env("KERNELS", kernels()).env("LC_ALL", "C").env("HOME", home());
+    for name in ["PATH", "TMPDIR", "RUST_BACKTRACE"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    command
 }
 
 fn traces_in(directory: &Path) -> Vec<PathBuf> {

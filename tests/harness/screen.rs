@@ -1,30 +1,29 @@
 //! A terminal with a shell in it, for what is used by keys: tmux.
 
-use crate::place::Place;
+use crate::place::{Place, command_in};
 use crate::run::HANG;
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A terminal of 100 by 30 cells, with a shell in it. Ends with the test.
 pub struct Screen {
-    socket: String,
+    directory: PathBuf,
 }
 
 impl Screen {
     pub fn new(place: &Place) -> Screen {
-        let screen = Screen { socket: place.join("tmux").display().to_string() };
+        let screen = Screen { directory: place.path().to_path_buf() };
         let shell = "env PS1='$ ' LC_ALL=C.UTF-8 TERM=tmux-256color sh";
-        let directory = place.path().display().to_string();
-        screen.tmux(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", "100", "-y", "30", "-c", &directory, shell]);
+        screen.tmux(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", "100", "-y", "30", shell]);
         screen.wait("$");
         screen
     }
 
     pub fn tmux(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new("tmux");
-        // Not of a session that the tests may run in.
-        command.env_remove("TMUX").args(["-S", &self.socket]).args(arguments);
-        let done = command.output().expect("tmux is needed: run scripts/prerequisites");
+        // The socket by a name of its own: a path to it may be too long for one.
+        let mut command = command_in(&self.directory, "tmux");
+        let done =
+            command.args(["-S", "tmux"]).args(arguments).output().expect("tmux is needed: run scripts/prerequisites");
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 
