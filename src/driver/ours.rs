@@ -9,6 +9,7 @@ use object::{Endianness, ReadCache};
 use std::env;
 use std::ffi::CStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use trace::mark::{self, MARK};
 
@@ -55,6 +56,8 @@ fn find(variable: &str, name: &str, fits: impl Fn(&Path) -> Result<(), String>) 
     let named = env::var_os(variable).filter(|path| !path.is_empty());
     let places = match &named {
         Some(path) => vec![(std::path::absolute(path).unwrap_or(path.into()), variable)],
+        // Of a directory whose name LD_PRELOAD takes for two, the one within cutrace is put elsewhere.
+        None if name == RECORDER => installed(name).into_iter().filter(|(path, _)| can_be_preloaded(path)).collect(),
         None => installed(name),
     };
     for (path, how) in places {
@@ -80,6 +83,11 @@ fn find(variable: &str, name: &str, fits: impl Fn(&Path) -> Result<(), String>) 
     }
     tried.0.push(format!("{variable} may name it"));
     Err(tried)
+}
+
+/// Spaces and colons separate the paths of LD_PRELOAD.
+pub fn can_be_preloaded(path: &Path) -> bool {
+    !path.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte))
 }
 
 /// Where packages, and builds, have them.

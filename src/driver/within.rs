@@ -4,6 +4,7 @@
 //! there is compared byte for byte each time. build.rs says where the bytes come from.
 
 use super::Tried;
+use super::ours::can_be_preloaded;
 use std::env;
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Permissions};
@@ -79,7 +80,7 @@ fn places(hash: &str) -> Vec<(PathBuf, PathBuf)> {
 
 fn put_below(base: &Path, leaf: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
     let directory = base.join(leaf);
-    if directory.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
+    if !can_be_preloaded(&directory) {
         return Err("LD_PRELOAD cannot hold a path with a space or a colon".into());
     }
     let in_words = |error: io::Error| error.to_string();

@@ -105,6 +105,28 @@ fn a_cache_directory_that_will_not_do() {
     assert!(library.starts_with(place.join("tmp")), "{}", library.display());
 }
 
+/// As in a checkout whose path has one: the library beside it cannot be preloaded from there.
+#[test]
+fn a_directory_with_a_space() {
+    let (alone, place) = (Alone::new(), Place::new());
+    let bin = alone.join("with space");
+    fs::rename(alone.join("bin"), &bin).expect("renamed");
+    fs::hard_link(artifact("libcutrace.so"), bin.join("libcutrace.so")).expect("one file system");
+    let record = || {
+        let mut record = alone.cutrace(&place, &["record", "--driver", "sim", "--"]);
+        record.arg(client("vector_add.c"));
+        let mut moved = place.command(bin.join("cutrace"));
+        moved.args(record.get_args()).envs(record.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        moved
+    };
+    let ran = run(&mut record()).expect(0);
+    let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
+    assert!(line.ends_with("replayable"), "{line}");
+    // Asked for by name, nothing else will do.
+    let ran = run(record().env("CUTRACE_SHIM", bin.join("libcutrace.so"))).expect(126);
+    assert!(ran.stderr.contains("LD_PRELOAD cannot hold a path with a space"), "{}", ran.stderr);
+}
+
 /// On one that forbids programs or files, and with no other: one line that says what to do.
 #[test]
 fn no_directory_at_all() {
