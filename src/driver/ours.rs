@@ -56,13 +56,14 @@ fn find(variable: &str, name: &str, fits: impl Fn(&Path) -> Result<(), String>) 
     let named = env::var_os(variable).filter(|path| !path.is_empty());
     let places = match &named {
         Some(path) => vec![(std::path::absolute(path).unwrap_or(path.into()), variable)],
-        // Of a directory whose name LD_PRELOAD takes for two, the one within cutrace is put elsewhere.
-        None if name == RECORDER => installed(name).into_iter().filter(|(path, _)| can_be_preloaded(path)).collect(),
         None => installed(name),
     };
+    // One within cutrace is put where it can be preloaded from.
+    let is_passed_over = |path: &Path| named.is_none() && name == RECORDER && !can_be_preloaded(path);
     for (path, how) in places {
         let refused = match std::fs::canonicalize(&path) {
             Ok(path) => match fits(&path) {
+                Ok(()) if is_passed_over(&path) => format!("{} ({how}): {NOT_PRELOADED}", path.display()),
                 Ok(()) => return Ok(Found { path, how: how.into() }),
                 Err(why) => misfit.insert(format!("{} ({how}): {why}", path.display())).clone(),
             },
@@ -84,6 +85,8 @@ fn find(variable: &str, name: &str, fits: impl Fn(&Path) -> Result<(), String>) 
     tried.0.push(format!("{variable} may name it"));
     Err(tried)
 }
+
+pub const NOT_PRELOADED: &str = "LD_PRELOAD cannot hold a path with a space or a colon";
 
 /// Spaces and colons separate the paths of LD_PRELOAD.
 pub fn can_be_preloaded(path: &Path) -> bool {

@@ -4,7 +4,7 @@
 //! there is compared byte for byte each time. build.rs says where the bytes come from.
 
 use super::Tried;
-use super::ours::can_be_preloaded;
+use super::ours::{NOT_PRELOADED, can_be_preloaded};
 use std::env;
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Permissions};
@@ -81,7 +81,7 @@ fn places(hash: &str) -> Vec<(PathBuf, PathBuf)> {
 fn put_below(base: &Path, leaf: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
     let directory = base.join(leaf);
     if !can_be_preloaded(&directory) {
-        return Err("LD_PRELOAD cannot hold a path with a space or a colon".into());
+        return Err(NOT_PRELOADED.into());
     }
     let in_words = |error: io::Error| error.to_string();
     // Before anything is made there, and again when it is: another file system may be mounted in between.
