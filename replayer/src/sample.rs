@@ -34,7 +34,12 @@ impl Sample {
 
     /// A launch of kernel 1 on stream 0 with one argument of 8 bytes.
     pub fn launch(&mut self, thread: u32, time: Range<u64>, argument: u64) {
-        let packed = [&1u32.to_le_bytes()[..], &1u32.to_le_bytes(), &argument.to_le_bytes()].concat();
+        self.launch_with(thread, time, &argument.to_le_bytes());
+    }
+
+    /// The same with one argument of these bytes.
+    pub fn launch_with(&mut self, thread: u32, time: Range<u64>, argument: &[u8]) {
+        let packed = [&1u32.to_le_bytes()[..], &1u32.to_le_bytes(), argument].concat();
         let entry = attachment(record::ARGUMENTS, 0x5000, &packed);
         let words = [0xf00, 1, 1, 1, 1, 1, 1, 0, 0, 0x5000, 0];
         self.record(thread, "cuLaunchKernel", time, 0, &words, [&entry, &[]]);

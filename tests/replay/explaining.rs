@@ -143,6 +143,28 @@ fn what_nothing_orders() {
     }
 }
 
+/// However many copies a batch has. The bytes that were recorded differ in any case, whichever comes last here.
+#[test]
+fn a_batch_that_nothing_orders() {
+    for count in ["4", "513", "4096"] {
+        let place = Place::new();
+        let mut record = place.cutrace(["record", "--driver", "sim", "--data", "all", "--"]);
+        run(record.arg(client("fill_before_batch_copies.c")).arg(count)).expect(0);
+        let trace = place.trace();
+        let call = |name| calls_named(&trace, name)[0].number;
+        let (fill, batch) = (call("cuMemsetD8Async"), call("cuMemcpyBatchAsync_v2"));
+        let path = place.join("trace.bin");
+        let mut forge = Forge::open(&path);
+        forge.flip(forge.find(Kind::Blob, &0xc0ffeeu32.to_le_bytes()));
+        forge.reseal();
+        forge.write(&path);
+        let text = replayed(&place, &[]).stdout;
+        let line = text.lines().next().unwrap_or_default();
+        let says = format!(" nothing orders call {fill} and call {batch}");
+        assert!(line.starts_with("diverged: ") && line.ends_with(&says), "{count}: {text}");
+    }
+}
+
 /// Waiting for launches changes nothing then, and what a fill of memory shows is not known to be its doing.
 #[test]
 fn what_nothing_orders_is_told_of_whatever_diverges() {

@@ -1,15 +1,24 @@
-//! The structs that a recorded call was given, wherever they stand: behind its parameters, in arrays, in
-//! unions, in each other.
+//! The structs, and the arrays of addresses and handles, that a recorded call was given, wherever they stand:
+//! behind its parameters, in arrays, in unions, in each other.
 
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
 use trace::call::When;
 use trace::recorded::Recorded;
-use trace::walk::{Target, member, resolve};
+use trace::walk::{Direction, Target, has_structure, member, resolve};
 use trace::{Call, Function};
 
 /// Shows `see` each of them: its type and its bytes.
 pub fn structs(call: &Call, function: &'static Function, see: &mut dyn FnMut(&'static Type, &[u8])) {
+    descriptions(call, function, &mut |ty, bytes| {
+        if matches!(ty.form, Form::Struct(_)) {
+            see(ty, bytes);
+        }
+    });
+}
+
+/// Shows `see` each struct, and each whole array of addresses or handles, with the type of an element.
+pub fn descriptions(call: &Call, function: &'static Function, see: &mut dyn FnMut(&'static Type, &[u8])) {
     fields(call, function.params, call.argument_bytes(), see);
 }
 
@@ -25,13 +34,19 @@ fn fields(call: &Call, all: &'static [Field], bytes: &[u8], see: &mut dyn FnMut(
                 let part = field.offset as usize..(field.offset + ty.size) as usize;
                 bytes.get(part).into_iter().for_each(|bytes| value(call, ty, bytes, see));
             }
-            Form::Pointer(to) if matches!(to.form, Form::Struct(_)) => {
+            Form::Pointer(to) if has_structure(to) => {
                 let Target::Span { address, element, count, direction } = resolve(all, index, 0, &view) else {
                     continue;
                 };
-                let len = count.checked_mul(element.size.into()).filter(|len| *len > 0 && direction.is_input());
+                let is_read = direction.is_input() && direction != Direction::Source;
+                let len = count.checked_mul(element.size.into()).filter(|len| *len > 0 && is_read);
                 let Some(memory) = len.and_then(|len| call.memory(When::Entry, address, len)) else { continue };
-                memory.chunks_exact(element.size as usize).for_each(|bytes| value(call, element, bytes, see));
+                match element.form {
+                    Form::Struct(_) => {
+                        memory.chunks_exact(element.size as usize).for_each(|bytes| value(call, element, bytes, see));
+                    }
+                    _ => see(element, &memory),
+                }
             }
             _ => {}
         }

@@ -8,6 +8,7 @@
 //! a launch has read them, and is reached, is not followed.
 
 use crate::plan::graphs::{Graphs, Uses};
+use crate::plan::nested::descriptions;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trace::api::roles::{Class, Role};
@@ -138,8 +139,8 @@ struct Given {
 /// Objects have lesser numbers, handles of arrays are greater.
 const MOST_OBJECTS: u64 = 1 << 16;
 
-/// Longer memory is payload, not a description that holds addresses.
-const DESCRIPTION: u64 = 4096;
+/// In longer payloads no addresses are looked for.
+const SHORT: u64 = 4096;
 
 impl Reach {
     /// Follows a call that succeeded.
@@ -357,13 +358,19 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
 }
 
-/// Words of a kernel's arguments and of what the call points to, payloads aside.
+/// Words of a kernel's arguments and of what the call points to, long payloads aside.
 pub fn described<'c>(trace: &'c Trace, call: &Call<'c>) -> impl Iterator<Item = u64> + use<'c> {
     let bytes = |image: Image<'c>| match image.content {
         Content::Arguments { packed, .. } => Some(packed),
-        _ => trace.bytes(&image),
+        _ if image.len <= SHORT => trace.bytes(&image),
+        _ => None,
     };
-    call.images().filter(|image| image.len <= DESCRIPTION).filter_map(bytes).flat_map(words)
+    // An array of addresses may be as long as a payload: its parameter tells them apart.
+    let mut long = Vec::new();
+    if let Some(function) = call.function().filter(|_| call.images().any(|image| image.len > SHORT)) {
+        descriptions(call, function, &mut |_, bytes| long.extend(words(bytes)));
+    }
+    call.images().filter_map(bytes).flat_map(words).chain(long)
 }
 
 /// Whether the call brings bytes to the host that are recorded, or their hash is.
@@ -377,4 +384,34 @@ fn is_check(call: &Call) -> bool {
         Content::Bytes(_) | Content::Blob(_) => sinks.contains(&image.address),
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    /// Where the addresses of a batch stand, and those of a kernel that is passed a long struct.
+    #[test]
+    fn addresses_are_found_in_arrays_of_any_length() {
+        const FIRST: u64 = 0x7f00_0000_0000;
+        for count in [4, 512, 513, 5000] {
+            let array = |from: u64| (0..count).flat_map(|n| (from + n).to_le_bytes()).collect::<Vec<u8>>();
+            let (to, from, sizes) = (array(FIRST), array(2 * FIRST), array(1));
+            let mut sample = Sample::new();
+            let words = [0x10_0000, 0x20_0000, 0x30_0000, count, 0, 0, 0, 0];
+            let arrays = [(0x10_0000, &to[..]), (0x20_0000, &from), (0x30_0000, &sizes)];
+            sample.call(0, "cuMemcpyBatchAsync_v2", 0..1, &words, &arrays);
+            sample.launch_with(0, 2..3, &to);
+            // A payload, in which nobody looks if it is long.
+            sample.call(0, "cuMemcpyHtoD_v2", 4..5, &[0x50, 0x60_0000, 8 * count], &[(0x60_0000, &to)]);
+            let trace = sample.trace();
+            let [batch, launch, payload] = [0, 1, 2].map(|n| described(&trace, &trace.call(n).unwrap()).collect());
+            let (batch, launch, payload): (Vec<u64>, Vec<u64>, Vec<u64>) = (batch, launch, payload);
+            let last = FIRST + count - 1;
+            assert!([FIRST, last, 2 * FIRST, FIRST + last].iter().all(|word| batch.contains(word)), "{count}");
+            assert!(launch.contains(&FIRST) && launch.contains(&last), "{count}");
+            assert_eq!(payload.contains(&last), count <= 512, "{count}");
+        }
+    }
 }
