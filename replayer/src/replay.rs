@@ -113,17 +113,18 @@ fn profiler<'t>(options: &Options, progress: &dyn Progress) -> Result<Option<Pro
 fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Options) -> Run<'t> {
     let (trace, plan) = (session.trace, session.plan);
     let writes = HostWrites::of(trace);
+    let end = options.tools.end.unwrap_or(u64::MAX);
     Run {
         session,
         readbacks: Readbacks::default(),
         retained: Mutex::default(),
         reserved_ids: ReservedIds::default(),
         graph_reads: Mutex::default(),
-        callbacks: Callbacks::of(trace),
+        callbacks: Callbacks::of(trace, plan, end),
         side_stream: SideStream::new(writes.has_seen()),
         host_writes: writes,
         before_launches: Mutex::default(),
-        end: options.tools.end.unwrap_or(u64::MAX),
+        end,
         profiler,
         marked: options.tools.marked.clone(),
         repeats: options.tools.repeat.clone().map(|about| {
@@ -132,7 +133,7 @@ fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Opt
         }),
         watch: (options.tools.sync_launches || options.tools.trail.is_some()).then(|| {
             // What was under way when a launch failed did not hang.
-            let left = plan.fault.is_none().then(|| left_at(trace, options.tools.end.unwrap_or(u64::MAX)));
+            let left = plan.fault.is_none().then(|| left_at(trace, end));
             SerialLaunches::new(options.tools.trail, left.as_ref().map(|left| (left, quiesce::patience(left))))
         }),
     }

@@ -154,6 +154,7 @@ workloads! {
     graph_changes "graph_changes.c" "replayable" [];
     graph_inputs "graph_inputs.c" "replayable" ["take"];
     callbacks "callbacks.c" "replayable" [];
+    calls_in_callbacks "calls_in_callbacks.c" "replayable" [];
     staging_slots_by_threads "staging_slots_by_threads.c" "replayable" ["busy", "take"];
     stream_shared_by_threads "stream_shared_by_threads.c" "replayable" [];
     staging_ring_of_workers "staging_ring_of_workers.c" "replayable" ["take"];

@@ -1,11 +1,14 @@
 //! Recorded runs of the application's callbacks, and how far the replay has come with them.
 
+pub mod inside;
 pub mod runs;
 
 use crate::driver::stream::Queue;
+use crate::plan::Plan;
 use crate::plan::worked::Worked;
 use crate::ranges::Ranges;
 use crate::tally::Tally;
+use inside::CallsInside;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -38,6 +41,8 @@ pub struct Callbacks<'t> {
     behind: Mutex<HashMap<Queue, u64>>,
     /// How often a run has waited in vain for what was found while it ran.
     in_vain: AtomicUsize,
+    /// Calls that were made in a run.
+    pub inside: CallsInside,
     /// Held while what work has brought is looked at: it is not overwritten between the wait for it and the
     /// look.
     looks: RwLock<()>,
@@ -84,7 +89,8 @@ impl CallbackRun<'_> {
 }
 
 impl<'t> Callbacks<'t> {
-    pub fn of(trace: &'t Trace) -> Callbacks<'t> {
+    /// `end`: calls from this number on are not made.
+    pub fn of(trace: &'t Trace, plan: &Plan, end: u64) -> Callbacks<'t> {
         let mut runs: Vec<CallbackRun> = Vec::new();
         for call in trace.callers_back() {
             for (number, written) in call.callback_runs() {
@@ -117,6 +123,7 @@ impl<'t> Callbacks<'t> {
         let worked = if told.is_empty() { Worked::default() } else { Worked::on(trace, &told) };
         Callbacks {
             worked,
+            inside: CallsInside::of(trace, &plan.order, end, &runs),
             latest: latest.collect(),
             done: Mutex::new(vec![false; runs.len()]),
             come: runs.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -160,6 +167,7 @@ impl<'t> Callbacks<'t> {
         let mut done = self.done.lock();
         places.values().for_each(|at| done[*at] = true);
         self.changed.notify_all();
+        places.values().for_each(|at| self.inside.is_over(*at));
     }
 
     /// As long as this is held no callback changes anything: hold it for no wait.

@@ -42,7 +42,9 @@ impl<'t> Worker<'_, 't> {
     ) {
         let Some(mut built) = self.build(call, function, live) else { return };
         self.before(&built);
-        let result = self.make(&built, from);
+        let Some(result) = self.make(&built, from) else {
+            return self.skip(&call, function, "was made in a callback, which does not come to it here");
+        };
         self.tally.executed += 1;
         self.compare(&call, result);
         match result {
@@ -112,9 +114,16 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
-    /// The call itself, and what has to stand right before and behind it. The CUresult.
-    fn make(&mut self, built: &Built<'t>, from: &[usize]) -> u32 {
-        let (run, Built { call, function, words, .. }) = (self.run, built);
+    /// The call itself, and what has to stand right before and behind it. The CUresult; none if it was made in
+    /// a callback that does not come to it.
+    fn make(&mut self, built: &Built<'t>, from: &[usize]) -> Option<u32> {
+        let (run, Built { call, function, live, words, .. }) = (self.run, built);
+        if let Some(at) = run.callbacks.inside.run_of(call.number) {
+            // SAFETY: as in `once`.
+            let one = |at: &usize| unsafe { run.driver.call(id(live), &words[*at..]) };
+            let all = || from.iter().map(one).find(|result| *result != result::SUCCESS).unwrap_or(result::SUCCESS);
+            return run.callbacks.inside.make(at, all);
+        }
         let is_marked = run.marked.as_ref().is_some_and(|marked| marked.contains(&call.number));
         if is_marked {
             profiler_marks::begin(run, &mut self.tally, call);
@@ -139,7 +148,7 @@ impl<'t> Worker<'_, 't> {
         if is_marked {
             profiler_marks::end(run, self.queue(function, words));
         }
-        result
+        Some(result)
     }
 
     fn once(&self, Built { call, function, live, .. }: &Built<'t>, words: &[u64]) -> u32 {

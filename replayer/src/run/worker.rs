@@ -49,6 +49,7 @@ impl<'t> Worker<'_, 't> {
                     return gate.abort();
                 }
                 watchdog.within(index, call.number, || self.perform(call));
+                self.run.callbacks.inside.passed(call.number);
             }
             if let (Some(watch), Some(first)) = (&self.run.watch, &self.tally.first) {
                 watch.differs_at(first.call);

@@ -143,7 +143,7 @@ impl Handed<'_, '_> {
             payload::compare(self.run, pending.call, &pending.readback, &mut tally);
         }
         let mut done = callbacks.done.lock();
-        let mut end = None;
+        let mut run = None;
         if let Some(at) = callbacks.places.get(&self.call.number).and_then(|places| places.get(&number)) {
             let one = &callbacks.runs[*at];
             for earlier in callbacks.frontier.load(Acquire)..*at {
@@ -166,14 +166,14 @@ impl Handed<'_, '_> {
             callbacks.come[*at].store(true, Release);
             callbacks.begun.fetch_max(*at + 1, AcqRel);
             callbacks.changed.notify_all();
-            end = Some(one.end);
+            run = Some((*at, one.end));
         }
         drop(done);
         callbacks.tally.lock().add(tally);
+        let Some((at, end)) = run else { return };
+        callbacks.inside.serve(at);
         // It may have been another thread that it waited for, and work behind it reads what that has written.
-        if let Some(end) = end.filter(|_| callbacks.in_vain.load(Relaxed) < MOST_IN_VAIN)
-            && !self.run.host_writes.wait_until(end)
-        {
+        if callbacks.in_vain.load(Relaxed) < MOST_IN_VAIN && !self.run.host_writes.wait_until(end) {
             callbacks.in_vain.fetch_add(1, Relaxed);
         }
     }
