@@ -130,6 +130,20 @@ impl Copy {
         Ok(())
     }
 
+    /// The first so many bytes of a longer copy in one piece, taken now; this one is of the rest then.
+    pub fn take_first(&mut self, bytes: usize) -> Result<Option<Copy>> {
+        if self.height * self.depth != 1 || self.width <= bytes {
+            return Ok(None);
+        }
+        let mut first = Copy { width: bytes, ..self.clone() };
+        first.stage()?;
+        for plane in [&mut self.to, &mut self.from] {
+            plane.side = plane.side.clone().shifted(bytes as u64);
+        }
+        self.width -= bytes;
+        Ok(Some(first))
+    }
+
     pub fn perform(&self) -> Result {
         for (slice, row) in self.rows() {
             let to = self.to.row(slice, row);

@@ -30,6 +30,9 @@ pub(super) fn now(copy: Copy, null: NullStream) -> Result {
     context.check()
 }
 
+/// Seen on driver 580: tests/apps/callbacks/pageable_filled_late.c.
+const FIRST: usize = 2 << 20;
+
 /// Copies in the stream's order. Pageable memory is the application's again on return, as with the driver: a
 /// source has been read by then, a target been written.
 pub(super) fn later(mut copy: Copy, hstream: Handle, null: NullStream) -> Result {
@@ -45,6 +48,11 @@ pub(super) fn later(mut copy: Copy, hstream: Handle, null: NullStream) -> Result
         return context.check();
     }
     if copy.reads_pageable() {
+        // Of long memory the driver takes the beginning now, and waits for its turn with the rest.
+        if let Some(first) = copy.take_first(FIRST)? {
+            stream.submit(Work::Copy(first), Vec::new())?.wait();
+            context.check()?;
+        }
         copy.stage()?;
     }
     stream.submit(Work::Copy(copy), Vec::new()).map(drop)
