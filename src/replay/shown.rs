@@ -147,6 +147,15 @@ fn color_of(outcome: Outcome) -> Option<u8> {
     }
 }
 
+/// Why the recording could not be made again as it was, as `info` says: what differs may be due to that.
+fn in_part(plan: &Plan) -> String {
+    let more = || match plan.reasons.len() {
+        2.. => format!(" (and {} more)", counted(plan.reasons.len() as u64 - 1, "reason")),
+        _ => String::new(),
+    };
+    plan.reasons.first().map_or_else(String::new, |first| format!("; recorded in part: {first}{}", more()))
+}
+
 /// In one line.
 fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option<&Explanation>) -> Result<()> {
     let differing = report.repeated.as_ref().is_some_and(|repeated| repeated.differing > 0);
@@ -159,7 +168,8 @@ fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option
             writeln!(out, "verified{}", except_for(refused, "", behind))?;
         }
         (Outcome::Diverged, _) => {
-            writeln!(out, "{}", explained.map_or_else(|| "diverged".into(), Explanation::line))?;
+            let line = explained.map_or_else(|| "diverged".into(), Explanation::line);
+            writeln!(out, "{line}{}", in_part(plan))?;
         }
         (Outcome::Stopped, _) => match (&plan.missing, &report.stopped_before) {
             (Some(missing), Some((call, _))) if missing.call == *call => {
