@@ -94,7 +94,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if shape.at_entry || early != 0 {
             let read;
             (deferred, read) = capture::entry(lane, function, id, flags, words, early);
-            if early != 0 {
+            if read.is_needed() {
                 open.early = Box::into_raw(Box::new(read));
             }
             lane.has_entered();

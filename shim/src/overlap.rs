@@ -13,6 +13,7 @@ use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
 use trace::extra::Extra;
+use trace::hash::Hash;
 use trace::walk::{Direction, Target, View, member, resolve};
 
 /// Whether a call may write over what another of its parameters has it read.
@@ -93,11 +94,28 @@ pub struct Early {
     pub parameters: u32,
     /// By address. What is walked again at the return is walked here.
     memory: Vec<(u64, Vec<u8>)>,
+    /// What pageable sources held that callbacks under way may write before the driver has read them.
+    sources: Vec<(u64, u64, Hash)>,
 }
 
 impl Early {
     pub fn of(parameters: u32) -> Early {
-        Early { parameters, memory: Vec::new() }
+        Early { parameters, ..Early::default() }
+    }
+
+    /// Whether the call's return has to know of it.
+    pub fn is_needed(&self) -> bool {
+        self.parameters != 0 || !self.sources.is_empty()
+    }
+
+    pub fn source(&mut self, address: u64, bytes: &[u8]) {
+        self.sources.push((address, bytes.len() as u64, Hash::of(bytes)));
+    }
+
+    /// Whether a source holds something else now.
+    pub fn has_changed(&self, address: u64, len: u64) -> bool {
+        let mut known = self.sources.iter().filter(|(at, of, _)| (*at, *of) == (address, len));
+        known.any(|(.., hash)| bytes_at(address, len as usize, true).is_none_or(|bytes| Hash::of(&bytes) != *hash))
     }
 
     pub fn keep(&mut self, address: u64, bytes: &[u8]) {

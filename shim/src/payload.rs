@@ -87,6 +87,9 @@ impl Capture<'_> {
                 }
                 true => {}
             },
+            Moment::Entry if self.may_be_filled_late() => {
+                bytes_at(address, bytes as usize, true).iter().for_each(|bytes| self.early.source(address, bytes));
+            }
             Moment::Success if !pinned => match ask::place(address) {
                 // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing
                 // is lost. Managed memory was looked at before the call.
@@ -94,10 +97,27 @@ impl Capture<'_> {
                 Place::Pageable | Place::Pinned => {
                     self.works_on_host();
                     self.carried(address, bytes);
+                    self.lose_changed(address, bytes);
                 }
             },
             Moment::Success => self.works_on_host(),
             _ => {}
+        }
+    }
+
+    /// Whether callbacks under way may write what an asynchronous copy reads: of pageable memory the driver may
+    /// have taken a part before, and the rest, for which it waits, behind them.
+    fn may_be_filled_late(&self) -> bool {
+        let any = host_functions::any_under_way() || host_functions::any_of_nodes();
+        any && self.function.class == Class::submit && !self.makes_node()
+    }
+
+    /// What was recorded of a source is what it holds now.
+    fn lose_changed(&mut self, address: u64, len: u64) {
+        if self.early.has_changed(address, len) {
+            let what = "which bytes copies took of pageable memory that a callback wrote meanwhile";
+            let count = self.lane.recorder().around.lose(what);
+            self.deferred.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
         }
     }
 
@@ -354,6 +374,10 @@ impl Capture<'_> {
             Side::Destination => {}
             Side::Source => {
                 let pinned = recorder.around.pinned.holds(region.address, region.span());
+                if self.moment == Moment::Entry && !pinned && self.may_be_filled_late() {
+                    let span = bytes_at(region.address, region.span() as usize, true);
+                    span.iter().for_each(|bytes| self.early.source(region.address, bytes));
+                }
                 let now = match self.moment {
                     Moment::Entry => pinned,
                     Moment::Success => !pinned,
@@ -375,6 +399,7 @@ impl Capture<'_> {
                     Place::Pageable | Place::Pinned => {}
                 }
                 self.attach_rows(&region);
+                self.lose_changed(region.address, region.span());
             }
         }
     }
