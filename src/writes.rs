@@ -16,6 +16,7 @@ pub fn before(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<S
     let what = |written: &Written| match written {
         _ if written.is_seen() => "had or wrote",
         // It stands before the call that waited.
+        _ if written.may_be_results() => "or a kernel wrote, while the next call waited,",
         _ if written.is_meanwhile() => "wrote, while the next call waited,",
         _ => "wrote",
     };
@@ -122,7 +123,7 @@ fn pieces(trace: &Trace, written: Written, objects: &Objects) -> Vec<Wrote> {
         address: format!("{:#x}", image.address),
         bytes: image.len,
         content: Text(&payload(trace, &image), objects).to_string(),
-        uncertain: written.is_seen() || written.is_told_elsewhere(),
+        uncertain: written.is_seen() || written.is_told_elsewhere() || written.may_be_results(),
     };
     written.images().map(piece).collect()
 }

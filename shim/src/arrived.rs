@@ -154,6 +154,11 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
         Work::Launch => recorder.watch.computed_in(copy.landing.extent(), &[]),
         _ => look_at(lane, copy, &Beside::default(), &[]),
     });
+    let is_launch = |copy: &&Copy| waiter.is_some() && copy.work == Work::Launch;
+    let launches = finished.copies.iter().map(|(copy, _)| copy).filter(is_launch);
+    // Before it is known.
+    let doubtful: Vec<Range<u64>> =
+        launches.flat_map(|copy| recorder.watch.doubtful_in(&copy.landing.extent())).collect();
     finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside, finished.copied_by_cpu(copy)));
     let unnamed = finished.partly.iter().chain(finished.copies.iter().map(|(copy, _)| copy));
     let unnamed: BTreeSet<(u32, bool)> = unnamed.filter_map(|copy| Some((copy.thread, copy.work.unnamed()?))).collect();
@@ -166,6 +171,11 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     };
     let any_written = waiter.is_some() && finished.copies.iter().any(|(copy, _)| is_written(copy));
     recorder.around.pending.looked_at(&finished);
+    if !doubtful.is_empty() {
+        let mut writes = lane.writes_or_results();
+        doubtful.into_iter().for_each(|range| writes.take(range));
+        lane.add(writes);
+    }
     any_written
 }
 

@@ -14,6 +14,8 @@ const MOST_IN_RECORD: usize = 256 << 10;
 pub struct HostWrites {
     pub around: &'static Surroundings,
     about: Written,
+    /// The thread's, if it is asked before a call.
+    pub stack: Option<Range<u64>>,
     /// The record being written, of what was written, of what was seen, and of what was told before.
     open: [Vec<u8>; 3],
     records: Vec<Vec<u8>>,
@@ -38,6 +40,7 @@ impl HostWrites {
         HostWrites {
             around,
             about,
+            stack: None,
             open: Default::default(),
             records: Vec::new(),
             places: Vec::new(),

@@ -26,7 +26,7 @@ use std::arch::{asm, global_asm};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::record::{
-    self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, MEANWHILE, RETURN_SIZE, Return, Written,
+    self, ATTACHMENT, Attachment, EITHER, ENTRY_SIZE, Entry, HEAD, Head, MEANWHILE, RETURN_SIZE, Return, Written,
 };
 
 /// What every call needs stands first, in a cache line or two: between two calls of a program the processor's
@@ -200,15 +200,26 @@ impl Lane {
     pub fn writes_before(&self, call: u32) -> HostWrites {
         let now = clock::exit();
         let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen: 0 };
-        HostWrites::at(about, &self.recorder().around)
+        let mut writes = HostWrites::at(about, &self.recorder().around);
+        writes.stack = self.stack();
+        writes
     }
 
     /// What is found when the lane's latest call, a wait, has returned.
     pub fn writes_meanwhile(&self) -> HostWrites {
+        self.writes_when_returned(MEANWHILE)
+    }
+
+    fn writes_when_returned(&self, seen: u32) -> HostWrites {
         let now = clock::exit();
         let call = self.sequence().wrapping_sub(1);
-        let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen: MEANWHILE };
+        let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen };
         HostWrites::at(about, &self.recorder().around)
+    }
+
+    /// The same, if kernels have not written it themselves.
+    pub fn writes_or_results(&self) -> HostWrites {
+        self.writes_when_returned(EITHER)
     }
 
     pub fn add(&self, writes: HostWrites) {

@@ -30,7 +30,7 @@ use std::time::Duration;
 use std::time::Instant;
 use trace::api::roles::Class;
 use trace::preamble::Data;
-use watched::{Reason, Watched, sharing};
+use watched::{Reason, Watched, edges, sharing};
 
 /// Where Linux cannot tell what was written, everything is compared; longer memory than this is not, and
 /// counted.
@@ -184,10 +184,17 @@ impl Watch {
             users,
             is_stored: pinned && users == Users::Nobody,
             prepared: false,
+            edges: Vec::new(),
+            is_noisy: false,
             left: Vec::new(),
             back: Vec::new(),
             shadow,
         };
+        if pinned && !around.pinned.is_the_drivers(start) {
+            watched.edges = edges(&(start..watched.end));
+            // The thread, and the driver on its behalf, will write beside it.
+            watched.is_noisy = writes.stack.as_ref().is_some_and(|stack| stack.contains(&start));
+        }
         let pages = watched.pages(start);
         let mut here = Vec::new();
         if managed {

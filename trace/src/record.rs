@@ -208,7 +208,7 @@ pub struct Written {
     pub call: u32,
     /// 0 before a call; n for what the callback's n-th run wrote.
     pub run: u32,
-    /// WRITTEN_HERE, SEEN, TOLD or MEANWHILE.
+    /// WRITTEN_HERE, SEEN, TOLD, MEANWHILE or EITHER.
     pub seen: u32,
 }
 
@@ -221,6 +221,8 @@ pub const TOLD: u32 = 2;
 /// Found when the call, a wait, had returned: others had written it meanwhile, into memory of kernels that
 /// may have waited for that.
 pub const MEANWHILE: u32 = 3;
+/// The same on a page where the program writes other memory, too: it may be the CPU's or the kernel's.
+pub const EITHER: u32 = 4;
 
 /// One annotation by NVTX, or the name that a number in annotations stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]

@@ -29,7 +29,12 @@ impl<'a> Written<'a> {
 
     /// While the call waited, and maybe for work that waited for this.
     pub fn is_meanwhile(&self) -> bool {
-        self.about.seen == record::MEANWHILE
+        matches!(self.about.seen, record::MEANWHILE | record::EITHER)
+    }
+
+    /// Meanwhile, if it was not the kernel itself.
+    pub fn may_be_results(&self) -> bool {
+        self.about.seen == record::EITHER
     }
 
     /// The pieces of memory, in the order of capture.

@@ -19,7 +19,7 @@ use trace::api::roles::Class;
 use trace::call::{Content, Image};
 use trace::hash::Hash;
 use trace::objects::Objects;
-use trace::written::Found;
+use trace::written::{Found, Written};
 use trace::{Call, Trace};
 
 const WHAT: &str = "the CPU wrote memory that a launch under way had been given: a kernel may have waited for it";
@@ -167,6 +167,9 @@ impl<'t> Walk<'t> {
         let Some(found) = self.found.next() else { return };
         // What began later was given what the CPU had written.
         let later = self.trace.call_from(found.time);
+        if found.written.may_be_results() {
+            return;
+        }
         if found.written.is_seen() {
             let mut beside = found.written.images().flat_map(|image| self.memory.given_beside(&image.memory()));
             // Before a wait it may be what the work has made of it by then. Once for a call that found many
@@ -228,7 +231,8 @@ impl<'t> Walk<'t> {
 
 /// What others wrote while this call waited.
 fn meanwhile<'t>(call: &Call<'t>) -> impl Iterator<Item = Image<'t>> + use<'t> {
-    call.written().filter(|written| written.is_meanwhile()).flat_map(|written| written.images())
+    let is_others = |written: &Written| written.is_meanwhile() && !written.may_be_results();
+    call.written().filter(is_others).flat_map(|written| written.images())
 }
 
 /// When callbacks on streams first ran, in order, and the calls that put them there.

@@ -3,7 +3,7 @@
 use super::watched::Watched;
 use super::{MOST_COMPARED, MOST_WATCHED, SHORT, State, Watch};
 use crate::dirty_pages::{Tracker, pages_of};
-use crate::intervals::within;
+use crate::intervals::{within, without};
 use crate::probe::bytes_at;
 use crate::users::Users;
 use std::ops::Range;
@@ -73,7 +73,9 @@ impl Watch {
         if !watched.tracked || watched.managed || !tracker.written_so_far(pages_of(range), &mut touched) {
             return false;
         }
-        touched.iter().flat_map(|pages| within(pages, std::slice::from_ref(range))).any(|part| {
+        let touched = touched.iter().flat_map(|pages| within(pages, std::slice::from_ref(range)));
+        let touched: Vec<_> = touched.flat_map(|part| without(part, watched.doubtful())).collect();
+        touched.iter().any(|part| {
             let bytes = bytes_at(part.start, (part.end - part.start) as usize, true);
             bytes.is_some_and(|bytes| !watched.shadow.differing((part.start - start) as usize, &bytes).is_empty())
         })
@@ -84,7 +86,18 @@ impl Watch {
     pub fn untold_in(&self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let state = self.state.lock();
         let (_, watched) = state.ranges.range(..=range.start).next_back()?;
-        let is_still = |tracker: &Tracker| watched.tracked && !watched.managed && !tracker.is_written(pages_of(range));
-        state.tracker.as_ref().is_some_and(is_still).then(|| within(range, &watched.left))
+        let sure = without(range.clone(), watched.doubtful());
+        let is_still = |tracker: &Tracker| sure.iter().all(|range| !tracker.is_written(pages_of(range)));
+        let is_told = watched.tracked && !watched.managed && state.tracker.as_ref().is_some_and(is_still);
+        is_told.then(|| sure.iter().flat_map(|range| within(range, &watched.left)).collect())
+    }
+
+    /// What has changed where nobody can tell the CPU's writes from a kernel's, of memory that a launch was
+    /// given.
+    pub fn doubtful_in(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let mut state = self.state.lock();
+        let Some((start, watched)) = state.ranges.range_mut(..=range.start).next_back() else { return Vec::new() };
+        let doubtful = within(range, watched.doubtful());
+        doubtful.into_iter().filter(|place| !watched.is_as_known(*start, place)).collect()
     }
 }

@@ -31,6 +31,10 @@ pub struct Watched {
     /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs
     /// is left to it.
     pub prepared: bool,
+    /// At its ends, on pages that it shares with other memory of the program's. Short memory alone has any.
+    pub edges: Vec<Range<u64>>,
+    /// The program writes on those pages and not here: that a page was written tells nothing then.
+    pub is_noisy: bool,
     /// What was written and has not been looked at: until the callback ends, or copies have brought what they
     /// bring there.
     pub left: Vec<Range<u64>>,
@@ -86,6 +90,11 @@ impl Watched {
         self.managed && self.end - start <= SMALL
     }
 
+    /// Where nobody can tell what the CPU writes from what a kernel does.
+    pub fn doubtful(&self) -> &[Range<u64>] {
+        if self.is_noisy { &self.edges } else { &[] }
+    }
+
     /// What is there now is known, but for the pages where the CPU wrote: those parts. `copied`: pages, in
     /// order, to which it has only copied for the driver. `copy`: to read into, before Linux is asked.
     pub fn take_over(
@@ -119,7 +128,8 @@ impl Watched {
         if !self.tracked || self.managed || !tracker.written_so_far(pages_of(&within), &mut touched) {
             return vec![within];
         }
-        let touched: Vec<_> = joined(touched).into_iter().flat_map(|pages| without(pages, copied)).collect();
+        let touched = joined(touched).into_iter().flat_map(|pages| without(pages, copied));
+        let touched: Vec<_> = touched.flat_map(|pages| without(pages, self.doubtful())).collect();
         for range in without(within.clone(), &touched) {
             let at = (range.start - within.start) as usize..(range.end - within.start) as usize;
             self.shadow.put((range.start - start) as usize, &bytes[at]);
@@ -161,6 +171,14 @@ impl Watched {
         let landing = landing_in(&range);
         // And what the CPU has written there besides shows later.
         let shows_later = self.tracked && !self.managed;
+        // A wait covers the kernel, or the next call that gives work finds it.
+        let waits = matches!(reason, Reason::Meanwhile | Reason::Call(Class::synchronize | Class::poll | Class::copy));
+        let may_be_kernels = waits && !self.edges.is_empty() && around.pending.is_given(start, self.end);
+        let doubtful = if may_be_kernels { self.edges.clone() } else { Vec::new() };
+        if let Reason::Call(_) = reason {
+            self.is_noisy |= doubtful.iter().any(|edge| meets(edge, &range) && self.is_as_known(start, edge));
+        }
+        let landing = if self.is_noisy { joined([landing, doubtful].concat()) } else { landing };
         if shows_later {
             self.left.extend(landing.iter().cloned());
         }
@@ -214,6 +232,12 @@ impl Watched {
         true
     }
 
+    /// Whether it holds what it did.
+    pub fn is_as_known(&mut self, start: u64, range: &Range<u64>) -> bool {
+        let bytes = bytes_at(range.start, (range.end - range.start) as usize, true);
+        bytes.is_some_and(|bytes| self.shadow.differing((range.start - start) as usize, &bytes).is_empty())
+    }
+
     /// Whether a scan that finds no page written has nothing to do here.
     pub fn is_quiet(&self) -> bool {
         self.tracked && !self.managed && self.left.is_empty()
@@ -235,6 +259,19 @@ impl Watched {
         let back = std::mem::take(&mut self.back).into_iter();
         self.back = back.flat_map(|back| without(back, std::slice::from_ref(range))).collect();
     }
+}
+
+fn meets(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// What of so short a range lies on pages that are not all its own.
+pub fn edges(range: &Range<u64>) -> Vec<Range<u64>> {
+    if range.end - range.start > PAGE {
+        return Vec::new();
+    }
+    let whole = range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;
+    if whole.start < whole.end { without(range.clone(), &[whole]) } else { vec![range.clone()] }
 }
 
 /// What is new, and what is back. `new`: of so many bytes at an address.
@@ -304,6 +341,8 @@ mod tests {
             users: Users::Nobody,
             is_stored: false,
             prepared: false,
+            edges: Vec::new(),
+            is_noisy: false,
             left: Vec::new(),
             back: Vec::new(),
             shadow,
