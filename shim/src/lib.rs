@@ -59,6 +59,7 @@ mod ends;
 mod external_writers;
 mod file;
 mod finish;
+mod forks;
 mod generation;
 mod given_words;
 mod graph_dot;

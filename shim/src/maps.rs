@@ -1,5 +1,6 @@
 //! What Linux says about the process's mappings.
 
+use crate::forks;
 use std::ops::Range;
 use trace::maps::Mapping;
 
@@ -7,19 +8,22 @@ use trace::maps::Mapping;
 /// none of which shows in this process's page table. What the driver gives is shared with devices, and with
 /// no process that is forked.
 pub fn is_shared(pages: &Range<u64>, by_driver: bool) -> bool {
-    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.lines().any(|line| shares(line, pages, by_driver)))
+    // Memory without a name only relatives can have.
+    let is_own = by_driver || !forks::has_forked();
+    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.lines().any(|line| shares(line, pages, is_own)))
 }
 
-fn shares(line: &str, pages: &Range<u64>, by_driver: bool) -> bool {
+fn shares(line: &str, pages: &Range<u64>, is_own: bool) -> bool {
     let is_part = |found: &Mapping| pages.start < found.range.end && found.range.start < pages.end;
-    Mapping::of(line).filter(is_part).is_some_and(|found| is_open_to_others(&found, by_driver))
+    Mapping::of(line).filter(is_part).is_some_and(|found| is_open_to_others(&found, is_own))
 }
 
 /// Whether other processes may have it, too.
-pub fn is_open_to_others(mapping: &Mapping, by_driver: bool) -> bool {
+/// `is_own`: no other process has memory without a name.
+pub fn is_open_to_others(mapping: &Mapping, is_own: bool) -> bool {
     // Shared memory without a name has that of /dev/zero.
     let is_memory = |path: &str| match path.strip_prefix("/dev/") {
-        Some("zero") => !by_driver,
+        Some("zero") => !is_own,
         Some(device) => device.starts_with("shm/"),
         None => true,
     };

@@ -160,7 +160,8 @@ impl Capture<'_> {
         if self.function.class == Class::submit {
             submission::reads(self.lane, self.call, self.function, self.words, [from].into_iter());
         }
-        if recorder.watch.follows(address, span) {
+        let others_write = recorder.watch.is_shared(address);
+        if recorder.watch.follows(address, span) && !others_write {
             return true;
         }
         let mut writes = self.lane.writes_before(self.call);
@@ -168,7 +169,11 @@ impl Capture<'_> {
         let may_change = host_functions::any_under_way()
             || host_functions::any_of_nodes() && pending.has_graphs()
             || recorder.watch.is_short() && pending.has_given();
-        if may_change && recorder.watch.has_room() && recorder.watch.watch_prepared(address, span, &mut writes) {
+        if may_change
+            && !others_write
+            && recorder.watch.has_room()
+            && recorder.watch.watch_prepared(address, span, &mut writes)
+        {
             self.deferred.extend(writes.into_records());
             return true;
         }

@@ -42,6 +42,8 @@ const MOST_RECORDED: u64 = 1 << 30;
 const MOST_WATCHED: usize = 8192;
 const SHORT: usize = 32;
 
+const OF_OTHERS: &str = "shared memory, into which others may write unseen";
+
 pub struct Watch {
     data: Data,
     /// Has the end of the process begin with a scan of managed memory.
@@ -68,6 +70,8 @@ struct State {
     /// The starts of ranges that are too large to be watched, or that there was no room for.
     refused: BTreeSet<u64>,
     callbacks: Callbacks,
+    /// Whether the process had forked when it was last looked who has its shared memory.
+    has_forked: bool,
     /// Into which memory is read: kept, as the program's allocator would map as much anew each time.
     copy: Vec<u8>,
 }
@@ -180,6 +184,7 @@ impl Watch {
             since: Instant::now(),
             pinned,
             tracked: managed,
+            is_shared: false,
             told: false,
             users,
             is_stored: pinned && users == Users::Nobody,
@@ -201,10 +206,10 @@ impl Watch {
             // What is not here the device has, or nobody touched.
             watched.tracked = tracker.present(pages, &mut here);
         } else {
-            let is_shared = maps::is_shared(&pages, around.pinned.is_the_drivers(start));
-            watched.tracked = !(is_shared && len <= MOST_COMPARED) && tracker.arm(&pages);
-            if is_shared && watched.tracked {
-                writes.lose(start, 0, "shared memory, into which others may write unseen");
+            watched.is_shared = maps::is_shared(&pages, around.pinned.is_the_drivers(start));
+            watched.tracked = !(watched.is_shared && len <= MOST_COMPARED) && tracker.arm(&pages);
+            if watched.is_shared && watched.tracked {
+                writes.lose(start, 0, OF_OTHERS);
             }
             // What was written beside it, on a page in common, shows no more.
             let (already, reason) = (writes.places.len(), Reason::Call(Class::submit));

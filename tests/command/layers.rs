@@ -63,7 +63,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "shim",
         layers: &[
-            "clock counters dl hook landing lock log long_results manners maps probe queue shadow intervals text thread unwinder users",
+            "clock counters dl forks hook landing lock log long_results manners maps probe queue shadow intervals text thread unwinder users",
             "config generation guard real driver devices ask",
             "external_writers host_functions imported invented logs modules node_runs pinned processes registered running shared staging workers",
             "blobs chunk file homes last_words dirty_pages mapped_files",

@@ -51,6 +51,51 @@ fn memory_that_a_child_has_too() {
     assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
 }
 
+/// What copies take is recorded with them, whoever wrote it. What kernels read in place is named, and where the
+/// replay differs its first line has that reason.
+#[test]
+fn a_shared_mapping_that_a_child_fills() {
+    const WHY: &str = "not recorded: shared memory, into which others may write unseen";
+    let record = |how| {
+        let place = Place::new();
+        run(place.recorded(client("shared_mapping.c")).arg(how)).expect(0);
+        let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
+        assert!(info.contains("partly") && info.contains(WHY), "{info}");
+        place
+    };
+    let replayed = run(&mut record("child").cutrace(["replay", "--driver", "sim"])).expect(0);
+    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+    let place = record("in place");
+    for options in [&["replay", "--driver", "sim"][..], &["replay", "--driver", "sim", "--no-explain"]] {
+        let text = run(&mut place.cutrace(options)).expect(4).stdout;
+        let first = text.lines().next().unwrap_or_default();
+        assert!(first.starts_with("diverged") && first.ends_with(&format!("; recorded in part: {WHY}")), "{text}");
+    }
+}
+
+/// The kernel waits for a write to the stack that nothing tells from its own: the replay makes it when the wait
+/// takes too long.
+#[test]
+fn a_kernel_that_waits_for_a_word_on_the_stack() {
+    let place = Place::new();
+    run(place.recorded(client("registered_stack_word.c")).arg("flag")).expect(0);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+}
+
+/// Nobody can tell which bytes the driver had taken by then.
+#[test]
+fn pageable_memory_that_a_callback_fills_while_a_copy_reads_it() {
+    const WHY: &str = "not recorded: which bytes copies took of pageable memory that a callback wrote meanwhile";
+    let place = Place::new();
+    let recorded = run(&mut place.recorded(client("pageable_filled_late.c"))).expect(0);
+    assert_eq!(recorded.stdout, "524288 from before\n");
+    let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    assert!(info.contains("partly") && info.contains(WHY), "{info}");
+    let text = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4).stdout;
+    assert!(text.lines().next().is_some_and(|first| first.ends_with(&format!("; recorded in part: {WHY}"))), "{text}");
+}
+
 /// Whatever a trace says that the CPU wrote, when, where and in which run of what: the replay ends in one of
 /// its own ways.
 #[test]

@@ -170,6 +170,8 @@ workloads! {
     refused_fill "refused_fill.c" "replayable" ["take"];
     mapped_input "mapped_input.c" "replayable" ["take"];
     mapped_threads "mapped_threads.c" "replayable" ["take"];
+    registered_stack_word "registered_stack_word.c" "replayable" ["grow"];
+    shared_mapping "shared_mapping.c" "replayable" ["take"];
     shared_pages "shared_pages.c" "replayable" ["take"];
     writes_by_system_calls "writes_by_system_calls.c" "replayable" ["take"];
     pinned_by_device_address "pinned_by_device_address.c" "replayable" [];

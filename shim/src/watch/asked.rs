@@ -38,6 +38,16 @@ impl Watch {
         before.is_some_and(|(_, watched)| watched.tracked && start + len <= watched.end)
     }
 
+    /// Whether other processes may write there, which Linux does not tell.
+    pub fn is_shared(&self, address: u64) -> bool {
+        if !self.any() {
+            return false;
+        }
+        let state = self.state.lock();
+        let before = state.ranges.range(..=address).next_back();
+        before.is_some_and(|(_, watched)| watched.is_shared && address < watched.end)
+    }
+
     /// All pinned memory whose changes by the CPU are known, and that no other thread was seen to use: start
     /// and length. Other memory graphs only read.
     pub fn pinned(&self, thread: u32) -> Vec<(u64, u64)> {
@@ -88,7 +98,9 @@ impl Watch {
         let (_, watched) = state.ranges.range(..=range.start).next_back()?;
         let sure = without(range.clone(), watched.doubtful());
         let is_still = |tracker: &Tracker| sure.iter().all(|range| !tracker.is_written(pages_of(range)));
-        let is_told = watched.tracked && !watched.managed && state.tracker.as_ref().is_some_and(is_still);
+        // Others' writes a launch cannot be told from.
+        let is_known = watched.tracked && !watched.managed && !watched.is_shared;
+        let is_told = is_known && state.tracker.as_ref().is_some_and(is_still);
         is_told.then(|| sure.iter().flat_map(|range| within(range, &watched.left)).collect())
     }
 

@@ -1,9 +1,8 @@
 //! Scans: what the CPU has written in watched memory since the last one.
 
 use super::watched::{Reason, Watched, clusters};
-use super::{MOST_COMPARED, State, Watch};
+use super::{MOST_COMPARED, OF_OTHERS, State, Watch};
 use crate::dirty_pages::{PAGE, Tracker};
-use crate::host_functions;
 use crate::host_writes::HostWrites;
 use crate::intervals::{joined, within, without};
 use crate::node_runs::Turn;
@@ -11,6 +10,7 @@ use crate::pending::{Copy, Pending, Uses};
 use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
 use crate::users::Users;
+use crate::{forks, host_functions, maps};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
@@ -113,6 +113,9 @@ impl Watch {
 
     fn scan_all(&self, state: &mut State, reason: Reason, own: &[Range<u64>], writes: &mut HostWrites) {
         let around = writes.around;
+        if forks::has_forked() && !std::mem::replace(&mut state.has_forked, true) {
+            has_children(&mut state.ranges, writes);
+        }
         let State { tracker, ranges, callbacks, .. } = state;
         let Some(tracker) = tracker else { return };
         let touched = written_pages(tracker, ranges);
@@ -141,6 +144,18 @@ impl Watch {
             }
         }
         self.count.store(ranges.len(), Relaxed);
+    }
+}
+
+/// The process has forked: what shared memory was its own is its children's, too, from now on.
+#[cold]
+fn has_children(ranges: &mut BTreeMap<u64, Watched>, writes: &mut HostWrites) {
+    let pinned = &writes.around.pinned;
+    for (start, watched) in ranges.iter_mut().filter(|(_, watched)| !watched.managed && !watched.is_shared) {
+        watched.is_shared = maps::is_shared(&watched.pages(*start), pinned.is_the_drivers(*start));
+        if watched.is_shared && watched.tracked {
+            writes.lose(*start, 0, OF_OTHERS);
+        }
     }
 }
 

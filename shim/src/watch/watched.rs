@@ -21,6 +21,8 @@ pub struct Watched {
     pub pinned: bool,
     /// Whether Linux tells which of its pages were written.
     pub tracked: bool,
+    /// Whether others may write there, which Linux does not tell.
+    pub is_shared: bool,
     /// That it does not has been told.
     pub told: bool,
     /// Whose calls have named it: other memory kernels find by pointers, and callbacks.
@@ -337,6 +339,7 @@ mod tests {
             since,
             pinned: !managed,
             tracked,
+            is_shared: false,
             told: false,
             users: Users::Nobody,
             is_stored: false,
