@@ -95,9 +95,8 @@ fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come:
         let either = call.written().filter(Written::may_be_results).flat_map(|written| written.images());
         either.map(|image| image.memory()).any(|either| meet(&either, &image.memory()))
     };
-    if compared.divergences > 0 && may_be_cpus() {
-        tally.not_compared(call.number);
-    } else if compared.divergences > 0 && launch.looked_at_since(image).is_some_and(is_otherwise) {
+    let is_unsure = || may_be_cpus() || launch.looked_at_since(image).is_some_and(is_otherwise);
+    if compared.divergences > 0 && is_unsure() {
         tally.not_compared(call.number);
     } else if compared.divergences > 0 || now != before {
         tally.add(compared);
