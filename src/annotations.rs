@@ -155,7 +155,7 @@ impl<'a> Annotations<'a> {
             return Ok(());
         }
         match self.json {
-            true => serde_json::to_writer(&mut *out, &object()).map_err(std::io::Error::from)?,
+            true => crate::json::write(&mut *out, &object()).map_err(std::io::Error::from)?,
             false => out.write_all(text.as_bytes())?,
         }
         out.write_all(b"\n")?;

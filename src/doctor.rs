@@ -56,7 +56,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     checks.extend(arguments.program.as_ref().map(program));
     let mut out = Results::begin();
     if arguments.json {
-        serde_json::to_writer(&mut out, &json!({ "schema": 1, "checks": checks }))?;
+        crate::json::write(&mut out, &json!({ "schema": 1, "checks": checks }))?;
         writeln!(out)?;
     } else {
         for Check { about, found, .. } in &checks {

@@ -5,6 +5,7 @@ mod hopeless;
 
 use crate::exit;
 use crate::job::among::Among;
+use crate::json;
 use crate::latest::File;
 use crate::line;
 use crate::reading::Reading;
@@ -55,7 +56,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     if arguments.reading.json {
         // Calls that are not there are told before anything is written.
         let _are_there = arguments.reading.selection(&trace)?;
-        writeln!(out, "{}", line::header(&trace))?;
+        writeln!(out, "{}", json::text(&line::header(&trace))?)?;
     }
     let (mut left, mut missing) = (arguments.reading.limit.unwrap_or(u64::MAX), 0);
     blocks::each(&trace, &arguments, |block| {

@@ -51,7 +51,8 @@ pub fn explain(error: anyhow::Error, as_json: bool) -> u8 {
 /// Why a command fails, on stdout.
 pub fn tell_in_json(status: u8, message: &str) {
     let object = serde_json::json!({ "schema": 1, "error": { "status": status, "message": message } });
-    let _full = writeln!(Results::begin(), "{object}");
+    let text = crate::json::text(&object).unwrap_or_default();
+    let _full = writeln!(Results::begin(), "{text}");
 }
 
 /// How a command ends that fails with it.

@@ -3,6 +3,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
+use std::io::{self, Write};
 use trace::api::types::Kind;
 use trace::argument::Argument;
 use trace::call::Content;
@@ -11,6 +12,53 @@ use trace::record::Ended;
 use trace::text::{Text, bits, symbol};
 use trace::value::{Given, Value};
 use trace::{Lacking, Trace};
+
+/// Writes a value in one line.
+pub fn write(out: impl Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
+    serde_json::to_writer(Escaped(out), value)
+}
+
+/// The same in several, for people.
+pub fn write_pretty(out: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
+    serde_json::to_writer_pretty(Escaped(out), value)
+}
+
+/// The same as a text.
+pub fn text(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String> {
+    let mut out = Vec::new();
+    write(&mut out, value)?;
+    Ok(String::from_utf8(out).expect("JSON is UTF-8"))
+}
+
+/// The control characters that JSON may have as they are, and some terminals obey (U+007F to U+009F), as
+/// escapes. They stand in strings alone, and the serializer never writes a part of a character.
+struct Escaped<W>(W);
+
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut rest = bytes;
+        while let Some(at) = memchr::memchr2(0x7f, 0xc2, rest) {
+            let (before, from) = rest.split_at(at);
+            self.0.write_all(before)?;
+            let (code, len) = match from {
+                [0xc2, code @ 0x80..=0x9f, ..] => (Some(*code), 2),
+                [0xc2, ..] => (None, 1),
+                _ => (Some(0x7f), 1),
+            };
+            match code {
+                Some(code) => write!(self.0, "\\u{code:04x}")?,
+                None => self.0.write_all(&from[..len])?,
+            }
+            rest = &from[len..];
+        }
+        self.0.write_all(rest)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
 
 /// What of the file cannot be read.
 pub fn damage(trace: &Trace) -> serde_json::Value {
@@ -159,17 +207,18 @@ fn payload<S: Serializer>(
             if missing.is_some() {
                 map.serialize_entry("missing", &true)?;
             }
-            if missing == Some(Lacking::LeftOut) {
-                map.serialize_entry("left_out", &true)?;
-            }
         }
         Content::Hash { hash, late } => {
             map.serialize_entry("hash", &hash.to_string())?;
             map.serialize_entry("late", late)?;
         }
         Content::Arguments { count, .. } => map.serialize_entry("arguments", count)?,
+        Content::Lost if missing == Some(Lacking::LeftOut) => {}
         Content::Lost => map.serialize_entry("lost", &true)?,
         Content::Pending => map.serialize_entry("pending", &true)?,
+    }
+    if missing == Some(Lacking::LeftOut) {
+        map.serialize_entry("left_out", &true)?;
     }
     map.end()
 }
@@ -194,4 +243,21 @@ pub fn how_ended(ended: Ended) -> serde_json::Value {
         "signal": is_signal.then_some(ended.signal),
         "text": ended.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        let names = ["\u{9b}31m\u{7f}\u{1b}", "\u{e4}\u{a0}\u{80}\u{6838}\u{9f}", "\u{c2}\u{82}\u{2}"];
+        let written = text(&names).expect("valid");
+        assert!(!written.contains(char::is_control), "{written:?}");
+        assert_eq!(serde_json::from_str::<[String; 3]>(&written).expect("JSON"), names);
+        assert!(written.starts_with("[\"\\u009b31m\\u007f\\u001b\""), "{written}");
+        let mut pretty = Vec::new();
+        write_pretty(&mut pretty, &names).expect("valid");
+        assert!(!String::from_utf8(pretty).expect("text").contains('\u{9b}'));
+    }
 }

@@ -236,7 +236,7 @@ impl Written {
 }
 
 fn tell_json(out: &mut Results, object: &Value) -> Result<()> {
-    serde_json::to_writer_pretty(&mut *out, object)?;
+    crate::json::write_pretty(&mut *out, object)?;
     Ok(writeln!(out)?)
 }
 

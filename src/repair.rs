@@ -94,7 +94,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
     };
     if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &object)?;
+        crate::json::write_pretty(&mut out, &object)?;
         writeln!(out)?;
     }
     Ok(status)

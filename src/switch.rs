@@ -50,7 +50,7 @@ pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
     }
     let mut out = Results::begin();
     match arguments.json {
-        true => writeln!(out, "{}", json!({ "schema": 1, "processes": all }))?,
+        true => writeln!(out, "{}", crate::json::text(&json!({ "schema": 1, "processes": all }))?)?,
         false => all.iter().filter_map(said).try_for_each(|line| writeln!(out, "{line}"))?,
     }
     Ok(status)

@@ -255,7 +255,7 @@ impl<'a> Lines<'a> {
         }
         let passes = !is_asked || self.matches(&line);
         if passes && reading.json {
-            serde_json::to_writer(&mut *out, &line::object(trace, call, decoded.as_ref(), &self.objects))?;
+            crate::json::write(&mut *out, &line::object(trace, call, decoded.as_ref(), &self.objects))?;
             out.push(b'\n');
         } else if passes {
             if is_asked && self.colored {
@@ -271,7 +271,7 @@ impl<'a> Lines<'a> {
         }
         for work in self.works.call(call.number) {
             match reading.json {
-                true => serde_json::to_writer(&mut *out, &works::object(&work))?,
+                true => crate::json::write(&mut *out, &works::object(&work))?,
                 false => out.extend(works::text(&work, trace.nanoseconds(call.begin)).as_bytes()),
             }
             out.push(b'\n');

@@ -118,7 +118,7 @@ impl Chrome {
                 about.insert("distributedInfo".into(), json!({ "rank": rank, "world_size": of }));
             }
         }
-        let about = serde_json::to_string(&about)?;
+        let about = crate::json::text(&about)?;
         let open = about.strip_suffix('}').unwrap_or(&about);
         Ok(writeln!(out, "{open},\"traceEvents\":[")?)
     }
@@ -135,7 +135,7 @@ impl Chrome {
         if !std::mem::take(&mut self.is_first) {
             out.write_all(b",\n")?;
         }
-        Ok(serde_json::to_writer(out, line)?)
+        Ok(crate::json::write(out, line)?)
     }
 
     /// What a process or a thread is called.

@@ -43,6 +43,6 @@ impl<'t> Jsonl<'t> {
 }
 
 fn put(out: &mut impl Write, line: &impl Serialize) -> Result<()> {
-    serde_json::to_writer(&mut *out, line)?;
+    crate::json::write(&mut *out, line)?;
     Ok(out.write_all(b"\n")?)
 }

@@ -55,7 +55,8 @@ fn outcome(report: &Report) -> &'static str {
 /// What an explanation takes of another replay: an object, and what every launch made of memory in the lines
 /// behind it.
 pub fn evidence(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    writeln!(out, "{}", json!({ "outcome": outcome(report), "first_divergence": first(report) }))?;
+    let shown = json!({ "outcome": outcome(report), "first_divergence": first(report) });
+    writeln!(out, "{}", crate::json::text(&shown)?)?;
     out.write_all(bisection::write(&report.trail).as_bytes())
 }
 

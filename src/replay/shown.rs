@@ -37,7 +37,7 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
             "devices": plan.devices,
             "place": place,
         });
-        serde_json::to_writer_pretty(&mut out, &whole)?;
+        crate::json::write_pretty(&mut out, &whole)?;
         writeln!(out)?;
         return Ok(out.flush()?);
     }

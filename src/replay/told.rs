@@ -36,7 +36,7 @@ impl Told<'_> {
         whole["printed"] = self.printed.as_ref().map_or(Value::Null, printed::Compared::object);
         let asked = self.explained.as_ref().filter(|explained| self.is_bisection && explained.is_found());
         whole["bisection"] = asked.map_or(Value::Null, |explained| bisect::object(explained, self.report));
-        serde_json::to_writer_pretty(&mut *out, &whole)?;
+        crate::json::write_pretty(&mut *out, &whole)?;
         Ok(writeln!(out)?)
     }
 

@@ -56,7 +56,7 @@ impl<W: Write> Output<W> {
     /// `about`: what the JSON form says of the trace.
     pub fn new(mut out: W, format: Format, colored: bool, many: bool, about: &serde_json::Value) -> Result<Output<W>> {
         if format == Format::Json {
-            write!(out, "{{\"schema\":{SCHEMA},\"trace\":{about},\"reports\":[")?;
+            write!(out, "{{\"schema\":{SCHEMA},\"trace\":{},\"reports\":[", json(about)?)?;
         }
         Ok(Output { out, format, colored, many, unit: None, tables: 0, rows: 0, head: None, widths: Vec::new() })
     }
@@ -251,7 +251,7 @@ fn raw(cell: &Cell) -> String {
 }
 
 fn json(value: &(impl Serialize + ?Sized)) -> Result<String> {
-    Ok(serde_json::to_string(value)?)
+    Ok(crate::json::text(value)?)
 }
 
 struct Row<'x>(&'x [Column], &'x [Cell], Option<Unit>);

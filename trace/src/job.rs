@@ -16,7 +16,7 @@ pub fn quoted(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            c if c < ' ' => _ = write!(out, "\\u{:04x}", c as u32),
+            c if c.is_control() => _ = write!(out, "\\u{:04x}", c as u32),
             c => out.push(c),
         }
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn strings_of_json() {
-        assert_eq!(quoted("a \"b\" \\ \n\u{e9}"), r#""a \"b\" \\ \u000aé""#);
+        assert_eq!(quoted("a \"b\" \\ \n\u{e9}\u{9b}"), r#""a \"b\" \\ \u000aé\u009b""#);
     }
 
     #[test]

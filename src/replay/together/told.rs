@@ -94,7 +94,7 @@ impl Whole<'_> {
     pub fn tell(&self, as_json: bool) -> Result<()> {
         let mut out = Results::begin();
         if as_json {
-            serde_json::to_writer_pretty(&mut out, &self.object())?;
+            crate::json::write_pretty(&mut out, &self.object())?;
             writeln!(out)?;
             return Ok(out.flush()?);
         }
