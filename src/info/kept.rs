@@ -64,14 +64,17 @@ pub fn find(path: &Path) -> Option<(Trace, Told)> {
     let own = Stamp { build: Build::own()?, key: Key::of(path).ok()? };
     for file in files {
         match read(&file, &own) {
-            Ok((known, told)) => return Some((Trace::open_known(path, known).ok()?, told)),
+            Ok(Some((known, told))) => return Some((Trace::open_known(path, known).ok()?, told)),
+            // Of another trace by this name, or another build: nobody has to know.
+            Ok(None) => {}
             Err(why) => say(format_args!("{}: {why}: the trace is read instead", file.display())),
         }
     }
     None
 }
 
-fn read(file: &Path, own: &Stamp) -> Result<(Known, Told), String> {
+/// None if it is not of this trace, or not of this build.
+fn read(file: &Path, own: &Stamp) -> Result<Option<(Known, Told)>, String> {
     const DAMAGED: &str = "what was kept of the trace is damaged";
     let mut bytes = Vec::new();
     let opened = File::open(file).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
@@ -83,14 +86,11 @@ fn read(file: &Path, own: &Stamp) -> Result<(Known, Told), String> {
     }
     // Its layout is this build's only if this build wrote it.
     let stamp: Stamp = decode(rest).ok_or(DAMAGED)?;
-    if stamp.build != own.build {
-        return Err("kept by another build of cutrace".into());
-    }
-    if stamp.key != own.key {
-        return Err("kept of the trace as it was before it changed".into());
+    if stamp != *own {
+        return Ok(None);
     }
     let kept: (Stamp, Known, Told) = decode(rest).ok_or(DAMAGED)?;
-    Ok((kept.1, kept.2))
+    Ok(Some((kept.1, kept.2)))
 }
 
 /// What is worth keeping of a trace that is closed, or about to be.
