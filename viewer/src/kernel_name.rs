@@ -76,7 +76,7 @@ pub fn last_part(full: &str) -> &str {
     let mut at = 0;
     while at < bytes.len() {
         // `operator()`, `operator<`: brackets that are none.
-        if depth == 0 && full[at..].starts_with("operator") && end.is_none() {
+        if depth == 0 && bytes[at..].starts_with(b"operator") && end.is_none() {
             let rest = &full[at + 8..];
             let symbols =
                 if rest.starts_with("()") { 2 } else { rest.len() - rest.trim_start_matches(OPERATORS).len() };
@@ -84,7 +84,7 @@ pub fn last_part(full: &str) -> &str {
         }
         match bytes[at] {
             // Not a parameter list but the name of a nameless namespace or lambda.
-            b'(' if depth == 0 && full[at..].starts_with("(anonymous namespace)") => {
+            b'(' if depth == 0 && bytes[at..].starts_with(b"(anonymous namespace)") => {
                 at += "(anonymous namespace)".len() - 1
             }
             b'(' if depth == 0 => {
@@ -142,5 +142,10 @@ mod tests {
         assert_eq!(last_part("void f<g(int)::{lambda()#1}>(int)"), "f");
         assert_eq!(last_part("kernel"), "kernel");
         assert_eq!(last_part("::"), "::");
+        // Characters of several bytes, inside brackets and outside of them.
+        assert_eq!(last_part("\u{e4}add"), "\u{e4}add");
+        assert_eq!(last_part("void n\u{e4}m::\u{6838}<\u{1f600}>(\u{202e}int)"), "\u{6838}");
+        assert_eq!(last_part("operator\u{e4}"), "operator");
+        assert_eq!(last_part("\u{fffd}(anonymous namespace\u{9b}"), "\u{fffd}");
     }
 }
