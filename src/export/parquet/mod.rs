@@ -12,6 +12,7 @@ use anyhow::Result;
 use file::File;
 use std::path::{Path, PathBuf};
 use trace::Trace;
+use trace::hash::Hash;
 use trace::preamble::Preamble;
 
 /// A directory with what one process did.
@@ -66,16 +67,28 @@ fn process(about: &Preamble) -> PathBuf {
     [part("host", &about.host), part("rank", rank.unwrap_or("")), part("pid", &pid)].iter().collect()
 }
 
-/// As such directories are written: what is no letter, digit or one of `._-` by its bytes.
+/// Bytes of a value in a directory's name, of which file systems take 255 with the key.
+const LONGEST: usize = 200;
+
+/// As such directories are written: what is no letter, digit or one of `._-` by its bytes. Of a longer value its
+/// beginning and its hash.
 fn escaped(value: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    value.bytes().fold(String::new(), |mut out, byte| {
+    let mut out = String::new();
+    for byte in value.bytes() {
         match is_plain(byte) {
             true => out.push(byte.into()),
             false => out += &format!("%{byte:02X}"),
         }
-        out
-    })
+        if out.len() > LONGEST {
+            out.truncate(LONGEST - 40);
+            // No half of an escape.
+            let cut = out.rfind('%').filter(|at| at + 3 > out.len()).unwrap_or(out.len());
+            out.truncate(cut);
+            return out + "-" + &Hash::of(value.as_bytes()).to_string();
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -85,5 +98,9 @@ mod tests {
     #[test]
     fn names_of_hosts_name_no_other_directory() {
         assert_eq!(["node-7.x", "a/b", "..%"].map(escaped), ["node-7.x", "a%2Fb", "..%25"]);
+        let long = ["h".repeat(5000), "\u{e4}".repeat(5000), "h".repeat(4999) + "i"].map(|name| escaped(&name));
+        assert!(long.iter().all(|name| name.len() <= LONGEST), "{long:?}");
+        assert!(long[0] != long[2] && long[1].contains("%C3-"), "{long:?}");
+        assert_eq!(escaped(&"h".repeat(LONGEST)), "h".repeat(LONGEST));
     }
 }
