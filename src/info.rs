@@ -46,6 +46,9 @@ pub struct Arguments {
     files: Files,
     #[command(flatten)]
     pub reading: Reading,
+    /// Show all recorded variables of the environment, at full length
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
     /// Read all of the trace, and keep nothing of it
     #[arg(long)]
     no_index: bool,
@@ -113,7 +116,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let (object, ended) = match subject {
             Subject::Trace(opened) => {
                 let (trace, told) = opened.told(reading)?;
-                one(&mut out, &trace, &told, reading)?
+                one(&mut out, &trace, &told, &arguments)?
             }
             Subject::Job(job) => job.tell(&mut out, reading)?,
         };
@@ -126,7 +129,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         _ => Some(json!({ "schema": SCHEMA, "traces": objects })),
     };
     if let Some(whole) = whole {
-        serde_json::to_writer_pretty(&mut out, &whole)?;
+        crate::json::write_pretty(&mut out, &whole)?;
         out.write_all(b"\n")?;
     }
     out.flush()?;
@@ -134,14 +137,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
 }
 
 /// Of one trace: it is written, or else its JSON form comes back. With the exit status.
-fn one(out: &mut impl Write, trace: &Trace, told: &Told, reading: &Reading) -> Result<(Option<Value>, u8)> {
+fn one(out: &mut impl Write, trace: &Trace, told: &Told, arguments: &Arguments) -> Result<(Option<Value>, u8)> {
+    let reading = &arguments.reading;
     let mut functions: Vec<_> = told.counts.functions.iter().map(|(name, n)| (&**name, *n)).collect();
     functions.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
     functions.truncate(reading.limit.unwrap_or(u64::MAX) as usize);
     let object = match reading.json {
         true => Some(as_json::object(trace, told, &functions)),
         false => {
-            text::text(out, trace, told, &functions, reading.colored())?;
+            text::text(out, trace, told, &functions, (reading.colored(), arguments.verbose))?;
             None
         }
     };

@@ -19,8 +19,16 @@ const THREADS: usize = 16;
 /// The same of files that have what the trace only names.
 const SOURCES: usize = 16;
 
-pub fn text(out: &mut impl Write, trace: &Trace, told: &Told, functions: &Functions, colored: bool) -> Result<()> {
+/// `verbose`: with all of the recorded environment.
+pub fn text(
+    out: &mut impl Write,
+    trace: &Trace,
+    told: &Told,
+    functions: &Functions,
+    (colored, verbose): (bool, bool),
+) -> Result<()> {
     origin(out, trace)?;
+    environment(out, trace, verbose)?;
     threads(out, trace)?;
     line(out, String::new())?;
     data(out, trace, told)?;
@@ -62,8 +70,29 @@ fn origin(out: &mut impl Write, trace: &Trace) -> Result<()> {
     for (name, value) in &about.more {
         line(out, format!("{name:<12} {value}"))?;
     }
-    for (name, value) in &about.environment {
-        line(out, format!("environment  {name}={value}"))?;
+    Ok(())
+}
+
+/// Variables that may change what the driver or the program does, but for the recorder's own and for long lists
+/// of what an image requires.
+fn environment(out: &mut impl Write, trace: &Trace, verbose: bool) -> Result<()> {
+    const LONGEST: usize = 200;
+    let of_recorder = |name: &str, value: &str| match name {
+        "LD_PRELOAD" => value.split([':', ' ']).all(|path| path.is_empty() || path.contains("/libcutrace")),
+        _ => name.starts_with("CUTRACE_"),
+    };
+    let is_left_out = |name: &str, value: &str| {
+        of_recorder(name, value) || name.starts_with("NVIDIA_REQUIRE_") || value.len() > LONGEST
+    };
+    let mut left_out = 0;
+    for (name, value) in &trace.preamble.environment {
+        match !verbose && is_left_out(name, value) {
+            true => left_out += 1,
+            false => line(out, format!("environment  {name}={value}"))?,
+        }
+    }
+    if left_out > 0 {
+        line(out, format!("environment  and {} (-v)", counted(left_out, "more variable")))?;
     }
     Ok(())
 }
