@@ -327,7 +327,11 @@ fn closing_line(closed: &[(String, Finished)], open: &[String], job: Option<&OfJ
         line = format!("{whose}: {calls}, {bytes}, {verdicts}");
         // What no replay needs, info notes.
         let matters = |(what, _): &&(String, u64)| !no_replay_needs(what);
-        let lost: u64 = closed.iter().flat_map(|(_, f)| &f.losses).filter(matters).map(|(_, count)| count).sum();
+        let lost: u64 = closed
+            .iter()
+            .flat_map(|(_, f)| &f.losses)
+            .filter(matters)
+            .fold(0, |all, (_, count)| all.saturating_add(*count));
         if lost != 0 {
             let losses = if lost == 1 { "loss" } else { "losses" };
             line += &format!(", {} {losses} (see cutrace info)", grouped(lost));

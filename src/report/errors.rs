@@ -244,7 +244,7 @@ impl<'t> Report<'t> for Errors<'t> {
     fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
         let sorted = self.sorted();
         let Some(((function, result), first)) = sorted.first() else { return Vec::new() };
-        let calls: u64 = sorted.iter().map(|(_, failures)| failures.calls).sum();
+        let calls: u64 = sorted.iter().fold(0, |all, (_, failures)| all.saturating_add(failures.calls));
         let name = symbol(CUresult::ENUM, (*result).into());
         let kinds = match sorted.len() {
             1 => String::new(),

@@ -195,12 +195,13 @@ impl<'t> Times<'t> {
 
     /// In calls of which only that is known.
     fn elsewhere(&self) -> i64 {
-        self.threads.iter().map(|(_, span)| span.elsewhere).sum()
+        self.threads.iter().fold(0, |all, (_, span)| all.saturating_add(span.elsewhere))
     }
 
     /// In no call.
     fn outside(&self) -> i64 {
-        let spans: i64 = self.threads.iter().map(|(_, span)| span.end - span.begin).sum();
+        let spans = self.threads.iter().map(|(_, span)| span.end.saturating_sub(span.begin));
+        let spans = spans.fold(0i64, i64::saturating_add);
         spans.saturating_sub(self.in_driver()).saturating_sub(self.elsewhere()).max(0)
     }
 

@@ -547,3 +547,52 @@ fn there_need_be_no_more_threads() {
         assert!((is_told || is_well) && !ran.stderr.contains("panicked"), "{threads}: {ran:?}");
     }
 }
+
+/// What a person looks for in the environment; the rest is in the JSON and behind -v.
+#[test]
+fn of_the_environment_what_matters_is_shown() {
+    let place = Place::new();
+    let mut program = place.recorded(client("vector_add.c"));
+    program.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID").env("NVIDIA_REQUIRE_CUDA", "brand=tesla,".repeat(125));
+    run(program.env("NVIDIA_VISIBLE_DEVICES", "all")).expect(0);
+    let info = |options: &[&str]| run(place.cutrace(["info"]).args(options)).expect(0).stdout;
+    let shown = info(&[]);
+    for line in ["environment  CUDA_DEVICE_ORDER=PCI_BUS_ID\n", "environment  NVIDIA_VISIBLE_DEVICES=all\n"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(shown.contains(" more variables (-v)\n"), "{shown}");
+    let hidden = ["NVIDIA_REQUIRE_CUDA=brand", "environment  CUTRACE_", "environment  LD_PRELOAD="];
+    let verbose = info(&["-v"]);
+    for name in hidden {
+        assert!(!shown.contains(name) && verbose.contains(name), "{name}: {shown}{verbose}");
+    }
+    assert!(!verbose.contains("(-v)") && info(&["--json"]).contains("NVIDIA_REQUIRE_CUDA"), "{verbose}");
+}
+
+/// Numbers that only a forger writes: sums of them are as large as a number gets.
+#[test]
+fn numbers_without_measure_are_no_panic() {
+    let place = Place::new();
+    run(&mut place.recorded(client("mapped_results.c"))).expect(0);
+    let trace = place.trace();
+    let device = &trace.devices[0];
+    let mut forge = Forge::open(place.join("trace.bin"));
+    let number = |memory: u64, (major, minor): (i32, i32)| {
+        [&memory.to_le_bytes()[..], &major.to_le_bytes(), &minor.to_le_bytes()].concat()
+    };
+    forge.replace(Kind::Chunk, &number(device.memory, device.compute), &number(u64::MAX, (i32::MAX, 9)));
+    // Lengths of copies: of each its last argument.
+    for name in ["cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemAlloc_v2"] {
+        for call in calls_named(&trace, name) {
+            let bytes = call.argument_bytes();
+            let (kept, _) = bytes.split_at(bytes.len() - 8);
+            forge.replace(Kind::Chunk, bytes, &[kept, &(u64::MAX - 7).to_le_bytes()].concat());
+        }
+    }
+    forge.reseal();
+    forge.write(place.join("trace.bin"));
+    for command in ["info", "report -r transfers,memory,summary,errors", "replay --dry-run", "view --once --no-index"] {
+        let ran = run(place.cutrace(command.split(' ')).arg("trace.bin"));
+        assert!([0, 1, 3].contains(&ran.code()) && !ran.stderr.contains("panicked"), "{command}: {ran:?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Work in a thread of its own, where one can be made: a process may have no more of them than a limit of the
 //! user's or of a control group allows.
 
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
@@ -32,10 +33,10 @@ where
 }
 
 impl<T> Beside<'_, T> {
-    /// Waits for it. Panics if it has.
+    /// Waits for it. Panics as it did, if it has.
     pub fn join(self) -> T {
         match self {
-            Beside::Started(started) => started.join().expect("no panic"),
+            Beside::Started(started) => started.join().unwrap_or_else(|panic| resume_unwind(panic)),
             Beside::Done(done) => done,
         }
     }

@@ -123,7 +123,8 @@ impl SelfContained {
 
 /// As 90 for 9.0.
 fn compute(trace: &Trace) -> Option<u32> {
-    trace.devices.first().map(|device| (device.compute.0 * 10 + device.compute.1) as u32)
+    let (major, minor) = trace.devices.first()?.compute;
+    major.checked_mul(10)?.checked_add(minor)?.try_into().ok()
 }
 
 /// In what a call loads, and in what it was linked from.

@@ -125,11 +125,12 @@ pub fn find_memory(trace: &Trace, end: u64, memory: &Memory) -> Result<Range<u64
     };
     match memory {
         Memory::Range(wanted) => {
-            let holder = named.ranges().find(|range| (range.base..range.base + range.len).contains(&wanted.start));
+            let holder =
+                named.ranges().find(|range| (range.base..range.base.saturating_add(range.len)).contains(&wanted.start));
             let Some(holder) = holder.filter(|range| range.label != "host") else {
                 return Err(format!("{:#x} is {}", wanted.start, named.place(wanted.start)));
             };
-            match wanted.end.saturating_sub(holder.base + holder.len) {
+            match wanted.end.saturating_sub(holder.base.saturating_add(holder.len)) {
                 0 => Ok(wanted.clone()),
                 over => Err(format!("the range ends {over} bytes behind {}", Shown(holder))),
             }
@@ -137,7 +138,7 @@ pub fn find_memory(trace: &Trace, end: u64, memory: &Memory) -> Result<Range<u64
         Memory::Allocation(label, number) => {
             let is_it = |range: &trace::objects::Range| (range.label, range.number) == (*label, *number);
             if let Some(range) = named.ranges().find(is_it) {
-                return Ok(range.base..range.base + range.len);
+                return Ok(range.base..range.base.saturating_add(range.len));
             }
             if let Some((_, call)) = named.gone().find(|(range, _)| is_it(range)) {
                 return Err(format!("{label}#{number} is no more: {}", ends_with(call)));

@@ -28,7 +28,7 @@ fn grouped(scope: &Scope, key: impl Fn(&trace::timed::Work) -> Option<Key>) -> (
     }
     let mut groups: Vec<(Key, Durations)> = groups.into_iter().collect();
     groups.sort_by(|(a, one), (b, other)| (Reverse(one.sum), a).cmp(&(Reverse(other.sum), b)));
-    let whole = groups.iter().map(|(_, durations)| durations.sum).sum();
+    let whole = groups.iter().fold(0i64, |all, (_, durations)| all.saturating_add(durations.sum));
     (groups, whole)
 }
 

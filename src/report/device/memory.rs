@@ -56,7 +56,7 @@ fn operations(scope: &Scope, of: impl Fn(&trace::timed::Work) -> i64) -> Vec<(St
 pub fn by_time(scope: &Scope) -> Vec<Table> {
     let mut table = Table::new(BY_TIME);
     let operations = operations(scope, |work| work.duration());
-    let whole = operations.iter().map(|(_, times)| times.sum).sum();
+    let whole = operations.iter().fold(0i64, |all, (_, times)| all.saturating_add(times.sum));
     for (name, times) in operations {
         table.row([&times.cells(whole)[..], &[name.into()]].concat());
     }

@@ -102,7 +102,7 @@ fn unended(table: &mut Table, open: u64) {
 
 pub fn all(scope: &Scope) -> Vec<Table> {
     let (groups, open) = summed(scope, |_| true);
-    let whole = groups.iter().map(|(_, durations)| durations.sum).sum();
+    let whole = groups.iter().fold(0i64, |all, (_, durations)| all.saturating_add(durations.sum));
     let mut table = Table::new(ALL);
     for ((style, name), durations) in groups {
         table.row([&durations.cells(whole)[..], &[style.into(), name.into()]].concat());
@@ -121,7 +121,7 @@ pub fn started(scope: &Scope) -> Vec<Table> {
 
 fn by_name(scope: &Scope, head: Head, wanted: impl Fn(&Range) -> bool) -> Vec<Table> {
     let (groups, open) = summed(scope, wanted);
-    let whole = groups.iter().map(|(_, durations)| durations.sum).sum();
+    let whole = groups.iter().fold(0i64, |all, (_, durations)| all.saturating_add(durations.sum));
     let mut table = Table::new(head);
     for ((_, name), durations) in groups {
         table.row([&durations.cells(whole)[..], &[name.into()]].concat());

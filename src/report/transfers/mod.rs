@@ -88,7 +88,9 @@ impl Transfers<'_> {
     pub fn across(&self) -> [(u64, u64); 2] {
         let sum = |wanted: fn(Place, Place) -> bool| {
             let ways = self.ways.iter().filter(|((from, to, _), _)| wanted(*from, *to));
-            ways.fold((0, 0), |(copies, bytes), (_, way)| (copies + way.copies, bytes + way.bytes))
+            ways.fold((0u64, 0u64), |(copies, bytes), (_, way)| {
+                (copies.saturating_add(way.copies), bytes.saturating_add(way.bytes))
+            })
         };
         [sum(|from, to| from.is_host() && !to.is_host()), sum(|from, to| !from.is_host() && to.is_host())]
     }
@@ -226,7 +228,10 @@ impl<'t> Report<'t> for Transfers<'t> {
         );
         let mut again = Table::new(AGAIN);
         let mut all: Vec<_> = self.repeats.found.iter().collect();
-        all.sort_by_key(|((to, bytes, _), a)| (std::cmp::Reverse((a.redundant * bytes, a.repeated * bytes)), *to));
+        let moved = |copies: u64, bytes: u64| copies.saturating_mul(bytes);
+        all.sort_by_key(|((to, bytes, _), a)| {
+            (std::cmp::Reverse((moved(a.redundant, *bytes), moved(a.repeated, *bytes))), *to)
+        });
         for ((_, bytes, function), found) in all {
             again.row([
                 Cell::Count(found.redundant),

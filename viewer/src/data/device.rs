@@ -97,7 +97,7 @@ pub fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) ->
     let timing = Timing {
         source: profile.source,
         works: works.len() as u64,
-        untimed: profile.untimed.iter().map(|(_, count)| count).sum(),
+        untimed: profile.untimed.iter().fold(0, |all, (_, count)| all.saturating_add(*count)),
         kernels: rows(kernels),
         moves: rows(moves),
     };

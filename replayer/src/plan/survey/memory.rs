@@ -149,7 +149,7 @@ impl Survey {
             return;
         }
         if let Some(len) = self.live.given_up(start, begin) {
-            self.lifetimes.frees(start..start + len, Moment::of(call));
+            self.lifetimes.frees(start..start.saturating_add(len), Moment::of(call));
         }
         if matches!(kind, Kind::Device | Kind::Pooled) {
             if self.of_graphs.contains(&start) {
