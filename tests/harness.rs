@@ -13,6 +13,8 @@ pub mod forge;
 pub mod mutate;
 #[path = "harness/mutate_index.rs"]
 pub mod mutate_index;
+#[path = "harness/mutate_names.rs"]
+pub mod mutate_names;
 #[path = "harness/mutate_packed.rs"]
 pub mod mutate_packed;
 #[path = "harness/mutate_segments.rs"]

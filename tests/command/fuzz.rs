@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use tests::forge::Forge;
 use tests::mutate::{Random, mutate, seeds};
 use tests::mutate_index::Index;
+use tests::mutate_names::mutate_names;
 use tests::mutate_packed::mutate_packed;
 use tests::mutate_segments::mutate_segments;
 use tests::*;
@@ -57,8 +58,21 @@ const MEMORY: u64 = 1 << 30;
 /// Seconds that a command may compute for, however long it waits for a processor. Then SIGXCPU ends it.
 const TIME: u64 = 30;
 
-/// Runs in every test run, for each trace.
+/// What shows names, in other forms than the above.
+const SHOWING: &[(&[&str], &[i32])] = &[
+    (&["info"], &[0, 3]),
+    (&["export", "--to", "jsonl", "-o", "-"], &[0, 3]),
+    (&["export", "--to", "chrome", "-o", "-"], &[0, 3]),
+    (&["report", "--json", "-r", REPORTS], &[0, 3]),
+    (&["report", "--format", "csv", "-r", REPORTS], &[0, 3]),
+    (&["view", "--once", "--no-index", "--view", "kernels"], &[0, 3]),
+    (&["view", "--once", "--no-index", "--view", "events"], &[0, 3]),
+];
+
+/// Runs in every test run, for each trace; of names, and of jobs.
 const USUAL: u64 = 8;
+const OF_NAMES: u64 = 3;
+const OF_JOBS: u64 = 12;
 
 /// A trace that was changed, and what is known of it.
 struct Forged {
@@ -98,6 +112,25 @@ fn limit(of: libc::__rlimit_resource_t, most: u64) -> i32 {
 
 /// Does something with every trace, changed in every way that the seeds say.
 fn with_forged(check: impl Fn(&Forged, &mut Random)) {
+    let change = |forge: &mut Forge, random: &mut Random| {
+        let mut done = Vec::new();
+        let where_to = random.below(3);
+        if where_to != 0 {
+            done = mutate(forge, random, |_| true);
+        }
+        if where_to != 1 {
+            done.push(mutate_segments(forge, random));
+        }
+        done
+    };
+    with_changed(USUAL, change, check);
+}
+
+fn with_changed(
+    usual: u64,
+    change: impl Fn(&mut Forge, &mut Random) -> Vec<String>,
+    check: impl Fn(&Forged, &mut Random),
+) {
     let failed = artifact("cutrace").with_file_name("fuzz");
     std::fs::create_dir_all(&failed).expect("a directory in target");
     let recorded = RECORDED.iter().map(|app| {
@@ -112,17 +145,10 @@ fn with_forged(check: impl Fn(&Forged, &mut Random)) {
     });
     let mut failures = Vec::new();
     for (name, whole) in recorded.chain(nccl).chain(kept) {
-        for seed in seeds(USUAL) {
+        for seed in seeds(usual) {
             let mut random = Random::new(seed);
             let mut forge = whole.clone();
-            let mut done = Vec::new();
-            let where_to = random.below(3);
-            if where_to != 0 {
-                done = mutate(&mut forge, &mut random, |_| true);
-            }
-            if where_to != 1 {
-                done.push(mutate_segments(&mut forge, &mut random));
-            }
+            let done = change(&mut forge, &mut random);
             let kept = failed.join(format!("{name}.{seed}.bin"));
             let place = Place::new();
             let path = place.join("trace.bin");
@@ -158,6 +184,110 @@ fn forged_traces_are_read_and_planned() {
             forged.run(arguments, statuses);
         }
     });
+}
+
+/// Names in any alphabet, or in none: nothing panics, no terminal obeys them, and JSON is JSON; packed or not.
+#[test]
+fn forged_names_are_text() {
+    with_changed(OF_NAMES, mutate_names, |forged, _| {
+        let packed = forged.place.join("packed.bin");
+        forged.run(&["pack", "-o", "packed.bin"], &[0, 1, 3]);
+        let packed = Forged { path: packed, place: Place::new(), what: format!("packed: {}", forged.what) };
+        for (arguments, statuses) in READING.iter().chain(SHOWING) {
+            let shown = forged.run(arguments, statuses).stdout;
+            if arguments.contains(&"perfetto") {
+                continue;
+            }
+            let obeyed = shown.chars().find(|c| c.is_control() && !"\n\t\r".contains(*c));
+            assert_eq!(obeyed, None, "{arguments:?}: {}", forged.what);
+            if arguments.contains(&"--json") && arguments[0] != "dump" {
+                serde_json::from_str::<serde_json::Value>(&shown).expect("JSON");
+            }
+        }
+        if packed.path.exists() {
+            packed.run(&["dump", "--json"], &[0, 3]);
+            packed.run(&["info"], &[0, 3]);
+            packed.run(&["redact", "-o", "redacted.bin", "--drop-data"], &[0, 3]);
+        }
+    });
+}
+
+/// A job of three ranks, in which traces, their names and the lists of their processes are forged.
+#[test]
+fn forged_jobs_are_read() {
+    for seed in seeds(OF_JOBS) {
+        let mut random = Random::new(seed);
+        let place = Place::new();
+        let (run, list) = (place.join("run"), place.join("run/processes"));
+        std::fs::create_dir_all(&list).expect("our own directory");
+        let mut done = vec![format!("FUZZ_SEED={seed} FUZZ_RUNS=1")];
+        for rank in 0..3 {
+            let mut forge = Forge::open(source(&format!("data/ring/rank{rank}.bin")));
+            match random.below(4) {
+                0 => done.extend(mutate(&mut forge, &mut random, |_| true)),
+                1 => done.push(mutate_segments(&mut forge, &mut random)),
+                2 => done.extend(mutate_names(&mut forge, &mut random)),
+                _ => {}
+            }
+            let name = format!("h-rank{rank}-ring-{}.bin", 7 + rank);
+            forge.write(run.join(&name));
+            if random.below(4) == 0 {
+                let packed = run.join("packed");
+                // What is damaged may not be packed: then it stays as it is.
+                place
+                    .cutrace(["pack".as_ref(), "-o".as_ref(), packed.as_os_str(), run.join(&name).as_os_str()])
+                    .output()
+                    .expect("run");
+                let _stays = std::fs::rename(packed, run.join(&name));
+            }
+            let lines = listed(rank, &name, &mut random);
+            done.push(lines.escape_ascii().to_string());
+            std::fs::write(list.join(format!("h-{}.jsonl", 7 + rank)), lines).expect("written");
+        }
+        let forged = Forged { path: run, place, what: done.join("; ") };
+        for (arguments, statuses) in OF_A_JOB {
+            let shown = forged.run(arguments, statuses).stdout;
+            let obeyed = shown.chars().find(|c| c.is_control() && !"\n\t\r".contains(*c));
+            assert_eq!(obeyed, None, "{arguments:?}: {}", forged.what);
+        }
+    }
+}
+
+/// Commands that read the traces of a directory.
+const OF_A_JOB: &[(&[&str], &[i32])] = &[
+    (&["info"], &[0, 3]),
+    (&["info", "--json"], &[0, 3]),
+    (&["report", "-r", "ranks,collectives,summary"], &[0, 2, 3]),
+    (&["replay", "--dry-run"], &[0, 1, 2, 3, 5]),
+    (&["view", "--once", "--no-index"], &[0, 3]),
+    (&["export", "--to", "chrome", "-o", "-"], &[0, 3]),
+    (&["repair"], &[0, 2, 3]),
+];
+
+/// What a process of a job says of itself, forged.
+fn listed(rank: usize, trace: &str, random: &mut Random) -> Vec<u8> {
+    let (pid, odd) =
+        (7 + rank, ["a", "\\u009b31m", "\u{6838}\u{202e}", "../../etc/passwd", "/dev/zero", "\u{0}", "\\ud800", ""]);
+    let mut pick =
+        |usual: &str| if random.below(4) == 0 { odd[random.below(odd.len())].to_owned() } else { usual.into() };
+    let (host, boot, name) = (pick("h"), pick("boot"), pick(trace));
+    let (program, word) = (pick("/usr/bin/ring"), pick("ring"));
+    let number = [0, 1, u64::MAX][random.below(3)];
+    let of = format!("\"time\":{number},\"pid\":{pid},\"start\":{number}");
+    let mut lines = format!(
+        "{{\"what\":\"began\",{of},\"parent\":1,\"forked\":false,\"host\":\"{host}\",\"boot\":\"{boot}\",\"rank\":{rank},\"ranks\":3,\"local_rank\":{rank},\"session\":\"s\",\"program\":\"{program}\",\"command\":[\"{word}\"]}}\n\
+         {{\"what\":\"recorded\",{of},\"trace\":\"{name}\"}}\n{{\"what\":\"ended\",{of},\"status\":0,\"signal\":0}}\n"
+    )
+    .into_bytes();
+    for _ in 0..random.below(3) {
+        let at = random.below(lines.len());
+        match random.below(3) {
+            0 => lines[at] = random.word() as u8,
+            1 => lines.truncate(at + 1),
+            _ => lines.splice(at..at, b"[[[[{\"\xc2\x9b\xff".iter().copied()).for_each(drop),
+        }
+    }
+    lines
 }
 
 /// The calls of a trace, as far as they can be read: how often there is one of this thread, with this

@@ -9,6 +9,7 @@
 
 use tests::forge::Forge;
 use tests::mutate::{Random, Record, mutate, seeds};
+use tests::mutate_names::mutate_names;
 use tests::*;
 use trace::Trace;
 
@@ -45,8 +46,19 @@ fn forged_traces_write_nothing_but_buffers() {
         let trace = place.trace();
         for seed in seeds(12) {
             let mut forge = whole.clone();
-            let done = mutate(&mut forge, &mut Random::new(seed), is_no_launch(&trace));
+            let mut random = Random::new(seed);
+            let mut done = mutate(&mut forge, &mut random, is_no_launch(&trace));
+            if seed % 4 == 3 {
+                done.extend(mutate_names(&mut forge, &mut random));
+            }
             forge.write(&path);
+            if seed % 3 == 0 {
+                // What is damaged may not be packed: then it is replayed as it is.
+                let packed = run(&mut place.cutrace(["pack", "-o", "packed", "trace.bin"])).code();
+                if matches!(packed, 0 | 3) {
+                    std::fs::rename(place.join("packed"), &path).expect("in our own directory");
+                }
+            }
             let options: &[&str] = if seed % 2 == 0 { &["--no-placement"] } else { &[] };
             let mut replay = place.cutrace(["replay", "--driver", "sim", "--no-explain"]);
             replay.args(options).env("CUTRACE_SIM_GUARD", "1").env("CUTRACE_SIM_SEED", seed.to_string());
