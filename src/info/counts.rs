@@ -134,6 +134,7 @@ impl Part {
             match image.content {
                 Content::Arguments { packed, .. } => counts.arguments.add(packed.len() as u64),
                 Content::Hash { .. } => counts.results_hashed.add(image.len),
+                Content::Lost if trace.preamble.is_data_left_out() => counts.missing.add(image.len),
                 Content::Lost => counts.not_recorded.add(image.len),
                 Content::Pending => counts.not_arrived.add(image.len),
                 Content::Blob(hash) if trace.lacks(hash) => counts.missing.add(image.len),

@@ -288,6 +288,9 @@ pub fn image(step: &Step) -> Option<(Key, &'static str, u64, Option<String>)> {
             Some((Key::Content(*hash), bytes.map_or(absent, kind), bytes.map_or(len, |b| b.len() as u64)))
         }
         Content::Bytes(bytes) => Some((Key::Content(Hash::of(bytes)), kind(bytes), bytes.len() as u64)),
+        Content::Lost if trace.preamble.is_data_left_out() => {
+            Some((Key::Address(step.call.argument(param.name)?), absent, len))
+        }
         _ => None,
     };
     let (found, path) = match shown {

@@ -347,7 +347,7 @@ pub(crate) struct Attachments<'a> {
 impl<'a> Attachments<'a> {
     /// The next one's head, the address that it is of, and its data.
     #[inline]
-    fn next_raw(&mut self) -> Option<(Attachment, u64, &'a [u8])> {
+    pub(crate) fn next_raw(&mut self) -> Option<(Attachment, u64, &'a [u8])> {
         let (head, mut rest) = self.bytes.split_first_chunk::<{ record::ATTACHMENT }>()?;
         let [form, field, a, b, c, d, e, f] = *head;
         let (option, len) = (u16::from_le_bytes([a, b]), u32::from_le_bytes([c, d, e, f]));

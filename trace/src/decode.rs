@@ -352,8 +352,13 @@ impl<'a> Decoder<'_, 'a> {
     fn missing(&self, content: &Content) -> Option<Lacking> {
         match content {
             Content::Blob(hash) => self.call.trace.lacking(*hash),
+            Content::Lost => self.left_out(),
             _ => None,
         }
+    }
+
+    fn left_out(&self) -> Option<Lacking> {
+        self.call.trace.preamble.is_data_left_out().then_some(Lacking::LeftOut)
     }
 
     fn kept_apart(&self, side: Option<Side>, len: u64, content: Content<'a>) -> Value<'a> {
@@ -378,6 +383,11 @@ impl<'a> Decoder<'_, 'a> {
             let given = Given::Unread { parameters, why: self.unread(address, parameters.is_some()) };
             return Value::Launch { kernel: kernel.map_or("?", |k| k.name.as_str()), arguments: Vec::new(), given };
         };
+        let parameters = kernel.params.as_ref().map_or(0, Vec::len);
+        if packed.is_empty() && parameters > 0 && self.left_out().is_some() {
+            let given = Given::Unread { parameters: Some(parameters), why: "left out" };
+            return Value::Launch { kernel: &kernel.name, arguments: Vec::new(), given };
+        }
         let mut rest = packed;
         let mut arguments = Vec::new();
         for (index, (_, size)) in kernel.params.iter().flatten().enumerate() {

@@ -83,13 +83,13 @@ impl Extension {
     }
 
     /// Copies the trace into an empty file, to be shown to others: with this preamble, without blobs unless
-    /// they are asked for, and with `change` done to the records of each chunk.
+    /// they are asked for, and with what `change` makes of the records of each chunk.
     pub fn redacted(
         trace: &Trace,
         file: File,
         preamble: &Preamble,
         blobs: bool,
-        mut change: impl FnMut(&mut Vec<u8>),
+        mut change: impl FnMut(&Header, &[u8]) -> Vec<u8>,
     ) -> io::Result<Extension> {
         let mut extension = Extension::empty(file);
         for (offset, header) in finish::segments(trace) {
@@ -98,8 +98,7 @@ impl Extension {
                 Kind::Chunk => {
                     let length = trace.whole_records(offset, &header);
                     let content = trace.content(offset, &Header { length, ..header });
-                    let mut content = content.ok_or(io::ErrorKind::UnexpectedEof)?.to_vec();
-                    change(&mut content);
+                    let content = change(&header, content.ok_or(io::ErrorKind::UnexpectedEof)?);
                     extension.whole(header, content)?;
                 }
                 Kind::Blob if !blobs => {}

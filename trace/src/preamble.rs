@@ -66,11 +66,15 @@ impl Preamble {
         self.more.iter().find(|(of, _)| of == name)?.1.parse().ok()
     }
 
+    /// Whether this is a copy without the data that was recorded: what it says is lost was left out.
+    pub fn is_data_left_out(&self) -> bool {
+        self.data == Data::None && self.more.iter().any(|(of, _)| of == DATA_LEFT_OUT)
+    }
+
     /// Why neither module images nor what was copied are in the file, if that was wanted.
     pub fn without_data(&self) -> Option<&'static str> {
-        let is_left_out = || self.more.iter().any(|(of, _)| of == DATA_LEFT_OUT);
         match self.data {
-            Data::None if is_left_out() => Some("its data was left out when it was copied"),
+            Data::None if self.is_data_left_out() => Some("its data was left out when it was copied"),
             Data::None => Some("recorded with --data=none"),
             Data::Inputs | Data::All => None,
         }

@@ -266,6 +266,7 @@ fn payload(f: &mut impl Write, len: u64, pieces: u64, content: Content, missing:
             write!(f, "<hash {:.8}..{more} {len} bytes{}>", hash.to_string(), if late { ", late" } else { "" })
         }
         Content::Arguments { count, .. } => write!(f, "<{count} arguments>"),
+        Content::Lost if missing == Some(Lacking::LeftOut) => write!(f, "<{len} bytes, left out>"),
         Content::Lost => write!(f, "<{len} bytes, not recorded>"),
         Content::Pending => write!(f, "<{len} bytes, not seen to arrive>"),
     }

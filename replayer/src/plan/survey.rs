@@ -442,7 +442,10 @@ impl Survey {
 /// Why no replay can begin at all.
 fn nothing_to_replay(trace: &Trace, executable: u64) -> Option<String> {
     match trace.preamble.without_data() {
-        Some(why) => Some(format!("{why}: neither arguments' memory nor payloads are in the file")),
+        Some(why) if trace.preamble.is_data_left_out() => {
+            Some(format!("{why}: module images, payloads, kernel arguments and hashes are not in the file"))
+        }
+        Some(why) => Some(format!("{why}: module images and payloads are not in the file")),
         None if is_headless(trace) => {
             Some("the calls are lost that initialised the driver and made what the others use".into())
         }
