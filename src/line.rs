@@ -117,7 +117,7 @@ pub fn header(trace: &Trace) -> serde_json::Value {
         "pid": about.pid,
         "rank": about.number(RANK),
         "ranks": about.number(RANKS),
-        "created_ns": about.created,
+        "created_ns": trace.started_on(),
         "driver_version": about.driver_version,
         "calls": trace.calls_made(),
         "devices": devices.collect::<Vec<_>>(),

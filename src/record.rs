@@ -22,6 +22,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 use trace::amount;
 use trace::annotation::Wanted;
+use trace::finish::clock;
 use trace::record::Ended;
 
 /// Run a program and record its driver calls
@@ -185,6 +186,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))
     })?;
+    let ended_at = clock();
     let ended = Ended { status: status.code().unwrap_or(0), signal: status.signal().unwrap_or(0) };
     let others = watch.map(|watch| watch.end(pid, ended)).unwrap_or_default();
     let asked = session::Asked {
@@ -201,6 +203,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         printed: stdout.and_then(|stdout| stdout.printed().ok().flatten()),
         pid,
         ended,
+        ended_at,
         others,
     };
     // The traces are read now, and whoever cuts one short does not change how the program has ended.

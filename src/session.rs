@@ -48,14 +48,15 @@ pub struct Asked<'a> {
     pub pack: bool,
     /// What went to standard output, if that is known.
     pub printed: Option<Printed>,
-    /// The process that was started, and how it ended.
+    /// The process that was started, how it ended, and when, in nanoseconds of CLOCK_MONOTONIC_RAW.
     pub pid: u32,
     pub ended: Ended,
-    /// The directory of a job, and how other processes of it ended.
+    pub ended_at: u64,
+    /// The directory of a job, and how and when other processes of it ended.
     pub job: Option<&'a Path>,
     /// The directory that could have been named where one file was.
     pub instead: Option<String>,
-    pub others: HashMap<u32, Ended>,
+    pub others: HashMap<u32, (Ended, u64)>,
 }
 
 /// What could not be made, and where.
@@ -129,7 +130,8 @@ pub fn close(asked: &Asked) -> u64 {
                     return verdict::in_words(trace);
                 }
                 let told = Told::of(trace);
-                kept = Kept::of(trace, &told).map(|kept| kept.ended(ended_by.get(&trace.path).copied()));
+                kept =
+                    Kept::of(trace, &told).map(|kept| kept.ended(ended_by.get(&trace.path).map(|(ended, _)| *ended)));
                 (told.said.verdict, told.said.reasons)
             };
             let finished = finish_with(&trace, &records, judge).inspect(|_| empty.push(why))?;
@@ -205,9 +207,9 @@ fn say_nothing_recorded(asked: &Asked, is_silent: bool) {
 
 /// How the processes of these traces ended, as far as it is known. One that has become other programs ended
 /// with the last.
-fn ended_by(asked: &Asked, paths: &[PathBuf]) -> HashMap<PathBuf, Ended> {
+fn ended_by(asked: &Asked, paths: &[PathBuf]) -> HashMap<PathBuf, (Ended, u64)> {
     let mut ended = asked.others.clone();
-    ended.insert(asked.pid, asked.ended);
+    ended.insert(asked.pid, (asked.ended, asked.ended_at));
     let mut last: HashMap<u32, (u64, &PathBuf)> = HashMap::new();
     for path in paths {
         let Ok(Preamble { pid, created, .. }) = Trace::preamble_of(path) else { continue };
@@ -221,7 +223,8 @@ fn ended_by(asked: &Asked, paths: &[PathBuf]) -> HashMap<PathBuf, Ended> {
 /// Why the range began too late for every call.
 fn ended_before(trace: &Trace, delay: f64) -> Option<String> {
     let last = trace.len().checked_sub(1).and_then(|last| trace.call(last as u64));
-    let is_within = last.is_none_or(|last| (trace.nanoseconds(last.begin) as f64) < delay * 1e9);
+    let is_within =
+        last.is_none_or(|last| ((trace.nanoseconds(last.begin) - trace.first_clock()) as f64) < delay * 1e9);
     is_within.then(|| format!("no driver call came later than {delay} s after the first"))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::figures::{counted, duration};
 use serde_json::{Value, json};
-use trace::finish::{now, writer};
+use trace::finish::{now, until, writer};
 use trace::launch::launched;
 use trace::model::outstanding::{Work, outstanding};
 use trace::objects::Objects;
@@ -45,12 +45,17 @@ impl<'t> Unfinished<'t> {
     }
 
     pub fn lines(&self, trace: &Trace) -> Vec<String> {
-        let now = now(trace);
+        let (now, until) = (now(trace), until(trace));
         let inside = self.inside.iter().map(|(call, kernel)| {
             let of = kernel.as_ref().map_or(String::new(), |kernel| format!(" of {}", plain(kernel)));
             let name = trace.threads.get(call.thread as usize).map_or("", |thread| &thread.name);
             let (number, since) = (call.number, since(trace, call));
-            let still = now.map_or(String::new(), |now| format!(" and for {} by now", duration(now - since)));
+            let lasted = |until: i64| duration((until - since).max(0));
+            let still = match (now, until) {
+                (Some(now), _) => format!(" and for {} by now", lasted(now)),
+                (None, Some(end)) => format!(" and for {} until the process ended", lasted(end)),
+                (None, None) => String::new(),
+            };
             let since = since as f64 / 1e9;
             format!(
                 "thread t{} {name:?} is inside call {number} {}{of}, since {since:.3} s{still}",
@@ -78,13 +83,13 @@ impl<'t> Unfinished<'t> {
 
     pub fn json(&self, trace: &Trace) -> Value {
         let call = |call: Call| json!({ "call": call.number, "function": call.name(), "kernel": kernel(&call) });
-        let now = now(trace);
+        let until = until(trace);
         let inside = self.inside.iter().map(|(inside, kernel)| {
             let since = since(trace, inside);
             json!({
                 "thread": inside.thread, "call": inside.number, "function": inside.name(), "kernel": kernel,
                 "since_ns": since,
-                "for_ns": now.map(|now| now - since),
+                "for_ns": until.map(|until| (until - since).max(0)),
             })
         });
         let pending = self.pending.iter().map(|work| {

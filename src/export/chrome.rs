@@ -363,7 +363,7 @@ impl Of<'_, '_> {
     }
 
     fn microseconds(&self, at: i64) -> f64 {
-        between(self.process.origin, at)
+        between(0, at)
     }
 }
 

@@ -54,7 +54,7 @@ impl Counters {
         for (one, _) in &followed.gone {
             self.memory(begin, one, -1);
         }
-        if let Some(one) = &followed.made {
+        for one in &followed.made {
             self.memory(process.at(one.since), one, 1);
         }
         if followed.put.is_some() && !followed.is_done {

@@ -356,10 +356,9 @@ impl<'x, 't> Perfetto<'x, 't> {
     }
 
     fn event(&mut self, out: &mut impl Write, at: i64, new: &[(u64, u64, &str)], body: &Message) -> Result<()> {
-        let origin = self.process.origin;
         self.put(out, |packet| {
             packet.number(field::FLAGS, NEEDS_STATE);
-            packet.number(field::TIMESTAMP, at.saturating_sub(origin).max(0) as u64);
+            packet.number(field::TIMESTAMP, at.max(0) as u64);
             if !new.is_empty() {
                 packet.message(field::INTERNED, |interned| {
                     for (field, number, name) in new {

@@ -16,8 +16,6 @@ pub struct Process<'t> {
     pub of: usize,
     /// When its trace starts, in nanoseconds since the first one did.
     start: i64,
-    /// The earliest moment of all traces; annotations may stand before the start.
-    pub origin: i64,
     /// When the first trace starts, in nanoseconds since 1970.
     pub epoch: u64,
 }
@@ -37,17 +35,16 @@ impl<'t> Process<'t> {
             });
             let beside = all.iter().find(|other| other.host == host && are_of_one_run(other.trace, trace));
             let start = match (beside, all.first()) {
-                (Some(beside), _) => beside.start.saturating_add(between(started(beside.trace), started(trace))),
-                (None, Some(first)) => between(first.trace.preamble.created, trace.preamble.created),
+                (Some(beside), _) => beside.start.saturating_add(between(beside.trace.started(), trace.started())),
+                (None, Some(first)) => between(first.trace.started_on(), trace.started_on()),
                 (None, None) => 0,
             };
-            all.push(Process { trace, index, host, of: traces.len(), start, origin: 0, epoch: 0 });
+            all.push(Process { trace, index, host, of: traces.len(), start, epoch: 0 });
         }
         let first = all.iter().map(|process| process.start).min().unwrap_or(0);
         all.iter_mut().for_each(|process| process.start = process.start.saturating_sub(first));
-        let origin = all.iter().map(Process::earliest).min().unwrap_or(0).min(0);
-        let epoch = all.iter().filter(|process| process.start == 0).map(|process| process.trace.preamble.created).min();
-        all.iter_mut().for_each(|process| (process.origin, process.epoch) = (origin, epoch.unwrap_or(0)));
+        let epoch = all.iter().filter(|process| process.start == 0).map(|process| process.trace.started_on()).min();
+        all.iter_mut().for_each(|process| process.epoch = epoch.unwrap_or(0));
         all
     }
 
@@ -62,8 +59,9 @@ impl<'t> Process<'t> {
         self.epoch = self.epoch.saturating_sub(nanoseconds);
     }
 
-    fn earliest(&self) -> i64 {
-        self.trace.annotations().next().map_or(0, |first| self.at(first.about.time))
+    /// When its trace starts, in nanoseconds since the first of the traces does.
+    pub fn start(&self) -> i64 {
+        self.start
     }
 
     /// Nanoseconds since the first of the traces starts.
@@ -102,17 +100,13 @@ pub fn by_time<T: PartialEq>(traces: &[Trace], of: impl Fn(&Preamble) -> T) -> V
     begun.iter().map(|one| 1 + begun.iter().filter(|other| is_earlier(other, one)).count()).collect()
 }
 
-fn started(trace: &Trace) -> u64 {
-    trace.clocks[0].ns
-}
-
 fn between(from: u64, to: u64) -> i64 {
     to.wrapping_sub(from) as i64
 }
 
 /// Of one host: whether it was not started again between them.
 fn are_of_one_run(one: &Trace, other: &Trace) -> bool {
-    let by_clock = between(started(one), started(other));
-    let by_day = between(one.preamble.created, other.preamble.created);
+    let by_clock = between(one.started(), other.started());
+    let by_day = between(one.started_on(), other.started_on());
     by_clock.abs_diff(by_day) < ONE_RUN
 }

@@ -112,7 +112,7 @@ fn program(trace: &Trace) -> Value {
         "host": about.host,
         "pid": about.pid,
         "parent": about.parent,
-        "started_ns": about.created,
+        "started_ns": trace.started_on(),
         "ended": json::ended(trace),
         "environment": Map::from_iter(about.environment.iter().map(|(k, v)| (k.clone(), v.clone().into()))),
     })

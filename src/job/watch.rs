@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
+use trace::finish::clock;
 use trace::job::{EXTENSION, field, start_in};
 use trace::record::Ended;
 
@@ -59,8 +60,9 @@ impl Watch {
         Ok(Watch { thread, is_over })
     }
 
-    /// How those ended that have, by process. `ended`: how the one did that has been waited for.
-    pub fn end(self, waited: u32, ended: Ended) -> HashMap<u32, Ended> {
+    /// How those ended that have, and when (nanoseconds of CLOCK_MONOTONIC_RAW), by process. `ended`: how the one
+    /// did that has been waited for.
+    pub fn end(self, waited: u32, ended: Ended) -> HashMap<u32, (Ended, u64)> {
         self.is_over.store(true, SeqCst);
         let Ok(mut watched) = self.thread.join() else { return HashMap::new() };
         if !watched.ended.contains_key(&waited) {
@@ -77,7 +79,7 @@ struct Watched {
     folder: PathBuf,
     session: String,
     running: Vec<Running>,
-    ended: HashMap<u32, Ended>,
+    ended: HashMap<u32, (Ended, u64)>,
 }
 
 impl Watched {
@@ -89,7 +91,7 @@ impl Watched {
             let began = lines::last_began(&file).filter(|(of, _, session)| *of == pid && *session == self.session);
             if let Some((_, start, _)) = began {
                 let _only_kept_here = lines::add_ended(&file, pid, start, ended);
-                self.ended.insert(pid, ended);
+                self.ended.insert(pid, (ended, clock()));
             }
         }
     }
@@ -113,7 +115,7 @@ impl Watched {
         for process in gone {
             if let Some(ended) = how(&process) {
                 let _only_kept_here = lines::add_ended(&process.file, process.pid, process.start, ended);
-                self.ended.insert(process.pid, ended);
+                self.ended.insert(process.pid, (ended, clock()));
             }
         }
         for name in names(notices) {

@@ -9,6 +9,8 @@ use trace::Trace;
 #[derive(Default)]
 pub struct ApiSum<'t> {
     functions: HashMap<&'t str, Durations>,
+    /// Counted up to the end.
+    inside: u64,
     unreturned: u64,
 }
 
@@ -45,14 +47,14 @@ impl<'t> Report<'t> for ApiSum<'t> {
         if !step.selected {
             return;
         }
-        match step.duration() {
-            Some(ns) => {
-                let durations = self.functions.entry(step.call.name()).or_default();
-                durations.add(ns);
-                durations.add_alike(step.call.count() - 1, step.call.repeats_took());
-            }
-            None => self.unreturned += 1,
-        }
+        let Some(ns) = step.duration() else {
+            self.unreturned += 1;
+            return;
+        };
+        self.inside += u64::from(step.call.end.is_none());
+        let durations = self.functions.entry(step.call.name()).or_default();
+        durations.add(ns);
+        durations.add_alike(step.call.count() - 1, step.call.repeats_took());
     }
 
     fn tables(&mut self, _: &Ending<'t>) -> Vec<Table> {
@@ -62,6 +64,10 @@ impl<'t> Report<'t> for ApiSum<'t> {
         let whole = functions.iter().fold(0i64, |whole, (_, durations)| whole.saturating_add(durations.sum));
         for (name, durations) in functions {
             table.row([&durations.cells(whole)[..], &[(*name).into()]].concat());
+        }
+        if self.inside > 0 {
+            let calls = crate::figures::counted(self.inside, "call");
+            table.note(format!("{calls} had not returned: counted up to the end of the process, or to this moment"));
         }
         if self.unreturned > 0 {
             table.note(format!(

@@ -5,7 +5,7 @@ use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::counted;
-use trace::finish::now;
+use trace::finish::{now, until};
 use trace::launch::launched;
 use trace::{Call, Function, Trace};
 use viewer::data::findings::{Cost, Finding};
@@ -69,8 +69,9 @@ impl<'t> Report<'t> for Pending<'t> {
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
         let trace = ending.trace;
-        let now = now(trace).map(|now| now.max(ending.latest));
-        let end = now.unwrap_or(ending.latest);
+        let end = until(trace).unwrap_or(0).max(ending.latest);
+        // Where nothing later is known it is not known how long.
+        let lasted = |since: i64| Some(end - since).filter(|lasted| *lasted > 0).map(Cell::Time);
         let mut inside = Table::new(INSIDE);
         for (call, kernel) in &self.inside {
             let (since, thread) =
@@ -79,7 +80,7 @@ impl<'t> Report<'t> for Pending<'t> {
                 format!("t{} {}", call.thread, thread.map_or("", |thread| &thread.name)).into(),
                 Cell::Number(call.number),
                 Cell::Time(since),
-                Cell::Time(end - since),
+                lasted(since).into(),
                 call.name().into(),
                 kernel.as_ref().map(|kernel| ending.names.of(kernel)).into(),
             ]);
@@ -95,14 +96,15 @@ impl<'t> Report<'t> for Pending<'t> {
                     Cell::Number(place as u64 + 1),
                     Cell::Number(call.number),
                     Cell::Time(since),
-                    Cell::Time(end - since),
+                    lasted(since).into(),
                     ending.described(&call).into(),
                 ]);
             }
         }
-        let end = match now {
-            Some(_) => "it still runs: this moment counts as the end",
-            None => "the last moment of the trace counts as the end",
+        let end = match (now(trace), trace.ended_at) {
+            (Some(_), _) => "it still runs: this moment counts as the end",
+            (None, Some(_)) => "the end of the process counts as the end",
+            (None, None) => "when the process ended is not known: the last moment of the trace counts as the end",
         };
         let tables = [(&mut inside, end.into()), (&mut submitted, format!("of each stream the first {LISTED}; {end}"))];
         for (table, note) in tables {

@@ -68,11 +68,9 @@ const LAST_TO_END_AT: usize = 10;
 impl<'t> Report<'t> for Ranks<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
         self.transfers.see(step);
-        self.last = self.last.max(step.last_return().unwrap_or(step.begin));
-        if let Some(since) = step.call.inside_since() {
-            self.last = self.last.max(step.call.trace().nanoseconds(since));
-            self.inside = Some(step.call.name());
-        }
+        let inside = step.call.inside_since().map(|since| step.call.trace().nanoseconds(since));
+        self.last = self.last.max(inside.or(step.last_return()).unwrap_or(step.begin));
+        self.inside = inside.map(|_| step.call.name()).or(self.inside);
         if !step.selected {
             return;
         }
@@ -80,9 +78,7 @@ impl<'t> Report<'t> for Ranks<'t> {
         self.launches += u64::from(step.class() == Some(Class::launch));
         self.from.get_or_insert(step.begin);
         self.to = self.to.max(step.last_return().unwrap_or(step.begin));
-        if let Some(since) = step.call.inside_since() {
-            self.to = self.to.max(step.call.trace().nanoseconds(since));
-        }
+        self.to = self.to.max(inside.unwrap_or(0));
         let is_wait = matches!(step.class(), Some(Class::synchronize | Class::poll));
         let has_waited = step.outcome.wait.is_some_and(|wait| wait.covered > 0);
         if (is_wait || has_waited || self.transfers.waits_in_truth) && !step.call.inner {

@@ -14,6 +14,7 @@ use trace::api::effect::{Effect, Memory as MemoryKind, Work};
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::decode::Decoded;
+use trace::finish;
 use trace::model::change::{Change, is_followed, resolve, submits, submitted};
 use trace::model::contexts::Contexts;
 use trace::model::memory::Memory;
@@ -32,7 +33,8 @@ pub struct Step<'s, 't> {
     pub function: Option<&'static Function>,
     /// Nanoseconds since the start of the trace.
     pub begin: i64,
-    /// None if it did not return.
+    /// Of a call that had not returned when the process ended, or this moment: then. None if neither is known,
+    /// or if the call was left by an exception or a longjmp.
     pub end: Option<i64>,
     /// Asked for by --calls, --window, --thread and --grep. What is not still makes and ends objects.
     pub selected: bool,
@@ -90,7 +92,7 @@ impl<'t> Step<'_, 't> {
         self.given().and_then(|(kernel, _)| self.call.kernel(kernel)).or_else(|| self.call.named_kernel())
     }
 
-    /// Nanoseconds; none if it did not return.
+    /// Nanoseconds; none if its end is not known.
     pub fn duration(&self) -> Option<i64> {
         Some(self.end?.saturating_sub(self.begin).max(0))
     }
@@ -141,8 +143,9 @@ impl<'t> Step<'_, 't> {
 
 /// Whether memory can come or go with a call of this function, or its context.
 pub fn changes_memory(function: &Function) -> bool {
-    use Effect::{Allocate, DetachContext, Free, Map, ReleasePrimary, ResetPrimary, RetainPhysical, Unmap};
+    use Effect::{Allocate, DetachContext, Free, Map, ReleasePrimary, ResetPrimary, RetainPhysical, Submit, Unmap};
     matches!(function.effect, Allocate { .. } | Free(_) | Map { .. } | Unmap { .. } | RetainPhysical)
+        || function.effect == Submit(Work::Graph)
         || matches!(function.effect, ReleasePrimary | ResetPrimary | DetachContext)
         || [Kind::Context, Kind::GreenContext].into_iter().any(|kind| function.ends(kind).is_some())
 }
@@ -150,7 +153,8 @@ pub fn changes_memory(function: &Function) -> bool {
 /// What came of the walk besides.
 pub struct Ending<'t> {
     pub trace: &'t Trace,
-    /// The last entry or return of a call. Nanoseconds since the start of the trace.
+    /// The last entry or return of a call, or the end of one that has not returned. Nanoseconds since the start
+    /// of the trace.
     pub latest: i64,
     pub pending: Vec<outstanding::Work>,
     pub memory: Memory,
@@ -389,12 +393,14 @@ fn see_all<'t, const FOLLOWS: bool>(
     let (wanted, grep, is_all) = (reading.selection(trace)?, Grep::new(reading), reading.selects_all());
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
     let (plans, mut latest) = (Plans::new(trace, reports), None);
-    let nothing = Followed::default();
+    let (nothing, until) = (Followed::default(), OnceCell::new());
+    let until = || *until.get_or_init(|| finish::until(trace));
+    let mut inside_until = 0;
     for call in trace.calls() {
         progress.advance();
         latest = latest.max(Some(call.last_return().unwrap_or(call.begin)));
         let (function, plan) = (call.function(), plans.of(&call));
-        if FOLLOWS && plan.is_nothing && call.repeats.is_none() {
+        if FOLLOWS && plan.is_nothing && call.repeats.is_none() && call.end.is_some() {
             outcomes.next(Outcome { is_idle: outstanding.is_empty(), ..Outcome::default() });
             continue;
         }
@@ -418,12 +424,18 @@ fn see_all<'t, const FOLLOWS: bool>(
             is_launched: is_kernel && !followed.is_captured,
             is_idle: outstanding.is_empty(),
         };
+        let begin = trace.nanoseconds(call.begin);
+        let end = match call.end {
+            Some(end) => Some(trace.nanoseconds(end)),
+            None => call.inside_since().and_then(|_| until()).map(|until| until.max(begin)),
+        };
+        inside_until = inside_until.max(end.filter(|_| call.end.is_none()).unwrap_or(0));
         let step = Step {
             given: OnceCell::new(),
             call: &call,
             function,
-            begin: trace.nanoseconds(call.begin),
-            end: call.end.map(|end| trace.nanoseconds(end)),
+            begin,
+            end,
             selected: is_all || wanted(&call) && grep.matches(&call),
             decoded: decoded.as_ref(),
             objects: &objects,
@@ -434,5 +446,5 @@ fn see_all<'t, const FOLLOWS: bool>(
         };
         plan.shown(&call).iter().for_each(|at| reports[*at].see(&step));
     }
-    Ok(Seen { outstanding, latest: latest.map_or(0, |latest| trace.nanoseconds(latest).max(0)) })
+    Ok(Seen { outstanding, latest: latest.map_or(0, |latest| trace.nanoseconds(latest).max(inside_until)) })
 }

@@ -35,4 +35,5 @@ mod reporting;
 mod screens;
 mod tables;
 mod timing;
+mod trace_start;
 mod viewing;

@@ -338,6 +338,24 @@ fn what_is_under_way_when_the_program_dies() {
     assert_eq!(inside[0]["function"], "cuCtxSynchronize");
     let findings = rows(&place, "summary", "findings");
     assert!(findings.iter().any(|row| row["kind"] == "unfinished"), "{findings:?}");
+    // It lasted as long as the process lived, which killed itself after a fifth of a second.
+    let fifth =
+        |value: &Value| (150_000_000..1_900_000_000).contains(&value.as_i64().unwrap_or_else(|| panic!("{value}")));
+    assert!(fifth(&inside[0]["for_ns"]), "{inside:?}");
+    let sums = rows(&place, "cuda_api_sum", "");
+    assert!(fifth(&one(&sums, "Name", "cuCtxSynchronize")["Total Time (ns)"]), "{sums:?}");
+    let times = rows(&place, "summary", "host_time");
+    assert!(times.iter().any(|row| fifth(&row["time_ns"])), "{times:?}");
+    let waits = rows(&place, "sync", "");
+    assert!(fifth(&one(&waits, "function", "cuCtxSynchronize")["total_ns"]), "{waits:?}");
+    let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    assert!(
+        info.contains("is inside call 4 cuCtxSynchronize, since ") && info.contains(" until the process ended"),
+        "{info}"
+    );
+    let info: Value =
+        serde_json::from_str(&run(&mut place.cutrace(["info", "--json"])).expect(0).stdout).expect("JSON");
+    assert!(fifth(&info["unfinished"]["inside"][0]["for_ns"]), "{info}");
     // A call without an end has no duration.
     let ran = report(&place, &["-r", "cuda_api_trace", "--format", "csv", "--grep", "cuCtxSynchronize"]).expect(0);
     let fields: Vec<&str> = ran.stdout.lines().nth(1).expect("the call").split(',').collect();
@@ -496,6 +514,9 @@ fn work_that_a_hanging_program_waits_for() {
     let drawn = run(&mut place.cutrace(["view", "--once", "--no-index", "trace.bin"])).expect(0).stdout;
     let lane = drawn.lines().find(|line| line.contains("stream#1")).unwrap_or_else(|| panic!("{drawn}"));
     assert!(lane.contains("wait_for_host ?") && !lane.contains("add_two"), "{drawn}");
+    // What has not come to its end counts up to this moment.
+    let sums = rows(&place, "cuda_api_sum", "");
+    assert!(one(&sums, "Name", "cuStreamSynchronize")["Total Time (ns)"].as_u64() > Some(900_000_000), "{sums:?}");
     hanging.kill().and_then(|()| hanging.wait()).expect("the program");
     let told = run(&mut place.cutrace(["report", "-r", "pending"])).expect(0).stdout;
     let stands = |words: &[&str]| told.lines().any(|line| words.iter().all(|word| line.contains(word)));

@@ -31,12 +31,17 @@ impl Call<'_> {
     }
 
     /// When the call that its thread is inside of was entered: this one, or one more of its run. None if that
-    /// has returned.
+    /// has returned, or was left by an exception or a longjmp, as the thread's next call shows.
     pub fn inside_since(&self) -> Option<u64> {
         match self.end {
-            None => Some(self.begin),
+            None => (!self.was_left()).then_some(self.begin),
             Some(_) => self.repeats?.under_way,
         }
+    }
+
+    fn was_left(&self) -> bool {
+        let next = self.trace.number_of(self.thread, self.sequence.wrapping_add(1));
+        next.and_then(|number| self.trace.call(number)).is_some_and(|next| !next.inner || self.inner)
     }
 
     /// Nanoseconds inside the calls behind the first.

@@ -53,8 +53,8 @@ impl Extension {
         if let Some(printed) = &trace.printed {
             extension.push(&with_body(record::PRINTED, printed))?;
         }
-        if let Some(ended) = &trace.ended {
-            extension.push(&with_body(record::ENDED, ended))?;
+        if let Some(ended) = trace.ended {
+            extension.push(&with_body(record::ENDED, &(ended, trace.ended_at.unwrap_or(0))))?;
         }
         for delivered in &trace.delivered {
             extension.push(&with_body(record::nccl::DELIVERED, delivered))?;

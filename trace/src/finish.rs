@@ -10,6 +10,7 @@ use crate::hash::{Hash, checksum};
 use crate::preamble::{Footer, Located, encode};
 use crate::reader::Trace;
 use crate::record::timed;
+use crate::scale::FAR;
 use crate::segment::{HEADER, Header, Kind, MAGIC, round_up, whole};
 use crate::writer;
 use std::collections::HashSet;
@@ -222,10 +223,22 @@ pub fn now(trace: &Trace) -> Option<i64> {
     if !writer::has_open(&trace.path, trace.preamble.pid) {
         return None;
     }
+    Some(clock().wrapping_sub(trace.started()) as i64)
+}
+
+/// This moment in nanoseconds of CLOCK_MONOTONIC_RAW, which the clock pairs of traces hold, too.
+pub fn clock() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: an output struct. What the trace's clock pairs hold is this clock, too.
+    // SAFETY: an output struct.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
-    Some(time.tv_sec * 1_000_000_000 + time.tv_nsec - trace.clocks[0].ns as i64)
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Up to when calls lasted that have not returned, in nanoseconds since the start of the trace: this moment
+/// while the process runs, or when it ended, if `record` saw that.
+pub fn until(trace: &Trace) -> Option<i64> {
+    let ended = || trace.ended_at.map(|at| (at.wrapping_sub(trace.started()) as i64).clamp(-FAR, FAR));
+    now(trace).or_else(ended)
 }
 
 /// What the footer lists: what is kept, and the preambles, which may have been written anew.

@@ -162,7 +162,11 @@ impl Trace {
         self.communicators.sort_by_key(|communicator| communicator.time);
         self.timed.sort_unstable();
         self.clocks.sort_by_key(|c| c.tsc);
-        self.scale = Scale::of(&self.clocks);
+        let annotated = self.annotations.first().map(|(time, ..)| *time);
+        let began = self.began.first().map(|(time, ..)| *time);
+        let told = self.communicators.first().map(|communicator| communicator.time);
+        let earliest = [annotated, began, told].into_iter().flatten().filter(|time| *time != 0).min();
+        self.scale = Scale::of(&self.clocks).counting_from(earliest.unwrap_or(u64::MAX));
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
         self.observed_beside.sort_by_key(|(_, observed)| observed.time);
     }
@@ -441,7 +445,10 @@ impl Trace {
             nccl::DELIVERED => self.delivered.extend(body_of::<nccl::Delivered>(body)),
             held::HELD => self.held.extend(body_of::<held::Held>(body)),
             record::PRINTED => self.printed = body_of::<record::Printed>(body),
-            record::ENDED => self.ended = body_of::<record::Ended>(body),
+            record::ENDED => {
+                let (ended, at) = (body_of(body), body_of(body).map(|(_, at): (record::Ended, u64)| at));
+                (self.ended, self.ended_at) = (ended, at.filter(|at| *at != 0));
+            }
             record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),
             record::REFERENCED => self.references.extend(body_of::<record::Referenced>(body)),
             record::PASSED => {

@@ -28,7 +28,10 @@ pub struct Known {
     /// Offset, and what was found and expected there.
     pub damage: Vec<(u64, String)>,
     pub clocks: Vec<Clock>,
+    /// Clock ticks that times count from.
+    pub earliest: u64,
     pub ended: Option<Ended>,
+    pub ended_at: Option<u64>,
     pub left_out: Vec<LeftOut>,
     pub switched: Vec<Switched>,
     pub profile: Option<Profile>,
@@ -57,7 +60,9 @@ impl Trace {
             losses: self.losses.clone(),
             damage: self.damage.iter().map(|d| (d.offset, d.what.clone())).collect(),
             clocks: self.clocks.clone(),
+            earliest: self.scale.first(),
             ended: self.ended,
+            ended_at: self.ended_at,
             left_out: self.left_out.clone(),
             switched: self.switched.clone(),
             profile: self.profile.clone(),
@@ -80,7 +85,7 @@ impl Trace {
         trace.adopted = known.adopted;
         trace.losses = known.losses;
         trace.damage = known.damage.into_iter().map(|(offset, what)| Damage::new(offset, what)).collect();
-        trace.ended = known.ended;
+        (trace.ended, trace.ended_at) = (known.ended, known.ended_at);
         trace.left_out = known.left_out;
         trace.switched = known.switched;
         trace.profile = known.profile;
@@ -89,7 +94,7 @@ impl Trace {
         if trace.clocks.is_empty() {
             trace.clocks = trace.preamble.clocks.to_vec();
         }
-        trace.scale = Scale::of(&trace.clocks);
+        trace.scale = Scale::of(&trace.clocks).counting_from(known.earliest);
         for kernel in known.kernels {
             let last = trace.launched.entry(kernel.handle).or_insert(kernel.id);
             *last = kernel.id.max(*last);

@@ -71,6 +71,8 @@ pub struct Trace {
     pub printed: Option<record::Printed>,
     /// How the program ended, if `record` had started it itself.
     pub ended: Option<record::Ended>,
+    /// And when, if `record` saw it: nanoseconds of CLOCK_MONOTONIC_RAW.
+    pub ended_at: Option<u64>,
     /// What was not recorded, and how often: as the recorder and the footer say.
     pub losses: Vec<(String, u64)>,
     pub damage: Vec<Damage>,
@@ -192,6 +194,7 @@ impl Trace {
             adopted: Vec::new(),
             printed: None,
             ended: None,
+            ended_at: None,
             losses: Vec::new(),
             damage,
             left_out: Vec::new(),
@@ -347,10 +350,27 @@ impl Trace {
         self.kernels.get(self.launched.get(&handle)?)
     }
 
-    /// Nanoseconds since the first clock pair of the trace.
+    /// Nanoseconds since the start of the trace: since the earliest call, annotation or operation of NCCL in
+    /// it, or its first clock pair if that is earlier.
     #[inline]
     pub fn nanoseconds(&self, ticks: u64) -> i64 {
         self.scale.nanoseconds(ticks)
+    }
+
+    /// When the first clock pair was read, in nanoseconds since the start of the trace. The file counts device
+    /// times from there.
+    pub fn first_clock(&self) -> i64 {
+        self.nanoseconds(self.clocks[0].tsc)
+    }
+
+    /// The start of the trace in nanoseconds of CLOCK_MONOTONIC_RAW.
+    pub fn started(&self) -> u64 {
+        self.clocks[0].ns.saturating_sub_signed(self.first_clock())
+    }
+
+    /// The start of the trace in nanoseconds since 1970.
+    pub fn started_on(&self) -> u64 {
+        self.preamble.created.saturating_sub_signed(self.first_clock())
     }
 
     /// The committed content of a segment, if the file has all of it.

@@ -507,7 +507,8 @@ pub struct Switched {
     pub is_on: bool,
 }
 
-/// How a process came to its end: with this exit status, or by this signal.
+/// How a process came to its end: with this exit status, or by this signal. Behind it in the file stands when,
+/// in nanoseconds of CLOCK_MONOTONIC_RAW; 0, or nothing, if that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Ended {
     pub status: i32,

@@ -29,7 +29,17 @@ impl Scale {
         Scale { first: first.tsc, ticks, ns, rate: if is_usual { ns as f64 / ticks as f64 } else { 0.0 } }
     }
 
-    /// Since the first pair.
+    /// Where times count from.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The same, but counting from these ticks on if they are earlier.
+    pub(crate) fn counting_from(self, ticks: u64) -> Scale {
+        Scale { first: self.first.min(ticks), ..self }
+    }
+
+    /// Since counting begins.
     #[inline]
     pub(crate) fn nanoseconds(&self, ticks: u64) -> i64 {
         match ticks.checked_sub(self.first).and_then(|since| self.usual(since)) {

@@ -117,7 +117,7 @@ impl Trace {
         let found = self.record(at).filter(|found| found.head.kind == record::TIMED)?;
         let mut about = body_of::<Timed>(&found.bytes[HEAD..])?;
         for time in [&mut about.start, &mut about.end, &mut about.submitted, &mut about.returned] {
-            *time = (*time).clamp(-FAR, FAR);
+            *time = (*time).clamp(-FAR, FAR).saturating_add(self.first_clock()).clamp(-FAR, FAR);
         }
         Some(about)
     }

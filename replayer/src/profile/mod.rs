@@ -116,7 +116,7 @@ impl Collector {
     /// device work.
     pub fn begins(&self, trace: &Trace, call: &Call) -> i64 {
         let begin = now();
-        self.offset.get_or_init(|| trace.nanoseconds(call.begin) - begin);
+        self.offset.get_or_init(|| trace.nanoseconds(call.begin) - trace.first_clock() - begin);
         begin
     }
 

@@ -148,7 +148,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
                 program: about.program.as_str().into(),
                 command: command.as_str().into(),
                 trace: trace.as_str().into(),
-                start: self.process.at(self.trace.clocks[0].tsc).into(),
+                start: self.process.start().into(),
             })?;
         }
         for (at, thread) in self.trace.threads.iter().enumerate() {
@@ -222,7 +222,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         for (one, _) in &event.followed.gone {
             self.memory(call.number, begin, one, labels::FREED)?;
         }
-        if let Some(one) = &event.followed.made {
+        for one in &event.followed.made {
             self.memory(call.number, self.process.at(one.since), one, labels::ALLOCATED)?;
         }
         Ok(())

@@ -61,13 +61,14 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
     let ranges = |first: u64| (0..workers).map(move |n| (first + n * size).min(all)..(first + (n + 1) * size).min(all));
     let mut blocks: Vec<Block> = Vec::new();
     let mut next = 0;
+    let until = trace::finish::until(trace).map(|until| until.max(0) as u64);
     // What was read is taken in while the next is read.
     while next < all || !blocks.is_empty() {
         let ready = std::mem::take(&mut blocks);
         std::thread::scope(|scope| {
             let started: Vec<_> = ranges(next)
                 .filter(|r| !r.is_empty())
-                .map(|range| beside(scope, || read(trace, &plans, range)))
+                .map(|range| beside(scope, || read(trace, &plans, range, until)))
                 .collect();
             for block in ready {
                 calls.end = calls.end.max(block.end);
@@ -108,7 +109,8 @@ fn ns(trace: &Trace, ticks: u64) -> u64 {
     trace.nanoseconds(ticks).max(0) as u64
 }
 
-fn read(trace: &Trace, plans: &[Plan], range: Range<u64>) -> Block {
+/// `until`: how long a call lasted that has not returned, if that is known.
+fn read(trace: &Trace, plans: &[Plan], range: Range<u64>, until: Option<u64>) -> Block {
     let mut block = Block {
         by_thread: FxHashMap::default(),
         ops: Vec::new(),
@@ -126,13 +128,15 @@ fn read(trace: &Trace, plans: &[Plan], range: Range<u64>) -> Block {
         // A run of polls is one event.
         let last_end = call.last_end().map_or(u64::MAX, |end| ns(trace, end));
         let last_return = call.last_return().map_or(begin, |end| ns(trace, end));
-        block.end = block.end.max(if end == u64::MAX { begin } else { last_return });
+        let inside = until.filter(|_| call.end.is_none() && call.inside_since().is_some());
+        let lasted = inside.map_or(0, |until| until.saturating_sub(begin));
+        block.end = block.end.max(if end == u64::MAX { begin + lasted } else { last_return });
         let (function, number) = (call.function_id(), number as u32);
         let flags = Flags::new(category, failed, call.end.is_none()).0;
         let (name, sequence, inner) = (function.into(), call.sequence, call.inner);
         let found = Found { begin, end: last_end, call: number, sequence, name, flags, inner };
         block.by_thread.entry(call.thread).or_default().push(found);
-        let took = if end == u64::MAX { 0 } else { end - begin };
+        let took = if end == u64::MAX { lasted } else { end - begin };
         if let Some(collected) = block.collected.get_mut(usize::from(function)) {
             collected.add(number, took, failed, 0);
             collected.add_alike(call.count() - 1, call.repeats_took().max(0) as u64);

@@ -35,7 +35,7 @@ use trace::preamble::{decode, encode};
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
 pub const INDEX: Kind = Kind { suffix: "idx", begins: &MAGIC };
-const VERSION: u32 = 15;
+const VERSION: u32 = 16;
 const HEADER: usize = 64;
 const ALIGNED: u64 = 64;
 /// Bytes under one checksum.
