@@ -137,7 +137,7 @@ impl<'t> Report<'t> for Leaks<'t> {
         let device = || function.handle(Kind::Device).and_then(|at| call.argument_of(at)).unwrap_or(0);
         match function.effect {
             Effect::Allocate { kind: Memory::Addresses, .. } => {
-                let reserved = step.followed.made.and_then(|made| made.address());
+                let reserved = step.followed.made.first().and_then(|made| made.address());
                 reserved.into_iter().for_each(|base| self.begin(step, Sort::Reserved, base));
             }
             Effect::Free(Memory::Addresses) => {

@@ -30,7 +30,7 @@ const CRATES: &[Crate] = &[
             "calls counted crossing crowded segments ahead stretches index lane written annotation collective timed recorded asked results references described",
             "value invented",
             "decode",
-            "model::change model::contexts model::memory model::physical model::stream model::touched",
+            "model::change model::contexts model::graph_memory model::memory model::physical model::stream model::touched",
             "objects gone",
             "origins",
             "signature sources known launch",

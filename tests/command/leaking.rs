@@ -2,6 +2,7 @@
 
 use crate::reporting::{numbers, one, pick, recorded, report, rows};
 use serde_json::Value;
+use tests::{calls_named, run};
 
 /// By kind and how they ended: objects, made in all, the first call's function.
 fn left(found: &[Value]) -> Vec<(String, u64, u64)> {
@@ -100,4 +101,38 @@ fn memory_outlives_the_green_context_that_was_current() {
     // Of the green context, though another was current.
     let leaks = rows(&place, "leaks", "");
     assert_eq!(one(&leaks, "function", "cuGreenCtxStreamCreate")["end"], "with_context");
+}
+
+/// By the launch that made it. The next launch of a graph that was instantiated so frees what the one before it
+/// has left.
+#[test]
+fn memory_that_graphs_allocate_is_of_their_launches() {
+    let place = recorded("graph_memory_left.c");
+    let trace = place.trace();
+    let launches: Vec<u64> = calls_named(&trace, "cuGraphLaunch").iter().map(|call| call.number).collect();
+    let left: Vec<Vec<Value>> = rows(&place, "leaks", "memory")
+        .iter()
+        .map(|row| pick(row, &["bytes", "allocations", "kind", "function", "first_call", "calls"]))
+        .collect();
+    let expected = |bytes: u64, launch: u64| {
+        vec![
+            bytes.into(),
+            1.into(),
+            "graph".into(),
+            "cuGraphLaunch".into(),
+            launch.into(),
+            Value::from(launch.to_string()),
+        ]
+    };
+    assert_eq!(left, [expected(1 << 20, launches[2]), expected(1 << 17, launches[4])]);
+    let families = rows(&place, "memory", "families");
+    let of_launches = one(&families, "function", "cuGraphLaunch");
+    let bytes = (3 << 20) + (1 << 16) + (1 << 17);
+    assert_eq!(numbers(of_launches, &["allocations", "bytes", "frees"]), [5, bytes, 3]);
+    let findings = rows(&place, "summary", "findings");
+    let left = one(&findings, "kind", "not_freed");
+    assert_eq!(left["cost_bytes"], (1 << 20) + (1 << 17));
+    let shown = run(&mut place.cutrace(["view", "--once", "--no-index", "trace.bin"])).expect(0).stdout;
+    let lane = shown.lines().position(|line| line.contains("memory of graphs")).unwrap_or_else(|| panic!("{shown}"));
+    assert!(shown.lines().nth(lane + 1).is_some_and(|line| line.contains(" of 1.2 MB")), "{shown}");
 }

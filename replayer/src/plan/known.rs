@@ -149,7 +149,9 @@ impl Known {
         for start in others.followed.gone.iter().filter_map(|(one, _)| one.address()) {
             self.memory.remove(&start);
         }
-        if let Some(made) = others.followed.made.filter(|made| matches!(made.kind, Kinds::Device | Kinds::Pooled)) {
+        let is_allocated = matches!(others.change, Some(Change::Allocated { .. }));
+        let made = others.followed.made.iter().filter(|_| is_allocated);
+        for made in made.filter(|made| matches!(made.kind, Kinds::Device | Kinds::Pooled)) {
             let Range { start, end } = made.range();
             self.memory.insert(start, Memory { end, is_fresh: true, known: Vec::new(), leads: BTreeSet::new() });
         }

@@ -47,7 +47,7 @@ pub fn awaiting(trace: &Trace, plan: &Plan, calls: &[u64]) -> Vec<Awaiting> {
             Some(Change::Allocated { kind: Memory::Registered, at, .. }) => {
                 registered.push((at, call.number, call.shared_mappings()));
             }
-            Some(Change::Freed { kind: Memory::Registered, at }) => registered.retain(|(start, ..)| *start != at),
+            Some(Change::Freed { kind: Memory::Registered, at, .. }) => registered.retain(|(start, ..)| *start != at),
             _ => {}
         }
     }

@@ -186,7 +186,7 @@ impl Survey {
             self.plan.primaries.insert(context, device);
         }
         self.act(trace, call, function, (change, &followed));
-        followed.made.and_then(|made| made.device).into_iter().for_each(|device| self.peak(device));
+        followed.made.iter().filter_map(|made| made.device).for_each(|device| self.peak(device));
         self.maps_stand_in(call, change);
         self.follow_absent(call, function, change);
         self.uses(call, function);
@@ -260,7 +260,10 @@ impl Survey {
                 self.reasons.about_call(format!("{}: {why}", function.name), call.number);
                 self.foreign |= hands_out_an_address(function);
             }
-            Action::Memory(_) => change.into_iter().for_each(|change| self.memory(trace, call, change, followed.made)),
+            Action::Memory(_) => {
+                let made = followed.made.first().copied();
+                change.into_iter().for_each(|change| self.memory(trace, call, change, made));
+            }
             Action::Execute => self.executable += 1,
             _ => {}
         }

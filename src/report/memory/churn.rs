@@ -25,7 +25,7 @@ const LEAST: u64 = 10;
 impl<'t> Churn<'t> {
     pub fn freed(&mut self, same: Same<'t>, step: &Step) {
         // A pool keeps what is freed.
-        if same.1 == "pool" || self.freed.len() >= SIZES && !self.freed.contains_key(&same) {
+        if matches!(same.1, "pool" | "graph") || self.freed.len() >= SIZES && !self.freed.contains_key(&same) {
             return;
         }
         let (count, time) = self.freed.entry(same).or_default();

@@ -111,10 +111,10 @@ pub struct Left {
 impl Left {
     pub fn see(&mut self, step: &Step) {
         for (one, end) in &step.followed.gone {
-            let is_other = self.others.remove(&one.call);
+            let is_other = self.others.contains(&one.call);
             self.ended.extend((*end == End::WithContext && !is_other).then_some(*one));
         }
-        let made = step.followed.made.filter(|_| !step.selected);
+        let made = step.followed.made.iter().filter(|_| !step.selected);
         self.others.extend(made.map(|made| made.call));
         let failed = step.function.filter(|_| step.call.result.is_some() && !step.call.succeeded());
         if let Some((function, Effect::Free(kind))) = failed.map(|function| (function, function.effect)) {

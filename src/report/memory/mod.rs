@@ -72,7 +72,7 @@ impl<'t> Report<'t> for Memory<'t> {
         for (one, end) in &step.followed.gone {
             self.gone(step, one, *end);
         }
-        if let Some(made) = &step.followed.made {
+        for made in &step.followed.made {
             self.got(step, made);
         }
         self.left.see(step);

@@ -4,6 +4,7 @@ use super::ledger::Side;
 use crate::report::walk::Step;
 use trace::Trace;
 use trace::api::effect::Memory;
+use trace::model::graph_memory::POOL;
 use trace::model::memory::Allocation;
 
 /// What is listed together: where it is, its kind, the function that got it, bytes.
@@ -12,7 +13,8 @@ pub type Same<'t> = (Side, &'static str, &'t str, u64);
 /// None of what is not listed.
 pub fn same<'t>(trace: &'t Trace, one: &Allocation) -> Option<Same<'t>> {
     let function = trace.call(one.call).map_or("", |call| call.name());
-    Some((Side::of(one)?, name(one.kind), function, one.bytes.unwrap_or(0)))
+    let kind = if one.pool == Some(POOL) { "graph" } else { name(one.kind) };
+    Some((Side::of(one)?, kind, function, one.bytes.unwrap_or(0)))
 }
 
 /// Where a call gets memory, or was to get it.

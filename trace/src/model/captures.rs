@@ -31,7 +31,7 @@ impl Captures {
     pub fn follow(&mut self, change: &Change, id: impl Fn(StreamHandle) -> StreamId) {
         match *change {
             Change::CaptureBegun { on } => _ = self.streams.insert(id(on), id(on)),
-            Change::CaptureEnded { on } => {
+            Change::CaptureEnded { on, .. } => {
                 let ended = id(on);
                 self.streams.retain(|_, origin| *origin != ended);
                 self.events.retain(|_, origin| *origin != ended);
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(follow(awaited), [true, false]);
         follow(recorded);
         assert_eq!(follow(awaited), [true, true]);
-        assert_eq!(follow(Change::CaptureEnded { on: STREAM }), [false; 2]);
+        assert_eq!(follow(Change::CaptureEnded { on: STREAM, graph: None }), [false; 2]);
         assert_eq!(follow(awaited), [false; 2]);
     }
 

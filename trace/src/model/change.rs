@@ -1,12 +1,13 @@
 //! What a call changed of the driver's state, or told of it: the effect of its line with the values of its
 //! arguments.
 
+use super::graph_memory::{self, Node};
 use super::stream::StreamHandle;
 use super::touched::Touched;
 use crate::api::Function;
 use crate::api::effect::{Effect, Memory, Work};
 use crate::api::roles::{Class, Field, Role, Sibling};
-use crate::api::structs::CUmemLocation;
+use crate::api::structs::{CUDA_GRAPH_INSTANTIATE_PARAMS, CUmemLocation};
 use crate::api::table::Awaited;
 use crate::api::types::{Form, Kind, Typed};
 use crate::asked;
@@ -89,6 +90,8 @@ pub enum Change {
     Submitted {
         on: StreamHandle,
         work: Work,
+        /// The executable graph, if it is one.
+        exec: u64,
     },
     /// By a call without a stream: done when that returns, with what stood before it, if any of this is host
     /// memory (driver 580: tests/gpu/facts/legacy_waits.c).
@@ -116,6 +119,22 @@ pub enum Change {
     },
     CaptureEnded {
         on: StreamHandle,
+        graph: Option<u64>,
+    },
+
+    /// Of such nodes alone as change which memory there is.
+    NodeAdded {
+        graph: u64,
+        node: Node,
+    },
+    /// `frees_first`: a launch frees what the one before it has left of the graph's memory.
+    GraphInstantiated {
+        exec: u64,
+        graph: u64,
+        frees_first: bool,
+    },
+    GraphEnded {
+        graph: u64,
     },
 
     /// A wait that succeeded, or a question that was answered with yes: all that stood there has finished.
@@ -144,6 +163,7 @@ pub enum Change {
     Freed {
         kind: Memory,
         at: u64,
+        on: Option<StreamHandle>,
     },
     /// Physical memory, by its handle: mapped to an address, no more mapped there, and handed out once more
     /// by such an address.
@@ -177,6 +197,8 @@ pub fn is_followed(function: &Function) -> bool {
         || function.effect != Effect::None
         || function.hands_out(Kind::MemoryPool).is_some()
         || [Kind::Context, Kind::GreenContext, Kind::Stream, Kind::Event].into_iter().any(is_followed_kind)
+        || [Kind::GraphExec, Kind::GraphNode].into_iter().any(|kind| function.creates(kind).is_some())
+        || function.ends(Kind::Graph).is_some()
 }
 
 /// What a function gives a stream to do that does nothing besides: most calls of most programs.
@@ -192,7 +214,9 @@ pub fn submits(function: &Function) -> Option<Work> {
 /// Of a call of such a function that took effect.
 #[inline]
 pub fn submitted(call: &Call, function: &Function, work: Work) -> Change {
-    Change::Submitted { on: StreamHandle::new(function, call.stream().unwrap_or(0)), work }
+    let exec = || function.handle(Kind::GraphExec).and_then(|at| call.argument_of(at)).unwrap_or(0);
+    let exec = if work == Work::Graph { exec() } else { 0 };
+    Change::Submitted { on: StreamHandle::new(function, call.stream().unwrap_or(0)), work, exec }
 }
 
 /// Of a call that took effect.
@@ -232,7 +256,7 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
         // All others are told of above.
         Effect::Submit(_) => Change::Copied { on: on(), touched: Touched::of(call, function) },
         Effect::BeginCapture => Change::CaptureBegun { on: on() },
-        Effect::EndCapture => Change::CaptureEnded { on: on() },
+        Effect::EndCapture => Change::CaptureEnded { on: on(), graph: made(Kind::Graph) },
         Effect::Allocate { kind, .. } => Change::Allocated {
             kind,
             at: asked::place(call, function)?,
@@ -241,7 +265,11 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
             pool: handle(Kind::MemoryPool),
             on: call.stream().map(|stream| StreamHandle::new(function, stream)),
         },
-        Effect::Free(kind) => Change::Freed { kind, at: freed(call, function)? },
+        Effect::Free(kind) => Change::Freed {
+            kind,
+            at: freed(call, function)?,
+            on: call.stream().map(|stream| StreamHandle::new(function, stream)),
+        },
         Effect::Map { at, bytes } => {
             Change::Mapped { at: argument(at)?, bytes: argument(bytes)?, handle: handle(Kind::Allocation)? }
         }
@@ -281,13 +309,33 @@ fn by_objects(call: &Call, function: &Function) -> Option<Change> {
         Change::StreamEnded { stream }
     } else if let Some(event) = ended(Kind::Event) {
         Change::EventEnded { event }
+    } else if let Some(exec) = made(Kind::GraphExec) {
+        let graph = handle(Kind::Graph)?;
+        Change::GraphInstantiated {
+            exec,
+            graph,
+            frees_first: has_flag(call, function) || is_described_so(call, function),
+        }
+    } else if function.creates(Kind::GraphNode).is_some() {
+        Change::NodeAdded { graph: handle(Kind::Graph)?, node: graph_memory::added(call, function)? }
+    } else if let Some(graph) = ended(Kind::Graph) {
+        Change::GraphEnded { graph }
     } else {
         let pool = call.output_of(function.hands_out(Kind::MemoryPool)?)?;
         Change::PoolFound { pool, device: device().or_else(|| located(call, function))? }
     })
 }
 
-/// CU_STREAM_NON_BLOCKING, CU_EVENT_RECORD_EXTERNAL, CU_EVENT_WAIT_EXTERNAL.
+/// CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH in a description.
+fn is_described_so(call: &Call, function: &Function) -> bool {
+    let is_it = |param: &Field| matches!(param.ty.form, Form::Pointer(to) if to.name == CUDA_GRAPH_INSTANTIATE_PARAMS::TYPE.name);
+    let at = function.params.iter().position(is_it).and_then(|at| call.argument_of(at));
+    let flags = |at: u64| call.memory(When::Entry, at + offset_of!(CUDA_GRAPH_INSTANTIATE_PARAMS, flags) as u64, 1);
+    at.and_then(flags).is_some_and(|flags| flags.first().is_some_and(|flags| flags & 1 != 0))
+}
+
+/// CU_STREAM_NON_BLOCKING, CU_EVENT_RECORD_EXTERNAL, CU_EVENT_WAIT_EXTERNAL,
+/// CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH.
 fn has_flag(call: &Call, function: &Function) -> bool {
     let flags = function.params.iter().position(|param| matches!(param.role, Role::Bits(_)));
     flags.and_then(|at| call.argument_of(at)).unwrap_or(0) & 1 != 0

@@ -94,7 +94,7 @@ impl Memory {
                 return None;
             }
             (None, Change::Allocated { kind, at, .. }) => self.name(kind, at)?,
-            (None, Change::Freed { kind, at }) => {
+            (None, Change::Freed { kind, at, .. }) => {
                 let freed = self.called(kind, at).filter(|one| one.since <= moment.begin).map(|one| one.name);
                 gone.extend(freed.and_then(|name| self.remove(name)).map(|one| (one, End::Freed)));
                 return None;
@@ -113,9 +113,18 @@ impl Memory {
             call: moment.call,
             since: moment.end,
         };
+        self.put(made, gone);
+        Some(made)
+    }
+
+    pub(super) fn put(&mut self, made: Allocation, gone: &mut Vec<(Allocation, End)>) {
         self.overlaid(&made, gone);
         self.insert(made);
-        Some(made)
+    }
+
+    /// What begins at this address.
+    pub(super) fn free(&mut self, at: u64) -> Option<Allocation> {
+        self.remove(Name::Address(at))
     }
 
     /// What goes with a context, in order.
@@ -259,7 +268,7 @@ mod tests {
         assert_eq!(walk.memory.within(0x10ff..0x2001).map(|one| one.call).collect::<Vec<_>>(), [2, 1]);
         assert_eq!((walk.memory.used(1), walk.memory.has(Kind::Managed)), (0x100, true));
         // A free that says less than the allocation did.
-        assert_eq!(walk.follow(4..5, Change::Freed { kind: Kind::Device, at: 0x1000 }), [(1, End::Freed)]);
+        assert_eq!(walk.follow(4..5, Change::Freed { kind: Kind::Device, at: 0x1000, on: None }), [(1, End::Freed)]);
         assert_eq!((walk.memory.used(1), walk.memory.has(Kind::Managed), walk.at(0x1000)), (0, false, None));
     }
 
@@ -269,9 +278,9 @@ mod tests {
         walk.follow(0..1, got(Kind::Device, 0x1000, 0x200));
         assert_eq!(walk.follow(10..25, got(Kind::Device, 0x1100, 0x50)), [(1, End::Overlaid)]);
         assert_eq!(walk.follow(12..30, got(Kind::Device, 0x1000, 0x50)), []);
-        assert_eq!(walk.follow(20..40, Change::Freed { kind: Kind::Device, at: 0x1000 }), []);
+        assert_eq!(walk.follow(20..40, Change::Freed { kind: Kind::Device, at: 0x1000, on: None }), []);
         assert_eq!((walk.at(0x1000), walk.at(0x1100), walk.memory.used(1)), (Some(3), Some(2), 0xa0));
-        assert_eq!(walk.follow(30..40, Change::Freed { kind: Kind::Device, at: 0x1000 }), [(3, End::Freed)]);
+        assert_eq!(walk.follow(30..40, Change::Freed { kind: Kind::Device, at: 0x1000, on: None }), [(3, End::Freed)]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod captures;
 pub mod change;
 pub mod contexts;
+pub mod graph_memory;
 pub mod memory;
 pub mod order;
 pub mod outstanding;

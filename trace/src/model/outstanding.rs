@@ -5,6 +5,7 @@ use super::change::{Change, Moment, resolve};
 use super::order::Until;
 use super::stream::{LEGACY, PER_THREAD, StreamHandle, StreamId};
 use super::streams::{Followed, Streams};
+use crate::api::effect::{Effect, Work as Submission};
 use crate::api::roles::Class;
 use crate::api::types::Kind;
 use crate::objects::Objects;
@@ -159,7 +160,8 @@ impl Outstanding {
     /// comes of it: nearly every call that gives any. Which stream that is, by its index in the order.
     #[inline]
     pub fn submit(&mut self, call: &Call, function: &Function, on: StreamHandle, objects: &Objects) -> Option<usize> {
-        if !self.streams.captures.are_none() || self.waits(call, function) {
+        let allocates = function.effect == Effect::Submit(Submission::Graph) && !self.streams.graphs.is_empty();
+        if allocates || !self.streams.captures.are_none() || self.waits(call, function) {
             return None;
         }
         self.done.clear();

@@ -51,7 +51,7 @@ impl Physical {
                 Some(Pieces::Gone(pieces.into_iter().filter(|piece| self.drop_one(*piece)).collect()))
             }
             // A handle that was retained stands for its piece until all its references are released.
-            Change::Freed { kind: Memory::Physical, at: handle } => {
+            Change::Freed { kind: Memory::Physical, at: handle, .. } => {
                 let piece = self.piece(handle)?;
                 match self.handles.get_mut(&handle) {
                     Some((_, count @ 2..)) => *count -= 1,
@@ -98,9 +98,9 @@ mod tests {
         physical.follow(&Change::Allocated { kind, at: handle, bytes: Some(bytes), device, pool, on });
         physical.follow(&Change::Mapped { at, bytes, handle });
         physical.follow(&Change::PhysicalRetained { handle, at });
-        physical.follow(&Change::Freed { kind, at: handle });
+        physical.follow(&Change::Freed { kind, at: handle, on: None });
         assert_eq!(physical.piece(handle), Some(1));
-        physical.follow(&Change::Freed { kind, at: handle });
+        physical.follow(&Change::Freed { kind, at: handle, on: None });
         assert_eq!(physical.piece(handle), None);
         let gone = physical.follow(&Change::Unmapped { at, bytes });
         assert!(matches!(gone, Some(Pieces::Gone(pieces)) if pieces == [1]));

@@ -3,10 +3,12 @@
 use super::captures::Captures;
 use super::change::{Change, Moment, Scope};
 use super::contexts::{Contexts, Ended};
+use super::graph_memory::GraphMemory;
 use super::memory::{Allocation, End, Memory};
 use super::order::Order;
 use super::stream::{StreamHandle, StreamId};
 use crate::api::Function;
+use crate::api::effect::Work;
 use crate::call::Call;
 
 #[derive(Default)]
@@ -15,6 +17,7 @@ pub struct Streams {
     pub captures: Captures,
     pub order: Order,
     pub memory: Memory,
+    pub graphs: GraphMemory,
 }
 
 /// What came of a call.
@@ -27,8 +30,8 @@ pub struct Followed {
     /// Whether that was done when the call returned.
     pub is_done: bool,
     pub is_captured: bool,
-    /// Memory that it got, and what ended.
-    pub made: Option<Allocation>,
+    /// Memory that it got, of a graph's launch several pieces, and what ended.
+    pub made: Vec<Allocation>,
     pub gone: Vec<(Allocation, End)>,
 }
 
@@ -55,11 +58,17 @@ impl Streams {
     pub fn follow(&mut self, moment: Moment, change: &Change, waits: bool) -> Followed {
         let Moment { call, thread, .. } = moment;
         // Most calls: nothing else comes of them.
-        if let Change::Submitted { on, .. } = *change
+        if let Change::Submitted { on, work, exec } = *change
             && self.captures.are_none()
         {
             let put = self.submit(call, thread, on, waits);
-            return Followed { put: Some(put), is_done: waits, ..Followed::default() };
+            let mut gone = Vec::new();
+            let made = if work == Work::Graph {
+                self.graphs.launch(exec, moment, &mut self.memory, &mut gone)
+            } else {
+                vec![]
+            };
+            return Followed { put: Some(put), is_done: waits, made, gone, ..Followed::default() };
         }
         // Nor of these, outside of captures, than what is known of their order.
         if let Change::EventRecorded { .. }
@@ -77,11 +86,20 @@ impl Streams {
         let current = self.contexts.current(thread).unwrap_or(0);
         let id = |stream: StreamHandle| stream.of(current, thread);
         let is_captured = self.captures.takes(change, id);
+        let capture = match *change {
+            Change::Allocated { on: Some(on), .. } | Change::Freed { on: Some(on), .. } => self.captures.origin(id(on)),
+            Change::CaptureEnded { on, .. } => Some(id(on)),
+            _ => None,
+        };
+        self.graphs.follow(change, capture, self.contexts.device_of_allocated(thread, change));
         self.captures.follow(change, id);
         let mut gone = Vec::new();
-        let made = match is_captured {
-            true => None,
-            false => self.memory.follow(moment, change, &self.contexts, &mut gone),
+        let made = match *change {
+            Change::Submitted { work: Work::Graph, exec, .. } if !is_captured => {
+                self.graphs.launch(exec, moment, &mut self.memory, &mut gone)
+            }
+            _ if is_captured || capture.is_some() => Vec::new(),
+            _ => self.memory.follow(moment, change, &self.contexts, &mut gone).into_iter().collect(),
         };
         let is_shared = |at| self.memory.at(at).is_some_and(|one| one.kind.is_in_reach());
         let is_done = waits || matches!(*change, Change::Copied { touched, .. } if touched.is_in_reach(is_shared));

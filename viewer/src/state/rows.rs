@@ -8,6 +8,7 @@ use crate::data::open::Opened;
 use crate::text::tame;
 use std::collections::HashSet;
 use trace::api::types::Kind;
+use trace::model::graph_memory::POOL;
 use trace::model::stream::{LEGACY, PER_THREAD};
 
 /// What a row is, in a way that holds when the trace grows.
@@ -410,6 +411,7 @@ pub fn title(row: &Row, opened: &Opened) -> String {
         }
         Id::Memory(_, None) => "live memory".into(),
         Id::Memory(_, Some(DEFAULT)) => "default pool".into(),
+        Id::Memory(_, Some(POOL)) => "memory of graphs".into(),
         Id::Memory(_, Some(pool)) => {
             let call = row.memory.and_then(|at| model.memory.get(at)).map_or(0, |memory| memory.of.call);
             object(opened, Kind::MemoryPool, pool, call)

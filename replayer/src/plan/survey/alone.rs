@@ -39,7 +39,7 @@ impl Survey {
         self.notes.about_call(format!("{}: {OF_OTHERS}", function.name), call.number);
         match (crossing, change) {
             (Crossing::Imports(What::Memory), Some(Change::Allocated { .. })) => self.opens(call, function, change),
-            (Crossing::Closes, Some(Change::Freed { kind, at })) => {
+            (Crossing::Closes, Some(Change::Freed { kind, at, .. })) => {
                 let Some(alone) = &mut self.plan.alone else { return true };
                 if let Some(range) = self.live.around(at).filter(|range| alone.foreign.contains(range.start)) {
                     alone.closing.insert(call.number, range.start);

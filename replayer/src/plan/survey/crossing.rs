@@ -56,7 +56,7 @@ impl Survey {
                 }
             }
             // Who opens it once more gets the same address: it ends when it has been closed as often.
-            (Crossing::Closes, _, Some(Change::Freed { kind, at })) => match self.opened.get_mut(&at) {
+            (Crossing::Closes, _, Some(Change::Freed { kind, at, .. })) => match self.opened.get_mut(&at) {
                 Some(times @ 2..) => *times -= 1,
                 _ => {
                     self.opened.remove(&at);

@@ -101,7 +101,7 @@ impl Survey {
                 self.plan.captured.insert(call.number, len);
                 self.of_graph(at, len);
             }
-            (Change::Freed { kind, at }, _) => self.freed(call, kind, at),
+            (Change::Freed { kind, at, .. }, _) => self.freed(call, kind, at),
             _ => {}
         }
     }

@@ -1,0 +1,166 @@
+//! Memory that graphs allocate: there from a launch on, until the program frees it, a graph does, or the next
+//! launch of a graph that was instantiated so. What a graph frees itself is not there behind its launch.
+
+use super::change::{Change, Moment};
+use super::memory::{Allocation, End, Memory};
+use super::stream::StreamId;
+use crate::api::Function;
+use crate::api::attributes::GRAPH_NODES;
+use crate::api::effect::Memory as Kind;
+use crate::api::roles::{Field, Role};
+use crate::api::structs::{
+    CUDA_MEM_ALLOC_NODE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS_v2, CUDA_MEM_FREE_NODE_PARAMS, CUgraphNodeParams,
+    CUmemLocation, CUmemPoolProps,
+};
+use crate::api::types::{Form, Typed};
+use crate::call::{Call, When};
+use foldhash::{HashMap, HashSet};
+use std::mem::offset_of;
+
+/// In the place of a pool's handle: each device has a pool for its graphs, which no call names.
+pub const POOL: u64 = u64::MAX;
+
+/// What one node does to memory when its graph runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    Allocates { at: u64, bytes: u64, device: i32 },
+    Frees { at: u64 },
+}
+
+#[derive(Default)]
+pub struct GraphMemory {
+    /// By the stream on which the capture began.
+    captured: HashMap<StreamId, Vec<Node>>,
+    graphs: HashMap<u64, Vec<Node>>,
+    executable: HashMap<u64, Executable>,
+}
+
+/// What a launch leaves behind.
+struct Executable {
+    /// Address, bytes and device of what is not freed within the graph.
+    allocated: Vec<(u64, u64, i32)>,
+    /// Allocated elsewhere.
+    freed: Vec<u64>,
+    /// What an earlier launch left is freed first.
+    frees_first: bool,
+}
+
+impl GraphMemory {
+    /// Whether no launch changes anything.
+    pub fn is_empty(&self) -> bool {
+        self.executable.is_empty()
+    }
+
+    /// Follows what a call changed. `capture`: the stream on which the capture began that the call is part of.
+    pub fn follow(&mut self, change: &Change, capture: Option<StreamId>, device: i32) {
+        match (*change, capture) {
+            (Change::Allocated { at, bytes: Some(bytes), .. }, Some(capture)) => {
+                self.captured.entry(capture).or_default().push(Node::Allocates { at, bytes, device });
+            }
+            (Change::Freed { at, .. }, Some(capture)) => {
+                self.captured.entry(capture).or_default().push(Node::Frees { at });
+            }
+            (Change::CaptureEnded { graph, .. }, Some(capture)) => {
+                let nodes = self.captured.remove(&capture).unwrap_or_default();
+                if let Some(graph) = graph.filter(|_| !nodes.is_empty()) {
+                    self.graphs.entry(graph).or_default().extend(nodes);
+                }
+            }
+            (Change::NodeAdded { graph, node }, _) => self.graphs.entry(graph).or_default().push(node),
+            (Change::GraphEnded { graph }, _) => _ = self.graphs.remove(&graph),
+            (Change::GraphInstantiated { exec, graph, frees_first }, _) => {
+                self.executable.remove(&exec);
+                let nodes = self.graphs.get(&graph);
+                self.executable.extend(nodes.map(|nodes| (exec, Executable::of(nodes, frees_first))));
+            }
+            _ => {}
+        }
+    }
+
+    /// What a launch of this executable graph allocates; to `gone` comes what it frees.
+    pub fn launch(
+        &self,
+        exec: u64,
+        moment: Moment,
+        memory: &mut Memory,
+        gone: &mut Vec<(Allocation, End)>,
+    ) -> Vec<Allocation> {
+        let Some(graph) = self.executable.get(&exec) else { return Vec::new() };
+        let left = graph.allocated.iter().map(|(at, ..)| *at).filter(|_| graph.frees_first);
+        let freed = graph.freed.iter().copied().chain(left);
+        gone.extend(freed.filter_map(|at| memory.free(at)).map(|one| (one, End::Freed)));
+        let made = graph.allocated.iter().map(|(at, bytes, device)| Allocation::of_graph(moment, *at, *bytes, *device));
+        made.inspect(|one| memory.put(*one, gone)).collect()
+    }
+}
+
+impl Executable {
+    fn of(nodes: &[Node], frees_first: bool) -> Executable {
+        let at = |node: &Node| match *node {
+            Node::Allocates { at, .. } => (Some(at), None),
+            Node::Frees { at } => (None, Some(at)),
+        };
+        let (own, freed): (Vec<_>, Vec<_>) = nodes.iter().map(at).unzip();
+        let own: HashSet<u64> = own.into_iter().flatten().collect();
+        let freed: HashSet<u64> = freed.into_iter().flatten().collect();
+        let allocated = nodes.iter().filter_map(|node| match *node {
+            Node::Allocates { at, bytes, device } if !freed.contains(&at) => Some((at, bytes, device)),
+            _ => None,
+        });
+        Executable { allocated: allocated.collect(), freed: freed.difference(&own).copied().collect(), frees_first }
+    }
+}
+
+impl Allocation {
+    fn of_graph(moment: Moment, at: u64, bytes: u64, device: i32) -> Allocation {
+        Allocation {
+            name: super::memory::Name::Address(at),
+            kind: Kind::Pooled,
+            bytes: Some(bytes),
+            device: Some(device),
+            pool: Some(POOL),
+            owner: None,
+            call: moment.call,
+            since: moment.end,
+        }
+    }
+}
+
+/// What the node does to memory that a call has added to a graph.
+pub(super) fn added(call: &Call, function: &Function) -> Option<Node> {
+    if let Some(at) = function.params.iter().position(|param| matches!(param.ty.form, Form::Address)) {
+        return Some(Node::Frees { at: call.argument_of(at)? });
+    }
+    let described = |(at, param): (usize, &Field)| match (param.role, param.ty.form) {
+        (Role::InOut(_), Form::Pointer(to)) if matches!(to.form, Form::Struct(_)) => Some((call.argument_of(at)?, to)),
+        _ => None,
+    };
+    let (address, ty) = function.params.iter().enumerate().find_map(described)?;
+    let bytes = |at: u64, len: u64| call.memory(When::Return, at, len);
+    let long = |offset: usize, address: u64| {
+        let found = bytes(address.checked_add(offset as u64)?, 8)?;
+        Some(u64::from_le_bytes(found[..].try_into().ok()?))
+    };
+    let (address, ty) = match ty.name == CUgraphNodeParams::TYPE.name {
+        true => {
+            let kind = long(offset_of!(CUgraphNodeParams, r#type), address)? as u32;
+            let (_, ty) = GRAPH_NODES.iter().find(|(of, _)| *of == kind)?;
+            (address.checked_add(offset_of!(CUgraphNodeParams, params) as u64)?, *ty)
+        }
+        false => (address, ty),
+    };
+    if ty.name == CUDA_MEM_FREE_NODE_PARAMS::TYPE.name {
+        return Some(Node::Frees { at: long(offset_of!(CUDA_MEM_FREE_NODE_PARAMS, dptr), address)? });
+    }
+    if ![CUDA_MEM_ALLOC_NODE_PARAMS::TYPE.name, CUDA_MEM_ALLOC_NODE_PARAMS_v2::TYPE.name].contains(&ty.name) {
+        return None;
+    }
+    let location = offset_of!(CUDA_MEM_ALLOC_NODE_PARAMS_v2, poolProps) + offset_of!(CUmemPoolProps, location);
+    // Type and number, 4 bytes each.
+    let device = long(location, address)? >> (8 * offset_of!(CUmemLocation, id));
+    Some(Node::Allocates {
+        at: long(offset_of!(CUDA_MEM_ALLOC_NODE_PARAMS_v2, dptr), address)?,
+        bytes: long(offset_of!(CUDA_MEM_ALLOC_NODE_PARAMS_v2, bytesize), address)?,
+        device: device as i32,
+    })
+}
