@@ -177,6 +177,14 @@ impl Function {
         events().or_else(|| first(Kind::Stream).map(Awaited::Stream)).or_else(|| context().map(Awaited::Context))
     }
 
+    /// Whether the driver, before it takes the memory back, waits for all work of the context, as it does for
+    /// memory that no stream orders. cuda.h does not promise it, so that only reports go by it.
+    pub fn waits_in_practice(&self) -> bool {
+        use super::effect::Memory::{Array, Device, Managed, Pinned};
+        let is_ordered = self.params.iter().any(|field| matches!(field.ty.form, Form::Handle(Kind::Stream)));
+        matches!(self.effect, Effect::Free(Device | Managed | Pinned | Array)) && !is_ordered
+    }
+
     /// The stream that a call names: in an argument, or in the structure that one points to, as launches have
     /// a configuration; of several the first. `word`: an argument word, by its number; `at`: the 8 bytes at
     /// an address in such a structure.
