@@ -1,6 +1,7 @@
 //! `errors`: the calls that failed, by function and result; those that only return an earlier, sticky error
 //! again, under that one.
 
+use super::reasons::Reasons;
 use super::refused::Limits;
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
@@ -29,6 +30,7 @@ pub struct Errors<'t> {
     sticky: HashMap<u32, &'t str>,
     said: Vec<Said<'t>>,
     limits: Limits,
+    reasons: Reasons,
 }
 
 /// What the trace says of a call that failed, beyond its result.
@@ -171,11 +173,12 @@ fn arguments(call: &Call) -> Option<(String, String)> {
 
 impl<'t> Report<'t> for Errors<'t> {
     fn sees(&self, function: &Function, succeeds: bool) -> bool {
-        !succeeds || Limits::sees(function)
+        !succeeds || Limits::sees(function) || Reasons::sees(function)
     }
 
     fn see(&mut self, step: &Step<'_, 't>) {
         self.limits.see(step);
+        self.reasons.see(step);
         let Some(result) = step.call.result.filter(|result| !matches!(*result, 0 | NOT_READY) && step.selected) else {
             return;
         };
@@ -203,7 +206,8 @@ impl<'t> Report<'t> for Errors<'t> {
             // A sticky error is not this call's.
             let ended = if is_sticky(result) { Vec::new() } else { ended(step.call, step.objects) };
             let exceeded = self.limits.exceeded(step).map(|text| ("launch".to_owned(), text));
-            let said = memory.chain(ended).chain(exceeded).chain(logs(step.call));
+            let reasons = if is_sticky(result) { Vec::new() } else { self.reasons.of(step, &self.limits) };
+            let said = memory.chain(ended).chain(exceeded).chain(reasons).chain(logs(step.call));
             let said = said.chain(outcome(step.call, step.objects)).chain(arguments(step.call));
             self.said.extend(said.map(|(what, text)| Said { call, function, what, text }));
         }

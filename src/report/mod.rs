@@ -17,6 +17,7 @@ mod memory;
 mod modules;
 mod pending;
 mod ranks;
+mod reasons;
 mod refused;
 pub mod render;
 mod repeated_launches;

@@ -44,6 +44,11 @@ impl Limits {
         self.is_raised |= function.class == Class::state && asked(CUfunction_attribute::ENUM) == Some(dynamic);
     }
 
+    /// What the program was told of a device.
+    pub fn told(&self, device: i32, attribute: CUdevice_attribute) -> Option<u64> {
+        self.told.get(&(device, attribute.0)).copied()
+    }
+
     /// Of a launch that has failed; none where it is not certain.
     pub fn exceeded(&self, step: &Step) -> Option<String> {
         let call = step.call;
@@ -54,7 +59,7 @@ impl Limits {
         let function = step.function.filter(|function| function.class == Class::launch && is_about_arguments)?;
         let shape = shape(call)?;
         let device = step.contexts().device(call.thread);
-        let told = |attribute: CUdevice_attribute| self.told.get(&(device, attribute.0)).copied();
+        let told = |attribute| self.told(device, attribute);
         if shape.grid.contains(&0) || shape.block.contains(&0) {
             let what = if shape.grid.contains(&0) { "grid" } else { "block" };
             return Some(format!("a dimension of the {what} is 0"));
@@ -88,6 +93,6 @@ fn has_no_arguments(call: &Call, function: &Function) -> Option<String> {
     (takes > 0).then(|| format!("no arguments, of a kernel that takes {takes}"))
 }
 
-fn of_enum(function: &Function, names: &'static Enum) -> Option<usize> {
+pub fn of_enum(function: &Function, names: &'static Enum) -> Option<usize> {
     function.params.iter().position(|param| matches!(param.ty.form, Form::Enum(of) if of.name == names.name))
 }

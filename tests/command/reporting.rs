@@ -654,3 +654,45 @@ fn launches_that_ask_for_too_much_are_told() {
     let failed: u64 = rows(&place, "errors", "").iter().map(|row| numbers(row, &["calls"])[0]).sum();
     assert_eq!(failed, 7);
 }
+
+/// It is no synchronisation by its name; and where nothing is under way it is none.
+#[test]
+fn a_call_that_frees_memory_waits_for_what_is_under_way() {
+    let place = recorded("free_waits.c");
+    let waits = rows(&place, "sync", "");
+    let free = one(&waits, "function", "cuMemFree_v2");
+    assert_eq!(
+        pick(free, &["calls", "object", "needless", "longest_waited_for"]),
+        [1.into(), "ctx#1".into(), Value::Null, Value::from("cuMemsetD32Async")]
+    );
+    assert!(free["total_ns"].as_u64() > Some(200_000_000), "{free}");
+}
+
+#[test]
+fn failures_are_explained_by_what_was_done_before() {
+    let place = recorded("failures_explained.c");
+    let said = rows(&place, "errors", "said");
+    let told: Vec<(&str, &str)> =
+        said.iter().map(|row| (row["what"].as_str().expect("a word"), row["text"].as_str().expect("a line"))).collect();
+    let call = |name: &str, nth: usize| calls_named(&place.trace(), name)[nth].number;
+    let (untimed, never, captured) = (call("cuEventCreate", 1), call("cuEventCreate", 2), call("cuEventCreate", 3));
+    let (recorded, memory) = (call("cuEventRecord", 2), call("cuMemAlloc_v2", 0));
+    let reset = calls_named(&place.trace(), "cuDevicePrimaryCtxReset_v2")[0].number;
+    let expected = [
+        ("hEnd", format!("event#2, made by call {untimed}, was made without timing (CU_EVENT_DISABLE_TIMING)")),
+        ("hEnd", format!("event#3, made by call {never}, was never recorded")),
+        (
+            "hEnd",
+            format!(
+                "event#4, made by call {captured}, was recorded last in a capture (call {recorded}), which gives it no time"
+            ),
+        ),
+        ("devPtr", format!("the memory is not managed, from cuMemAlloc_v2 (call {memory})")),
+        ("devPtr", format!("the memory is not managed, from cuMemAlloc_v2 (call {memory})")),
+        ("limit", "77 is no CUlimit that is known".into()),
+        ("hStream", format!("stream#2 has ended with its context, by call {reset}")),
+        ("hEvent", format!("event#5 has ended with its context, by call {reset}")),
+    ];
+    let expected: Vec<(&str, &str)> = expected.iter().map(|(what, text)| (*what, &text[..])).collect();
+    assert_eq!(told, expected);
+}

@@ -136,6 +136,9 @@ workloads! {
     graph_memory "graph_memory.c" "replayable" ["twice"];
     graph_memory_outlives "graph_memory_outlives.c" "replayable" [];
     capture_memory "capture_memory.c" "replayable" ["twice"];
+    graph_memory_left "graph_memory_left.c" "replayable" [];
+    free_waits "free_waits.c" "replayable" [];
+    failures_explained "failures_explained.c" "replayable" [];
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];
     large_copies "large_copies.c" "replayable" [];
