@@ -303,7 +303,11 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         return Err(layout::start_anew(what));
     }
     let mut report = report.map_err(|error| failed(error, &found, &arguments, &trace))?;
-    let printed = printed::Compared::of(&trace, printed.as_ref()).filter(|_| report.outcome != Outcome::Replayed);
+    let why_not = match report.outcome {
+        Outcome::Replayed => Some("nothing was"),
+        _ => report.repeated.as_ref().map(|_| "calls were repeated"),
+    };
+    let printed = printed::Compared::of(&trace, printed, why_not);
     printed.iter().for_each(|printed| printed.judge(&mut report));
     let timed = match (timed, &report.measured) {
         (Some(timed), Some(measured)) => Some(timed.finish(&trace, &options, measured)?),
@@ -324,6 +328,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         false => told.text(&mut out, arguments.verbose)?,
     }
     out.flush()?;
+    printed::silence();
     let missing = plan.missing.as_ref().filter(|_| is_cut);
     if let Some(missing) = missing {
         say_cut(trace, missing);

@@ -1,7 +1,8 @@
 //! What kernels print while a trace is made again is the recorded program's output, not the replay's result:
-//! it goes to stderr, and is compared with what the recorded program's standard output got.
+//! it is compared with what the recorded program's standard output got, and shown behind the verdict to whoever
+//! asks for it.
 
-use crate::figures::{counted, grouped};
+use crate::figures::{counted, grouped, size};
 use replayer::{Outcome, Report};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -10,17 +11,29 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread::JoinHandle;
 use trace::Trace;
 use trace::record::Printed;
+use trace::text::plain;
 
-/// Of more text it is not known what it is.
+/// Text beyond that is counted, and no more.
 const MOST_BYTES: usize = 4 << 20;
+/// That is shown.
+const SHOWN_LINES: usize = 1000;
+const SHOWN_BYTES: usize = 64 << 10;
 
-/// Standard output leads to stderr as long as this lives. The driver prints through the C library.
+/// Standard output leads to a pipe as long as this lives. The driver prints through the C library.
 pub struct Aside(Option<Led>);
+
+/// What kernels have printed.
+#[derive(Default)]
+pub struct Text {
+    /// The first of it, up to [`MOST_BYTES`].
+    kept: Vec<u8>,
+    bytes: usize,
+}
 
 struct Led {
     /// Where it led before.
     kept: OwnedFd,
-    reader: JoinHandle<Vec<u8>>,
+    reader: JoinHandle<Text>,
 }
 
 impl Aside {
@@ -30,13 +43,12 @@ impl Aside {
         Aside(lead().ok())
     }
 
-    /// What kernels have printed; none if that is too much, or not known.
-    pub fn finish(mut self) -> Option<Printed> {
-        let text = self.end()?;
-        (text.len() <= MOST_BYTES).then(|| Printed::of(&text))
+    /// What kernels have printed; none if that is not known.
+    pub fn finish(mut self) -> Option<Text> {
+        self.end()
     }
 
-    fn end(&mut self) -> Option<Vec<u8>> {
+    fn end(&mut self) -> Option<Text> {
         let led = self.0.take()?;
         // SAFETY: null means all of the C library's streams; the descriptor is our own.
         unsafe {
@@ -64,57 +76,72 @@ fn lead() -> io::Result<Led> {
     };
     let (from, to) = io::pipe()?;
     let reader =
-        std::thread::Builder::new().name("printed".into()).spawn(move || forward(File::from(OwnedFd::from(from))))?;
+        std::thread::Builder::new().name("printed".into()).spawn(move || read(File::from(OwnedFd::from(from))))?;
     // SAFETY: both are open, or the call fails and changes nothing: then there is nothing to read.
     unsafe { libc::dup2(to.as_raw_fd(), libc::STDOUT_FILENO) };
     Ok(Led { kept, reader })
 }
 
-/// To stderr, as it comes; a beginning of it is kept.
-fn forward(mut from: File) -> Vec<u8> {
-    let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+/// To its end.
+fn read(mut from: File) -> Text {
+    let (mut text, mut piece) = (Text::default(), [0; 4096]);
     while let Ok(len @ 1..) = from.read(&mut piece) {
-        // Whoever has closed stderr does not want to read it.
-        let _ = io::stderr().write_all(&piece[..len]);
-        if text.len() <= MOST_BYTES {
-            text.extend_from_slice(&piece[..len]);
+        text.bytes += len;
+        if text.kept.len() < MOST_BYTES {
+            text.kept.extend_from_slice(&piece[..len]);
         }
     }
     text
 }
 
+/// Whatever the driver still prints until the process ends goes nowhere: the verdict has been given.
+pub fn silence() {
+    let Ok(nowhere) = File::options().write(true).open("/dev/null") else { return };
+    // SAFETY: descriptors alone.
+    unsafe { libc::dup2(nowhere.as_raw_fd(), libc::STDOUT_FILENO) };
+}
+
 /// How what kernels printed compares with what the recorded program's standard output got.
 pub struct Compared {
+    text: Text,
     pub lines: usize,
-    /// So many of them were there; none if it is not known what was.
+    /// So many of them were there; none if they were not compared.
     pub as_recorded: Option<usize>,
+    not_compared: &'static str,
 }
 
 impl Compared {
-    pub fn of(trace: &Trace, printed: Option<&Printed>) -> Option<Compared> {
-        let printed = printed.filter(|printed| !printed.lines.is_empty())?;
-        let as_recorded = trace.printed.as_ref().map(|recorded| recorded.hold(printed));
-        Some(Compared { lines: printed.lines.len(), as_recorded })
+    /// `why_not`: the reason for which it is not compared.
+    pub fn of(trace: &Trace, text: Option<Text>, why_not: Option<&'static str>) -> Option<Compared> {
+        let text = text.filter(|text| text.bytes > 0)?;
+        let printed = Printed::of(&text.kept);
+        let (recorded, not_compared) = match (&trace.printed, why_not) {
+            (_, Some(why)) => (None, why),
+            _ if text.bytes > text.kept.len() => (None, "it is too long"),
+            (None, _) => (None, "the recorded program's output was no plain file, or too long"),
+            (recorded, _) => (recorded.as_ref(), ""),
+        };
+        let as_recorded = recorded.map(|recorded| recorded.hold(&printed));
+        let compared = Compared { text, lines: printed.lines.len(), as_recorded, not_compared };
+        (compared.lines > 0).then_some(compared)
     }
 
     /// Text is a result that came back, and if all of it is as recorded it has been compared. A line that the
-    /// recording lacks may be another than the program had, or the program's output has it in another form:
-    /// no pass, and no divergence.
+    /// recording lacks is no difference: the program's output may have it in another form, and which kernel
+    /// prints what may depend on which of them runs first.
     pub fn judge(&self, report: &mut Report) {
         report.came_back = true;
         report.printed_otherwise = self.as_recorded.is_some_and(|some| some < self.lines);
-        let is_as_recorded = self.as_recorded.map(|some| some == self.lines);
-        report.outcome = match (report.outcome, is_as_recorded) {
-            (Outcome::Unverified, Some(true)) => Outcome::Verified,
-            (Outcome::Verified, Some(false)) => Outcome::Unverified,
-            (outcome, _) => outcome,
-        };
+        if report.outcome == Outcome::Unverified && self.as_recorded == Some(self.lines) {
+            report.outcome = Outcome::Verified;
+        }
     }
 
-    pub fn text(&self, out: &mut impl Write) -> io::Result<()> {
+    /// `verbose`: with the text itself.
+    pub fn text(&self, out: &mut impl Write, verbose: bool) -> io::Result<()> {
         let lines = counted(self.lines as u64, "line");
         let how = match self.as_recorded {
-            None => "not compared: the recorded program's output was no plain file, or too long".into(),
+            None => format!("not compared: {}", self.not_compared),
             Some(all) if all == self.lines => "as in the recorded program's output".into(),
             Some(some) => {
                 let missing = self.lines - some;
@@ -122,10 +149,36 @@ impl Compared {
                 format!("of which {} {are} not in the recorded program's output", grouped(missing as u64))
             }
         };
-        writeln!(out, "  printed      {lines} by kernels, {how}")
+        writeln!(out, "  printed      {lines} by kernels, {how}")?;
+        if verbose {
+            let (shown, left_out) = self.shown();
+            shown.iter().try_for_each(|line| writeln!(out, "    | {}", plain(line)))?;
+            if left_out > 0 {
+                writeln!(out, "    and {} more of {}", counted(left_out as u64, "line"), size(self.text.bytes as u64))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first lines, and how many more there are.
+    fn shown(&self) -> (Vec<String>, usize) {
+        let mut bytes = 0;
+        let lines = self.text.kept.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let fits = |line: &&[u8]| {
+            bytes += line.len();
+            bytes <= SHOWN_BYTES
+        };
+        let shown: Vec<String> =
+            lines.take(SHOWN_LINES).take_while(fits).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+        let left_out = self.lines - shown.len();
+        (shown, left_out)
     }
 
     pub fn object(&self) -> Value {
-        json!({ "lines": self.lines, "as_recorded": self.as_recorded })
+        let (shown, left_out) = self.shown();
+        json!({
+            "lines": self.lines, "as_recorded": self.as_recorded, "bytes": self.text.bytes,
+            "text": shown, "lines_left_out": left_out,
+        })
     }
 }

@@ -43,7 +43,7 @@ impl Told<'_> {
     /// `verbose`: also what concerns the replay rather than the program.
     pub fn text(&self, out: &mut impl Write, verbose: bool) -> Result<()> {
         shown::text(out, self.trace, self.plan, self.report, self.explained.as_ref(), (self.options.place, verbose))?;
-        self.printed.iter().try_for_each(|printed| printed.text(out))?;
+        self.printed.iter().try_for_each(|printed| printed.text(out, verbose))?;
         if self.is_bisection {
             bisect::text(out, self.explained.as_ref(), self.report)?;
         }

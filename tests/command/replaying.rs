@@ -45,12 +45,26 @@ fn nothing_to_compare_is_not_a_pass() {
 #[test]
 fn what_kernels_print_is_not_the_result() {
     let place = recorded("printing.c", &[]);
-    let said = ["block 0: value 5\n", "block 1: value 5\n"];
-    for form in [None, Some("--json")] {
-        let ran = run(place.cutrace(["replay", "--driver", "sim"]).args(form)).expect(0);
-        assert!(said.iter().all(|line| ran.stderr.contains(line) && !ran.stdout.contains(line)), "{ran:?}");
-        assert_eq!(serde_json::from_str::<Value>(&ran.stdout).is_ok(), form.is_some(), "{}", ran.stdout);
-    }
+    let said = ["block 0: value 5", "block 1: value 5"];
+    let replay = |more: &[&str]| {
+        let ran = run(place.cutrace(["replay", "--driver", "sim"]).args(more)).expect(0);
+        assert!(!said.iter().any(|line| ran.stderr.contains(line)), "{ran:?}");
+        ran.stdout
+    };
+    let plainly = replay(&[]);
+    assert!(plainly.starts_with("verified\n") && !said.iter().any(|line| plainly.contains(line)), "{plainly}");
+    // The verdict is the first line all the same.
+    let text = replay(&["-v"]);
+    assert!(text.starts_with("verified\n"), "{text}");
+    assert!(said.iter().all(|line| text.contains(&format!("\n    | {line}\n"))), "{text}");
+    let whole: Value = serde_json::from_str(&replay(&["--json"])).expect("JSON");
+    let mut lines: Vec<&str> =
+        whole["printed"]["text"].as_array().expect("lines").iter().filter_map(Value::as_str).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, said);
+    // What is repeated prints again, which differs from no recording.
+    let repeated = replay(&["--loop", "3"]);
+    assert!(repeated.starts_with("verified\n") && repeated.contains("not compared: calls were repeated"), "{repeated}");
 }
 
 #[test]
