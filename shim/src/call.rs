@@ -85,9 +85,9 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
             lane.busy.set(false);
             return Some(Open { again: Some(again), flags, ..Open::new(lane, position) });
         }
-        let mut early = 0;
+        let mut early = shape.may_be_freed;
         if shape.may_overlap {
-            early = overlap::overwritten(lane, function, words);
+            early |= overlap::overwritten(lane, function, words);
         }
         let mut open = Open::new(lane, position);
         let mut deferred = Vec::new();
@@ -102,7 +102,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
             lane.busy.set(false);
             return None;
         }
-        if (shape.at_entry || shape.may_overlap) && !deferred.is_empty() {
+        if (shape.at_entry || shape.may_overlap || shape.may_be_freed != 0) && !deferred.is_empty() {
             guarded(|| deferred.iter().for_each(|record| lane.append(record)));
         }
         if shape.submits {

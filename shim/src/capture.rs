@@ -3,7 +3,7 @@
 //! Inputs are read after the driver has returned success, so that a bad pointer is the driver's error and
 //! never our fault; after a failure, and wherever memory may be gone, they are read by system calls that fail
 //! instead of faulting. Read before the call are only payloads in pinned memory and what the call will
-//! overwrite (`overlap.rs`).
+//! overwrite (`overlap.rs`) or may free (`shown_memory.rs`).
 
 mod attach;
 
@@ -174,6 +174,11 @@ impl<'a> Capture<'a> {
         (self.moment == Moment::Entry) == self.is_early
     }
 
+    /// Whether these arguments were to be read before the call and could not be.
+    fn is_left(&self, address: u64) -> bool {
+        self.moment != Moment::Entry && self.early.left == Some(address)
+    }
+
     /// Whether the driver has written what it gives back.
     fn takes_outputs(&self) -> bool {
         match self.moment {
@@ -269,7 +274,9 @@ impl<'a> Capture<'a> {
                 }
             }
             Target::Image { address, size } if takes => self.image(address, size),
-            Target::Arguments { address, function } if takes => self.arguments(address, function),
+            Target::Arguments { address, function } if takes || self.is_left(address) => {
+                self.arguments(address, function);
+            }
             Target::Extra { address } if takes => self.extra(address),
             // The driver leaves in it how much it wrote.
             Target::Options { address, count, .. } if self.moment == Moment::Entry => {

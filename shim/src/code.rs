@@ -50,12 +50,15 @@ impl Capture<'_> {
     /// The driver copied the arguments before it returned, so they are still what the launch was given.
     pub(crate) fn arguments(&mut self, address: u64, function: u64) {
         let careful = self.careful();
-        let Some(layout) = self.layout(function) else { return };
+        let Some(layout) = self.layout(function) else {
+            self.early.left = (self.moment == Moment::Entry).then_some(address);
+            return;
+        };
         let Some(sizes) = &layout.sizes else {
             return self.lost(address, 0, "kernel arguments: neither the driver nor the code tells their sizes");
         };
         if careful && !readable_arguments(address, sizes) {
-            return self.lost(address, 0, "arguments of failed launches that could not be read");
+            return self.lost(address, 0, "kernel arguments that could not be read");
         }
         let len = (8 + layout.packed) as u32;
         self.draft.value(&record::Attachment { form: record::ARGUMENTS, field: record::NESTED, option: 0, len });
@@ -111,7 +114,7 @@ impl Capture<'_> {
                     .for_each(|(at, len)| self.lane.read_pages.add(*at, *len));
             }
             // What a launch was given has been looked at before it; a node is launched by its graph.
-            if self.function.class == Class::graph && self.moment == Moment::Success {
+            if self.function.class == Class::graph && self.moment != Moment::Failure {
                 self.refer(buffer, bytes);
             }
         }

@@ -117,6 +117,7 @@ mod shadow;
 mod shape;
 mod shared;
 mod shared_mappings;
+mod shown_memory;
 mod staging;
 mod start;
 mod submission;

@@ -87,7 +87,7 @@ const fn is_written(role: Role) -> bool {
     )
 }
 
-/// What was read before a call that may overwrite it.
+/// What was read before a call that may overwrite or free it.
 #[derive(Default)]
 pub struct Early {
     /// The parameters, a bit each, whose inputs these are.
@@ -96,6 +96,8 @@ pub struct Early {
     memory: Vec<(u64, Vec<u8>)>,
     /// What pageable sources held that callbacks under way may write before the driver has read them.
     sources: Vec<(u64, u64, Hash)>,
+    /// Arguments of a kernel whose parameters nobody could tell before the call: read, with care, behind it.
+    pub left: Option<u64>,
 }
 
 impl Early {

@@ -2,7 +2,7 @@
 
 use crate::hook::{self, Hook};
 use crate::lane::{MOST_ASKED, Repeat};
-use crate::overlap;
+use crate::{overlap, shown_memory};
 use trace::Function;
 use trace::api::effect::Work;
 use trace::api::roles::{Class, Extent, Field, Role};
@@ -16,6 +16,8 @@ pub struct Shape {
     pub at_entry: bool,
     /// The call may write over what it reads, which then has to be read before it.
     pub may_overlap: bool,
+    /// The parameters, a bit each, whose inputs the call may free, and which are read before it.
+    pub may_be_freed: u32,
     /// Some parameter needs more than a fixed number of bytes read after it.
     pub at_return: bool,
     /// Outputs of fixed size: argument word and bytes.
@@ -100,6 +102,7 @@ pub const fn shape(function: &Function) -> Shape {
     let mut shape = Shape {
         at_entry: false,
         may_overlap: overlap::is_possible(function),
+        may_be_freed: shown_memory::may_be_freed(function),
         at_return: false,
         outputs: [(0, 0); 4],
         waits: false,

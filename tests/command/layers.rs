@@ -72,7 +72,7 @@ const CRATES: &[Crate] = &[
             "watch variables",
             "recorder",
             "lane times",
-            "implicit_modules draft early ends given_words launched nodes notes observation operations overlap readable shape start submission substitute",
+            "implicit_modules draft early ends given_words launched nodes notes observation operations overlap readable shape shown_memory start submission substitute",
             "annotate arrived callback capture code collective_graphs concern delivered finish held host join passed_files shared_mappings payload",
             "call nccl nvtx graph_dot",
             "effects",

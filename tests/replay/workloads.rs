@@ -116,6 +116,7 @@ workloads! {
     capture_beside_thread_stream "capture_beside_thread_stream.c" "replayable" [];
     callback_beside_launch_on_page "callback_beside_launch_on_page.c" "replayable" [];
     stream_values_in_turn "stream_values_in_turn.c" "replayable" ["twice"];
+    node_arguments_given_back "node_arguments_given_back.c" "replayable" ["twice"];
     updatable_nodes "updatable_nodes.c" "replayable" ["twice"];
     gated_copies "gated_copies.c" "replayable" ["wait_for_host"];
     stream_released_by_thread "stream_released_by_thread.c" "replayable" ["set", "wait"];
