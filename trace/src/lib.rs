@@ -9,6 +9,7 @@
 mod ahead;
 pub mod amount;
 pub mod annotation;
+pub mod announcements;
 pub mod api;
 pub mod argument;
 pub mod asked;

@@ -161,6 +161,33 @@ impl Attached {
     }
 }
 
+/// Gives back all memory of the trace with this device and inode that no process has mapped: what was made by a
+/// process that ended before its trace named it.
+pub fn remove_left(trace: (u64, u64)) {
+    /// linux/shm.h: the highest index in use, and what is at one.
+    const SHM_INFO: i32 = 14;
+    const SHM_STAT: i32 = 13;
+    // SAFETY: all zeros are a valid struct of numbers, which the calls fill; what they fill for SHM_INFO is shorter.
+    unsafe {
+        let mut about: libc::shmid_ds = std::mem::zeroed();
+        for index in 0..=libc::shmctl(0, SHM_INFO, &mut about) {
+            let memory = libc::shmctl(index, SHM_STAT, &mut about);
+            if memory < 0 || about.shm_nattch > 0 || about.shm_perm.uid != libc::geteuid() {
+                continue;
+            }
+            let base = libc::shmat(memory, std::ptr::null(), libc::SHM_RDONLY);
+            if base as isize == -1 {
+                continue;
+            }
+            let first = if about.shm_segsz < OWNER { [0; OWNER] } else { base.cast::<[u8; OWNER]>().read() };
+            libc::shmdt(base);
+            if Owner::decode(&first).is_some_and(|owner| (owner.device, owner.inode) == trace) {
+                libc::shmctl(memory, libc::IPC_RMID, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
 impl Drop for Attached {
     fn drop(&mut self) {
         // SAFETY: mapped by `to`, and nothing borrows from it.

@@ -1,0 +1,209 @@
+//! What the processes of a recording say of themselves to `cutrace record`: that they call the driver, where
+//! their trace is, or why there is none.
+//!
+//! It lies in System V shared memory that `record` makes and gives to nobody else's keeping: it is removed at
+//! once, and gone when nobody has it mapped. A process maps it before its program begins. So it can be written
+//! to whatever the program does before its first driver call: no descriptor, path, right or variable is needed.
+//!
+//! ```text
+//! at 0   magic, token u64
+//!        mapped u32: by how many processes, forks not counted
+//!        used u32: bytes of the lines behind, also of those that found no room
+//! at 64  lines: a line feed, process id, space, word, space, rest, line feed
+//! ```
+//!
+//! A line's place is taken before it is written: of a process that is killed in between zeros stay.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+
+/// Names the memory to the processes of a recording: its id, a full stop, the token.
+pub const VARIABLE: &str = "CUTRACE_ANNOUNCEMENTS";
+
+const MAGIC: u64 = u64::from_le_bytes(*b"CUTRSAID");
+const SIZE: usize = 256 << 10;
+const LINES: usize = 64;
+
+/// The first bytes.
+#[repr(C)]
+struct First {
+    magic: u64,
+    token: u64,
+    mapped: AtomicU32,
+    used: AtomicU32,
+}
+
+/// Mapped, as long as the process lives.
+#[derive(Clone, Copy)]
+pub struct Announcements {
+    base: usize,
+}
+
+/// What a process says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// It makes its first driver call.
+    Called,
+    /// It has made this file for its trace.
+    Made(PathBuf),
+    /// It records.
+    Recorded,
+    /// CUTRACE_DISABLE is 1.
+    Disabled,
+    /// It has no trace, and this is why.
+    Refused(String),
+}
+
+const WORDS: [&[u8]; 5] = [b"called", b"made", b"recorded", b"disabled", b"refused"];
+
+impl Said {
+    fn of(word: &[u8], rest: &[u8]) -> Option<Said> {
+        Some(match WORDS.iter().position(|known| *known == word)? {
+            0 => Said::Called,
+            1 => Said::Made(OsStr::from_bytes(rest).into()),
+            2 => Said::Recorded,
+            3 => Said::Disabled,
+            _ => Said::Refused(String::from_utf8_lossy(rest).into_owned()),
+        })
+    }
+
+    fn parts(&self) -> (&'static [u8], &[u8]) {
+        match self {
+            Said::Called => (WORDS[0], b""),
+            Said::Made(path) => (WORDS[1], path.as_os_str().as_bytes()),
+            Said::Recorded => (WORDS[2], b""),
+            Said::Disabled => (WORDS[3], b""),
+            Said::Refused(why) => (WORDS[4], why.as_bytes()),
+        }
+    }
+}
+
+impl Announcements {
+    /// New memory, and the value of [`VARIABLE`] that names it.
+    pub fn make(token: u64) -> io::Result<(Announcements, String)> {
+        // SAFETY: plain system calls; the mapping is fresh, and its first bytes ours to write.
+        unsafe {
+            let id = libc::shmget(libc::IPC_PRIVATE, SIZE, libc::IPC_CREAT | libc::SHM_NORESERVE | 0o600);
+            if id < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let base = libc::shmat(id, std::ptr::null(), 0);
+            let error = io::Error::last_os_error();
+            // Linux lets it be mapped by its id as long as somebody has it.
+            libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut());
+            if base as isize == -1 {
+                return Err(error);
+            }
+            base.cast::<First>().write(First { magic: MAGIC, token, mapped: 0.into(), used: 0.into() });
+            Ok((Announcements { base: base as usize }, format!("{id}.{token}")))
+        }
+    }
+
+    /// That of another process; none if it is gone.
+    pub fn map(value: &[u8]) -> Option<Announcements> {
+        let (id, token) = std::str::from_utf8(value).ok()?.split_once('.')?;
+        let (id, token): (i32, u64) = (id.parse().ok()?, token.parse().ok()?);
+        // SAFETY: all zeros are a valid struct of numbers, which the call fills; the mapping is fresh, and as
+        // long as the call has said.
+        unsafe {
+            let mut about: libc::shmid_ds = std::mem::zeroed();
+            if libc::shmctl(id, libc::IPC_STAT, &mut about) != 0 || about.shm_segsz < SIZE {
+                return None;
+            }
+            let base = libc::shmat(id, std::ptr::null(), 0);
+            if base as isize == -1 {
+                return None;
+            }
+            let first = &*base.cast::<First>();
+            if (first.magic, first.token) != (MAGIC, token) {
+                libc::shmdt(base);
+                return None;
+            }
+            first.mapped.fetch_add(1, Relaxed);
+            Some(Announcements { base: base as usize })
+        }
+    }
+
+    fn first(&self) -> &First {
+        // SAFETY: mapped for as long as the process lives, and only its atomics change.
+        unsafe { &*(self.base as *const First) }
+    }
+
+    /// Adds a line, if there is room for it: whether there was.
+    pub fn say(&self, process: u32, said: &Said) -> bool {
+        let (word, rest) = said.parts();
+        let process = process.to_string();
+        let parts: [&[u8]; 7] = [b"\n", process.as_bytes(), b" ", word, b" ", rest, b"\n"];
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let at = self.first().used.fetch_update(AcqRel, Acquire, |used| used.checked_add(len as u32));
+        let Some(mut at) = at.ok().map(|at| LINES + at as usize).filter(|at| at + len <= SIZE) else { return false };
+        for part in parts {
+            // SAFETY: within the mapping, in a place that nobody else was given.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), (self.base as *mut u8).add(at), part.len()) };
+            at += part.len();
+        }
+        true
+    }
+
+    /// Whether any process has mapped it.
+    pub fn is_mapped(&self) -> bool {
+        self.first().mapped.load(Acquire) > 0
+    }
+
+    /// Whether some line found no room.
+    pub fn is_full(&self) -> bool {
+        self.first().used.load(Acquire) as usize > SIZE - LINES
+    }
+
+    /// What was said, by process, in order; what is no whole line is left out.
+    pub fn said(&self) -> Vec<(u32, Said)> {
+        let used = (self.first().used.load(Acquire) as usize).min(SIZE - LINES);
+        // SAFETY: within the mapping. Who still writes there writes bytes that are zeros so far.
+        let lines = unsafe { std::slice::from_raw_parts((self.base as *const u8).add(LINES), used) }.to_vec();
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.contains(&0));
+        lines.filter_map(parsed).collect()
+    }
+}
+
+fn parsed(line: &[u8]) -> Option<(u32, Said)> {
+    let mut parts = line.splitn(3, |byte| *byte == b' ');
+    let (process, word, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    let process = std::str::from_utf8(process).ok()?.parse().ok()?;
+    Some((process, Said::of(word, rest)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read() {
+        let Ok((made, value)) = Announcements::make(7) else {
+            eprintln!("skipped: no System V shared memory here");
+            return;
+        };
+        assert!(!made.is_mapped());
+        assert!(Announcements::map(value.replace(".7", ".8").as_bytes()).is_none());
+        let mapped = Announcements::map(value.as_bytes()).expect("it is there");
+        let all = [
+            Said::Called,
+            Said::Made("/tmp/a trace.bin".into()),
+            Said::Recorded,
+            Said::Disabled,
+            Said::Refused("/x: Permission denied".into()),
+        ];
+        assert!(all.iter().all(|said| mapped.say(12, said)));
+        // Of a process that was killed before it had written anything.
+        made.first().used.fetch_add(9, Relaxed);
+        assert!(mapped.say(13, &Said::Called));
+        let said: Vec<(u32, Said)> = all.into_iter().map(|said| (12, said)).chain([(13, Said::Called)]).collect();
+        assert_eq!(made.said(), said);
+        assert!(made.is_mapped() && !made.is_full());
+        assert!(!mapped.say(14, &Said::Refused("x".repeat(SIZE))));
+        assert!(made.is_full());
+        assert_eq!(made.said(), said);
+    }
+}
