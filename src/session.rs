@@ -1,6 +1,7 @@
 //! The end of a recording: closes the traces of all its processes and says in one line what was recorded.
 
 mod of_job;
+mod said;
 
 use crate::exit::{self, say};
 use crate::figures::{counted, grouped, size};
@@ -9,6 +10,7 @@ use crate::info::told::Told;
 use crate::job::begins_as_one;
 use crate::{pack, verdict};
 use of_job::OfJob;
+use said::Facts;
 use std::collections::HashMap;
 use std::env;
 use std::ffi::OsStr;
@@ -20,12 +22,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 use trace::annotation::{Range, Wanted};
+use trace::announcements::Announcements;
 use trace::api::effect::Effect;
 use trace::api::roles::Class;
 use trace::finish::{self, Finished, finish_with};
 use trace::preamble::{Data, Preamble};
 use trace::record::no_replay_needs;
 use trace::record::{self, Ended, Printed, with_body};
+use trace::shared_memory;
 use trace::text::plain;
 use trace::{Call, Trace};
 use viewer::data::store::Key;
@@ -34,6 +38,8 @@ use viewer::data::store::Key;
 pub struct Asked<'a> {
     /// The file in which each process has announced its trace, a line each: its id, a space, the path.
     pub session: &'a Path,
+    /// What they have said of themselves; where there is no memory for that, why.
+    pub announcements: &'a io::Result<Announcements>,
     pub program: &'a OsStr,
     /// The default name, if it was taken.
     pub existing: Option<&'a Path>,
@@ -103,7 +109,10 @@ pub fn close(asked: &Asked) -> u64 {
     // A process that could not create its trace has said why, and announces no path.
     let lines = announced.split(|byte| *byte == b'\n');
     let mut untraced = lines.filter(|line| !line.is_empty() && announced_path(line).is_none()).count() as u64;
+    let facts = Facts::of(asked.announcements);
+    untraced += facts.refused.len() as u64;
     let mut paths: Vec<PathBuf> = announced.split(|byte| *byte == b'\n').filter_map(announced_path).collect();
+    paths.extend(facts.paths.iter().cloned());
     let more = asked.directory.as_ref().map_or(Vec::new(), |directory| unannounced(directory, session));
     let more: Vec<PathBuf> = more.into_iter().filter(|path| !paths.contains(path)).collect();
     let mut renamed = more.len();
@@ -135,6 +144,10 @@ pub fn close(asked: &Asked) -> u64 {
                 (told.said.verdict, told.said.reasons)
             };
             let finished = finish_with(&trace, &records, judge).inspect(|_| empty.push(why))?;
+            // A process that was killed may have had memory that its trace did not name yet.
+            if let Ok(about) = std::fs::metadata(&trace.path) {
+                shared_memory::remove_left((about.dev(), about.ino()));
+            }
             Ok((finished, kept))
         };
         match Trace::open(&path).map_err(anyhow::Error::from).map(finish) {
@@ -162,19 +175,26 @@ pub fn close(asked: &Asked) -> u64 {
                 renamed = renamed.saturating_sub(1);
                 say(format_args!("{name}: was removed or renamed while recording"));
             }
-            Err(error) => say(exit::in_full(&error)),
+            Err(error) => say(format_args!("{name} was recorded, and is not closed: {}", exit::in_full(&error))),
         }
     }
     if !closed.is_empty() || !open.is_empty() {
-        say_recorded(asked, &mut closed, &open, empty);
-    } else {
-        say_nothing_recorded(asked, announced.is_empty());
+        say_recorded(asked, &mut closed, &open, empty, facts.inside);
+    } else if announced.is_empty() {
+        facts.say_nothing_recorded(asked, running(asked.session));
     }
     untraced
 }
 
 /// `empty`: why the range of each closed trace never began, where it did not.
-fn say_recorded(asked: &Asked, closed: &mut [(String, Finished)], open: &[String], empty: Vec<Option<String>>) {
+/// `inside`: processes that ended inside their first driver call, and have none.
+fn say_recorded(
+    asked: &Asked,
+    closed: &mut [(String, Finished)],
+    open: &[String],
+    empty: Vec<Option<String>>,
+    inside: u64,
+) {
     let kept =
         asked.existing.map_or(String::new(), |path| format!("; {} existed already and was kept", relative(path)));
     let ended = asked.ended;
@@ -184,24 +204,14 @@ fn say_recorded(asked: &Asked, closed: &mut [(String, Finished)], open: &[String
     let others = job.as_ref().map_or("", |job| &job.failed);
     let instead = asked.instead.as_ref().filter(|_| closed.len() + open.len() > 1);
     let instead = instead.map_or(String::new(), |name| format!("; with -o {name} all are in one directory, as a job"));
-    say(closing_line(closed, open, job.as_ref()) + &how + others + &kept + &instead);
+    let inside = match inside {
+        0 => String::new(),
+        n => format!("; {} ended inside its first driver call, without a trace", counted(n, "process")),
+    };
+    say(closing_line(closed, open, job.as_ref()) + &how + others + &inside + &kept + &instead);
     // Of several processes one may be the launcher of the others.
     if let Some(why) = empty.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
         say(format_args!("the range never began: {why}"));
-    }
-}
-
-/// `is_silent`: no process has announced a trace, or why it has none.
-fn say_nothing_recorded(asked: &Asked, is_silent: bool) {
-    if env::var_os("CUTRACE_DISABLE").is_some_and(|value| value == "1") {
-        say("CUTRACE_DISABLE is 1; nothing was recorded");
-    } else if is_silent {
-        let program = Path::new(asked.program).display();
-        say(match running(asked.session) {
-            0 => format!("{program} made no CUDA driver call; nothing was recorded"),
-            1 => format!("{program} made no CUDA driver call so far; 1 of its processes still runs"),
-            n => format!("{program} made no CUDA driver call so far; {} of its processes still run", grouped(n)),
-        });
     }
 }
 

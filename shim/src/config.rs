@@ -1,9 +1,11 @@
-//! CUTRACE_* variables, read once. A bad value is named on stderr and ignored: the program must run.
+//! CUTRACE_* variables, read at the first driver call. A bad value is named on stderr and ignored: the program must run.
 
+use crate::environment::{self, text, variable};
 use crate::log::tell;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 use trace::amount;
 use trace::annotation::Wanted;
@@ -64,9 +66,9 @@ pub struct Asked {
 }
 
 pub fn read() -> Config {
-    let data = match std::env::var("CUTRACE_DATA") {
-        Err(_) => Data::Inputs,
-        Ok(text) => match Data::NAMES.iter().find(|(name, _)| *name == text) {
+    let data = match text("CUTRACE_DATA") {
+        None => Data::Inputs,
+        Some(text) => match Data::NAMES.iter().find(|(name, _)| *name == text) {
             Some((_, data)) => *data,
             None => {
                 tell(&format!("CUTRACE_DATA={text:?} is none of none, inputs, all; recording inputs"));
@@ -76,7 +78,7 @@ pub fn read() -> Config {
     };
     Config {
         disabled: switch("CUTRACE_DISABLE", "recording"),
-        output: std::env::var_os("CUTRACE_OUTPUT").filter(|o| !o.is_empty()).unwrap_or("trace.bin".into()),
+        output: variable("CUTRACE_OUTPUT").filter(|o| !o.is_empty()).unwrap_or("trace.bin".into()),
         data,
         session: session(),
         range: range(),
@@ -89,10 +91,10 @@ pub fn read() -> Config {
 }
 
 fn by_reference() -> bool {
-    match std::env::var("CUTRACE_WEIGHTS").as_deref() {
-        Err(_) | Ok("" | "stored") => false,
-        Ok("reference") => true,
-        Ok(other) => {
+    match text("CUTRACE_WEIGHTS").as_deref() {
+        None | Some("" | "stored") => false,
+        Some("reference") => true,
+        Some(other) => {
             tell(&format!("CUTRACE_WEIGHTS={other:?} is neither stored nor reference; storing"));
             false
         }
@@ -103,7 +105,7 @@ fn by_reference() -> bool {
 const LEAST: u64 = 1_000_000;
 
 fn max_size() -> Option<Limit> {
-    let words = std::env::var("CUTRACE_MAX_SIZE").ok().filter(|text| !text.is_empty())?;
+    let words = text("CUTRACE_MAX_SIZE").filter(|text| !text.is_empty())?;
     let limit = amount::bytes(&words).filter(|bytes| *bytes >= LEAST);
     if limit.is_none() {
         tell(&format!("CUTRACE_MAX_SIZE={words:?} is no size of 1M or more (500M, 2G); not kept"));
@@ -113,15 +115,15 @@ fn max_size() -> Option<Limit> {
 
 /// The same without a word about a value that is neither.
 pub fn is_disabled() -> bool {
-    std::env::var_os("CUTRACE_DISABLE").is_some_and(|value| value == "1")
+    variable("CUTRACE_DISABLE").is_some_and(|value| value == "1")
 }
 
 pub fn session() -> Option<PathBuf> {
-    std::env::var_os("CUTRACE_SESSION").map(PathBuf::from)
+    variable("CUTRACE_SESSION").map(PathBuf::from)
 }
 
 fn range() -> Asked {
-    let text = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let text = |name: &str| text(name).filter(|text| !text.is_empty());
     let seconds = |name: &str| {
         let text = text(name)?;
         let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -154,10 +156,10 @@ fn range() -> Asked {
 
 /// A variable that is 0 or 1; `otherwise` is what happens without it.
 fn switch(name: &str, otherwise: &str) -> bool {
-    match std::env::var(name).as_deref() {
-        Err(_) | Ok("" | "0") => false,
-        Ok("1") => true,
-        Ok(other) => {
+    match text(name).as_deref() {
+        None | Some("" | "0") => false,
+        Some("1") => true,
+        Some(other) => {
             tell(&format!("{name}={other:?} is neither 0 nor 1; {otherwise}"));
             false
         }
@@ -192,7 +194,7 @@ pub struct Rank {
 impl Rank {
     /// torchrun's variables first: it runs within the jobs of the others, too.
     pub fn of_process() -> Rank {
-        let first = |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok());
+        let first = |names: &[&str]| names.iter().find_map(|name| text(name)?.trim().parse().ok());
         let local = first(&["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"]);
         let rank = first(&["RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"]);
         let ranks = first(&["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"]);
@@ -225,7 +227,7 @@ pub fn expand(pattern: &OsStr) -> OsString {
             (b'h', _) => out.extend_from_slice(host().as_bytes()),
             (b'%', _) => out.push(b'%'),
             (b'q', Some((name, tail))) => {
-                out.extend_from_slice(std::env::var_os(OsStr::from_bytes(name)).unwrap_or_default().as_bytes());
+                out.extend_from_slice(environment::variable(OsStr::from_bytes(name)).unwrap_or_default().as_bytes());
                 rest = &tail[1..];
             }
             _ => {
@@ -239,8 +241,16 @@ pub fn expand(pattern: &OsStr) -> OsString {
     OsString::from_vec(out)
 }
 
+/// As it was where /proc was in reach.
+static KEPT_PROGRAM: OnceLock<String> = OnceLock::new();
+
+pub fn keep_program() {
+    KEPT_PROGRAM.get_or_init(program);
+}
+
 pub fn program() -> String {
-    std::fs::read_link("/proc/self/exe").map_or_else(|_| "?".into(), |p| p.to_string_lossy().into_owned())
+    let kept = || KEPT_PROGRAM.get().cloned().unwrap_or("?".into());
+    std::fs::read_link("/proc/self/exe").map_or_else(|_| kept(), |path| path.to_string_lossy().into_owned())
 }
 
 fn program_name() -> String {
@@ -249,5 +259,11 @@ fn program_name() -> String {
 }
 
 pub fn host() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |h| h.trim().to_string())
+    // SAFETY: fills the struct that it is given, each field with a C string.
+    let name = unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        libc::uname(&mut names);
+        CStr::from_ptr(names.nodename.as_ptr()).to_string_lossy().into_owned()
+    };
+    if name.is_empty() { "?".into() } else { name }
 }

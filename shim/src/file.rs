@@ -5,6 +5,7 @@
 
 use crate::blobs::Blobs;
 use crate::config::Limit;
+use crate::directory;
 use crate::generation;
 use crate::homes::Home;
 use crate::lock::Lock;
@@ -57,8 +58,7 @@ impl TraceFile {
         let mut path = wanted.clone();
         let mut number = 0;
         let file = loop {
-            let mut options = File::options();
-            match options.read(true).write(true).create_new(true).mode(0o600).open(&path) {
+            match create(&path) {
                 Ok(file) => break away_from_standard_streams(file)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.is_file() => {
                     return Err(io::Error::new(error.kind(), format!("{}: is not a plain file", path.display())));
@@ -70,6 +70,7 @@ impl TraceFile {
                 Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
             }
         };
+        directory::close();
         let identity = identity(&file.metadata()?);
         lock(&file);
         Ok(TraceFile {
@@ -124,6 +125,14 @@ impl TraceFile {
     /// Whether it is still to be found: it may have been removed or renamed.
     pub fn is_at_its_path(&self) -> bool {
         std::fs::metadata(&self.path).is_ok_and(|found| identity(&found) == self.identity)
+    }
+
+    /// Of a trace that cannot begin: the file, and the memory of its chunks.
+    pub fn remove(&self) {
+        self.memory.remove(&[]);
+        if self.is_at_its_path() {
+            let _left_empty = std::fs::remove_file(&self.path);
+        }
     }
 
     /// The next `size` bytes, into which nothing else is put. Where they would lie beyond the limit,
@@ -214,6 +223,15 @@ pub fn away_from_standard_streams(file: File) -> io::Result<File> {
         return Ok(unsafe { File::from_raw_fd(fd) });
     }
     if file.as_raw_fd() > 2 { Ok(file) } else { Err(io::Error::last_os_error()) }
+}
+
+/// By its path, or in the directory that was opened before: the program may have another root by now.
+fn create(path: &Path) -> io::Result<File> {
+    let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
+    match made {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => directory::create(path).unwrap_or(Err(error)),
+        made => made,
+    }
 }
 
 /// Tells whoever would close the trace that it is written, even from another PID namespace. A lock of the

@@ -8,7 +8,7 @@ use crate::counters;
 use crate::dl::{self, Verdict};
 use crate::guard::guarded;
 use crate::manners::unseen;
-use crate::{nccl, nvtx, real, times};
+use crate::{constructor, nccl, nvtx, real, times};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::Ordering::*;
 
@@ -130,7 +130,7 @@ extern "C" fn filter_dlopen(name: *const c_char, _flags: c_int) -> *const c_char
     // SAFETY: dlopen's contract: the name is null or a C string.
     let asked = unsafe { CStr::from_ptr(name) }.to_bytes();
     let is_driver = asked == b"libcuda.so.1" || asked == b"libcuda.so";
-    if is_driver && !unseen(real::present) {
+    if is_driver && !unseen(constructor::driver_is_loaded) {
         return c"libcuda.so.1 (no driver on this machine)".as_ptr();
     }
     name

@@ -10,8 +10,9 @@
 //!    the CPU writes without a call has to be looked for: once memory is pinned or managed, calls that give
 //!    work or wait are off that path.)
 //! 4. Dormant until the first driver call: no file and no thread, so that children which never touch CUDA
-//!    cost nothing. The driver is opened, and the environment asked where it is, when somebody opens it or
-//!    looks one of its functions up. (Where traces go to a directory, a process says there that it has begun
+//!    cost nothing. The driver is opened when the program, which may be linked with it, opens it or looks one
+//!    of its functions up; so is the directory of the trace. The environment is copied before the program
+//!    begins (`constructor`). (Where traces go to a directory, a process says there that it has begun
 //!    and that it ends: `processes`.)
 //! 5. A fault of the recorder switches recording off, says so once, and the program lives on.
 //! 6. What is not recorded is counted.
@@ -44,11 +45,13 @@ mod code;
 mod collective_graphs;
 mod concern;
 mod config;
+mod constructor;
 mod counters;
 mod delivered;
 mod deliveries;
 mod destinations;
 mod devices;
+mod directory;
 mod dirty_pages;
 mod dl;
 mod draft;
@@ -56,6 +59,7 @@ mod driver;
 mod early;
 mod effects;
 mod ends;
+mod environment;
 mod external_writers;
 mod file;
 mod finish;
@@ -113,6 +117,7 @@ mod real;
 mod recorder;
 mod registered;
 mod running;
+mod said;
 mod shadow;
 mod shape;
 mod shared;

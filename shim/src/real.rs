@@ -1,5 +1,6 @@
 //! The real driver: where it is, and the address of each of its functions.
 
+use crate::environment::variable;
 use crate::log::tell;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, OsStr, c_void};
@@ -187,7 +188,7 @@ fn candidates() -> Vec<PathBuf> {
         "/usr/local/cuda/compat",
     ];
     let mut all: Vec<PathBuf> = Vec::new();
-    if let Some(path) = std::env::var_os("CUTRACE_LIBCUDA").filter(|p| !p.is_empty()) {
+    if let Some(path) = variable("CUTRACE_LIBCUDA").filter(|p| !p.is_empty()) {
         let path = PathBuf::from(path);
         if !path.exists() {
             tell(&format!("CUTRACE_LIBCUDA={}: no such file; looking elsewhere", path.display()));
@@ -196,7 +197,7 @@ fn candidates() -> Vec<PathBuf> {
         }
         all.push(path);
     }
-    if let Some(list) = std::env::var_os("LD_LIBRARY_PATH") {
+    if let Some(list) = variable("LD_LIBRARY_PATH") {
         all.extend(std::env::split_paths(&list).map(|d| d.join(NAME)));
     }
     all.extend(loader_cache(NAME));

@@ -14,14 +14,15 @@ use crate::mapped_files::MappedFiles;
 use crate::recorder::{self, RECORDER, Recorder, recorder};
 use crate::surroundings::Surroundings;
 use crate::{
-    clock, counters, destinations, devices, external_writers, images, invented, kernels, lane, logs, long_results,
-    modules, node_runs, processes, range, real, thread, times, variables, watch,
+    clock, counters, destinations, devices, environment, external_writers, images, invented, kernels, lane, logs,
+    long_results, modules, node_runs, processes, range, real, said, thread, times, variables, watch,
 };
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
+use trace::announcements::{Said, VARIABLE};
 use trace::control::{Answer, Command};
 use trace::preamble::{Preamble, encode};
 use trace::record::{SIZE_LIMIT, Switched};
@@ -58,6 +59,7 @@ pub fn begin(scans_last: fn()) -> bool {
         return generation() != OFF;
     }
     page().starting.store(thread, Release);
+    said::say(&Said::Called);
     let started =
         with_descriptors(|| std::panic::catch_unwind(|| start(scans_last))).unwrap_or(Err("an internal error".into()));
     page().starting.store(0, Release);
@@ -69,8 +71,12 @@ pub fn begin(scans_last: fn()) -> bool {
 
 /// There is no trace of this process. An empty reason: nobody wanted one.
 fn refused(why: &str) -> bool {
+    let said = if why.is_empty() { Said::Disabled } else { Said::Refused(why.replace('\n', " ")) };
+    let is_said = said::say(&said);
     if !why.is_empty() {
-        announce(config::session().as_deref(), OsStr::new(""));
+        if !is_said {
+            announce(config::session().as_deref(), OsStr::new(""));
+        }
         processes::not_recorded(why);
     }
     off(why);
@@ -86,12 +92,19 @@ fn start(scans_last: fn()) -> Result<(), String> {
     let clock = clock::choose();
     let file =
         TraceFile::create(&config::trace_path(&config.output), config.max_size.clone()).map_err(|e| e.to_string())?;
+    let is_said = said::say(&Said::Made(file.path.clone()));
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
-    let last_words = file.begin(&preamble, LastWords::new).map_err(|e| format!("{}: {e}", file.path.display()))?;
+    let last_words = file.begin(&preamble, LastWords::new).map_err(|error| {
+        // What has not begun no command reads.
+        file.remove();
+        format!("{}: {error}", file.path.display())
+    })?;
     let generation = LAST.fetch_add(1, AcqRel) + 1;
-    announce(config.session.as_deref(), file.path.as_os_str());
+    if !is_said || !said::say(&Said::Recorded) {
+        announce(config.session.as_deref(), file.path.as_os_str());
+    }
     processes::recorded(&file.path);
     let recorder = Box::leak(Box::new(Recorder {
         pid: std::process::id(),
@@ -207,6 +220,8 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
     let first = clock::sharp_pair();
     let wanted = |name: &str| ["CUDA_", "NVIDIA_", "LD_", "CUTRACE_"].iter().any(|p| name.starts_with(p));
     let environment = std::env::vars_os()
+        .chain(environment::removed("CUTRACE_"))
+        .filter(|(name, _)| name != VARIABLE)
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
         .filter(|(name, _)| wanted(name))
         .collect();

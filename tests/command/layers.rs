@@ -21,7 +21,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "trace",
         layers: &[
-            "amount beside by_thread hash large_pages maps prefetch room damage digits job",
+            "amount announcements beside by_thread hash large_pages maps prefetch room damage digits job",
             "api",
             "walk segment mark record preamble extra image varying parameters",
             "packed mapping writer closed_end shared_memory control ended open_chunks repeats scale located lookup origin declared reference",
@@ -63,8 +63,8 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "shim",
         layers: &[
-            "clock counters dl forks hook landing lock log long_results manners maps probe queue shadow intervals text thread unwinder users",
-            "config generation guard real driver devices ask",
+            "clock counters dl environment forks hook landing lock log long_results manners maps probe queue shadow intervals text thread unwinder users",
+            "config generation guard real driver devices directory said ask",
             "external_writers host_functions imported invented logs modules node_runs pinned processes registered running shared staging workers",
             "blobs chunk file homes last_words dirty_pages mapped_files",
             "pending destinations",
@@ -74,7 +74,7 @@ const CRATES: &[Crate] = &[
             "lane times",
             "implicit_modules draft early ends given_words launched nodes notes observation operations overlap readable shape shown_memory start submission substitute",
             "annotate arrived callback capture code collective_graphs concern delivered finish held host join passed_files shared_mappings payload",
-            "call nccl nvtx graph_dot",
+            "call nccl nvtx graph_dot constructor",
             "effects",
             "lib interpose wrappers",
         ],

@@ -1,6 +1,7 @@
 //! Programs that make a preloaded recorder's life hard: each must behave as it does without, and be recorded.
 
 mod annotations;
+mod before_first_call;
 mod cut_short;
 mod processes;
 mod ranges;

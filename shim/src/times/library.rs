@@ -23,7 +23,7 @@ pub(super) const BY_NAME: [&CStr; 2] = [c"libcupti.so.13", c"libcupti.so.12"];
 /// whether that was so.
 pub(super) fn candidates() -> (Vec<CString>, bool) {
     let mut names: Vec<CString> = loaded().into_iter().map(|found| found.name).collect();
-    let listed = std::env::var_os("CUTRACE_CUPTI").unwrap_or_default();
+    let listed = crate::environment::variable("CUTRACE_CUPTI").unwrap_or_default();
     let listed: Vec<&[u8]> = listed.as_bytes().split(|byte| *byte == b':').filter(|path| !path.is_empty()).collect();
     names.extend(listed.iter().filter_map(|path| CString::new(*path).ok()));
     if listed.is_empty() {
