@@ -179,7 +179,16 @@ fn program(name: &OsString) -> Check {
         Err(failure) => return check("program", false, [failure.to_string()]),
     };
     match program::obstacles(&path) {
-        none if none.is_empty() => check("program", true, [format!("{}: can be recorded", Path::new(&path).display())]),
+        none if none.is_empty() => {
+            let (options, order) = (program::ASAN_OPTIONS, program::ASAN_ORDER);
+            let with_asan = program::is_built_with_asan(&path).then(|| {
+                format!(
+                    "built with AddressSanitizer: record sets {options}={order}, which a bare LD_PRELOAD needs, too"
+                )
+            });
+            let found = format!("{}: can be recorded", Path::new(&path).display());
+            check("program", true, [found].into_iter().chain(with_asan))
+        }
         obstacles => check("program", false, obstacles.iter().map(ToString::to_string)),
     }
 }

@@ -1,8 +1,8 @@
 //! The program to be recorded: where it is, and whether a preloaded library can get into it.
 
 use crate::exit::{CANNOT_EXECUTE, Failure, NOT_FOUND};
-use object::elf::{EM_AARCH64, EM_X86_64, FileHeader32, FileHeader64};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::elf::{DT_NEEDED, EM_AARCH64, EM_X86_64, FileHeader32, FileHeader64};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -131,6 +131,37 @@ fn elf(file: &ReadCache<File>) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether it needs the shared runtime of AddressSanitizer, which does not begin behind a preloaded library unless
+/// [`ASAN_ORDER`] says that it may.
+pub fn is_built_with_asan(path: &Path) -> bool {
+    let needs = |file: &ReadCache<File>| -> object::Result<bool> {
+        let header = FileHeader64::<Endianness>::parse(file)?;
+        let endian = header.endian()?;
+        let sections = header.sections(endian, file)?;
+        let Some((entries, strings)) = sections.dynamic(endian, file)? else { return Ok(false) };
+        let strings = sections.strings(endian, file, strings)?;
+        let is_runtime = |name: &[u8]| name.starts_with(b"libasan.so") || name.starts_with(b"libclang_rt.asan");
+        let mut needed = entries.iter().filter(|entry| entry.tag32(endian) == Some(DT_NEEDED));
+        Ok(needed.any(|entry| entry.val32(endian).is_some_and(|at| strings.get(at).is_ok_and(is_runtime))))
+    };
+    File::open(path).is_ok_and(|file| needs(&ReadCache::new(file)).unwrap_or(false))
+}
+
+pub const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
+pub const ASAN_ORDER: &str = "verify_asan_link_order=0";
+
+/// The options of AddressSanitizer with which a program runs behind the recorder: the user's, and one more, unless
+/// the user has set that.
+pub fn asan_options(existing: Option<OsString>) -> OsString {
+    let mut options = existing.unwrap_or_default().into_vec();
+    let name = ASAN_ORDER.split('=').next().unwrap_or_default().as_bytes();
+    if !options.windows(name.len()).any(|part| part == name) {
+        options.extend_from_slice(if options.is_empty() { b"" } else { b":" });
+        options.extend_from_slice(ASAN_ORDER.as_bytes());
+    }
+    OsString::from_vec(options)
+}
+
 /// What a `#!` line runs: the interpreter, and what `env` goes on to run.
 fn interpreters(line: &[u8]) -> Vec<OsString> {
     let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
@@ -162,6 +193,14 @@ mod tests {
         assert_eq!(of("/usr/bin/env python3\n"), "/usr/bin/env python3");
         assert_eq!(of("/usr/bin/env -S A=b python3 -u\n"), "/usr/bin/env python3");
         assert_eq!(of(""), "");
+    }
+
+    #[test]
+    fn options_of_the_user_stay() {
+        let of = |existing: Option<&str>| asan_options(existing.map(OsString::from)).into_string().expect("text");
+        assert_eq!(of(None), ASAN_ORDER);
+        assert_eq!(of(Some("detect_leaks=0")), "detect_leaks=0:verify_asan_link_order=0");
+        assert_eq!(of(Some("verify_asan_link_order=1:a=b")), "verify_asan_link_order=1:a=b");
     }
 
     #[test]

@@ -19,9 +19,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use trace::amount;
 use trace::annotation::Wanted;
+use trace::announcements::{self, Announcements};
 use trace::finish::clock;
 use trace::record::Ended;
 
@@ -57,7 +58,10 @@ LD_PRELOAD=libcutrace.so may):
   CUTRACE_WEIGHTS   stored or reference, as --weights [default: stored]
   CUTRACE_LIBCUDA   path of the real driver
   CUTRACE_SESSION   a file to which each recorded process appends its id and
-                    the path of its trace
+                    the path of its trace, where it cannot say so in shared
+                    memory
+  CUTRACE_ANNOUNCEMENTS
+                    that memory, which `record` makes
   CUTRACE_RANGE, CUTRACE_DELAY, CUTRACE_DURATION, CUTRACE_CALLS
                     as --range, --delay, --duration and --calls
   CUTRACE_MAX_SIZE  as --max-size
@@ -173,6 +177,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     command.arg0(name).args(&arguments.command[1..]);
     command.env("LD_PRELOAD", preload(&recorder, env::var_os("LD_PRELOAD"))?);
     let Output { pattern, job, instead, existing } = output(arguments.output.as_deref())?;
+    // Of all programs: the one that is started may start others that are built with it.
+    command.env(program::ASAN_OPTIONS, program::asan_options(env::var_os(program::ASAN_OPTIONS)));
     command.env("CUTRACE_OUTPUT", &pattern);
     set_recorder(&mut command, &arguments, &recorder);
     set_driver(&mut command, &arguments, &path)?;
@@ -181,6 +187,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     session::remove_left();
     let session = session::begin().with_context(|| session::temporary("file"))?;
     command.env("CUTRACE_SESSION", session.path());
+    let announcements = announcements(&mut command);
     let watch = job.as_deref().map(|directory| begin_job(directory, session.path())).transpose()?.flatten();
     let (pid, status) = signals::run(&mut command).map_err(|error| {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
@@ -191,6 +198,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let others = watch.map(|watch| watch.end(pid, ended)).unwrap_or_default();
     let asked = session::Asked {
         session: session.path(),
+        announcements: &announcements,
         program: name,
         existing: existing.as_deref(),
         directory: job.clone().or_else(|| parent(&pattern)),
@@ -211,6 +219,17 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let untraced = session::close(&asked);
     // The program's status, unless that would tell of a success.
     Ok(if status.success() && untraced > 0 { FAILED } else { exit_status(status) })
+}
+
+/// The memory in which the processes say what they do, which is there as long as this one has it.
+fn announcements(command: &mut Command) -> std::io::Result<Announcements> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    let made = Announcements::make(now ^ u64::from(std::process::id()) << 40);
+    command.env_remove(announcements::VARIABLE);
+    made.map(|(all, named)| {
+        command.env(announcements::VARIABLE, named);
+        all
+    })
 }
 
 fn recorder() -> Result<PathBuf> {

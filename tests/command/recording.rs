@@ -93,6 +93,19 @@ fn the_exit_status_is_the_programs_own() {
     assert_eq!(place.traces().len(), 4);
 }
 
+/// The runtime of AddressSanitizer wants to be the first library.
+#[test]
+fn a_program_built_with_a_sanitizer() {
+    let program = client_with("many_calls.c", &["-fsanitize=address"]);
+    let place = Place::new();
+    let ran = run(place.recorded(&program).arg("3").env("ASAN_OPTIONS", "detect_leaks=1")).expect(0);
+    assert_eq!((ran.stdout.as_str(), place.trace().len()), ("done\n", 7));
+    let doctor = run(place.cutrace(["doctor", "--driver", "sim"]).arg(&program)).expect(0);
+    assert!(doctor.stdout.contains("ASAN_OPTIONS=verify_asan_link_order=0"), "{}", doctor.stdout);
+    let ran = run(place.preloaded(&program).arg("3").env("ASAN_OPTIONS", "verify_asan_link_order=0")).expect(0);
+    assert_eq!(ran.stdout, "done\n");
+}
+
 #[test]
 fn a_program_that_calls_nothing_is_told() {
     let place = Place::new();
@@ -297,8 +310,9 @@ fn a_program_without_a_trace_is_no_success() {
         let _there_still = std::fs::create_dir(place.join("there"));
         let mut record = place.cutrace(["record", "--driver", "sim", "-o", "there/t.bin", "--", "sh", "-c", &script]);
         let ran = run(record.env("STATUS", status)).expect(code);
-        let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
-        assert!(line.contains("recording is off: ") && line.contains("there/t.bin"), "{line}");
+        let [off, line] = ran.said()[..] else { panic!("{}", ran.stderr) };
+        assert!(off.contains("recording is off: ") && off.contains("there/t.bin"), "{off}");
+        assert!(line.contains("sh called the CUDA driver, and nothing was recorded: "), "{line}");
     }
 }
 
