@@ -24,6 +24,7 @@ pub struct Shape {
     pub threads: [u32; 3],
     pub dynamic_shared: u32,
     pub cooperative: bool,
+    pub cluster: [u32; 3],
 }
 
 const BUFFER_POINTER: usize = 1;
@@ -48,6 +49,7 @@ pub fn prepare(handle: Handle, shape: Shape, values: In<*const c_void>, extra: I
         program: function.program.clone(),
         kernel: function.kernel,
         blocks: shape.blocks,
+        cluster: shape.cluster,
         threads: shape.threads,
         dynamic_shared: shape.dynamic_shared,
         parameters,
@@ -70,7 +72,7 @@ pub fn submit(stream: &Arc<Stream>, grid: Arc<Grid>) -> Result {
 }
 
 fn check(kernel: &Kernel, shape: Shape, most_dynamic: i32) -> Result {
-    let Shape { blocks, threads, dynamic_shared, cooperative } = shape;
+    let Shape { blocks, threads, dynamic_shared, cooperative, .. } = shape;
     let total = threads.iter().map(|&n| u64::from(n)).product::<u64>();
     let grid_fits = blocks.iter().all(|&n| n > 0) && blocks[0] <= i32::MAX as u32 && blocks[1].max(blocks[2]) <= 65535;
     let limits = [device::MAX_THREADS, device::MAX_THREADS, 64];

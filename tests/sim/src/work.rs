@@ -119,6 +119,7 @@ impl Work {
                     Fault::Trap => Code::LAUNCH_FAILED,
                     Fault::InvalidPc => Code::INVALID_PC,
                     Fault::Stack => Code::HARDWARE_STACK_ERROR,
+                    Fault::NotSimulated => Code::NOT_SUPPORTED,
                 })
             }
             Work::Copy(copy) => copy.perform(),

@@ -60,7 +60,7 @@ fn configured(
         return Err(Code::INVALID_CLUSTER_SIZE);
     }
     let LaunchConfig { blocks, threads, dynamic_shared, .. } = config;
-    let shape = Shape { blocks, threads, dynamic_shared, cooperative };
+    let shape = Shape { blocks, threads, dynamic_shared, cooperative, cluster };
     launch(hfunction, shape, config.stream, values, extra, null)
 }
 
@@ -70,7 +70,7 @@ entries! {
         dynamic_shared: u32, hstream: Handle, values: In<*const c_void>, extra: In<*const c_void>,
     ) {
         let (blocks, threads) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-        launch(hfunction, Shape { blocks, threads, dynamic_shared, cooperative: false }, hstream, values, extra, null)
+        launch(hfunction, Shape { blocks, threads, dynamic_shared, cooperative: false, cluster: [1; 3] }, hstream, values, extra, null)
     }
 
     fn cuLaunchCooperativeKernel / cuLaunchCooperativeKernel_ptsz [null] (
@@ -78,7 +78,7 @@ entries! {
         dynamic_shared: u32, hstream: Handle, values: In<*const c_void>,
     ) {
         let (blocks, threads) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-        launch(hfunction, Shape { blocks, threads, dynamic_shared, cooperative: true }, hstream, values, NO_EXTRA, null)
+        launch(hfunction, Shape { blocks, threads, dynamic_shared, cooperative: true, cluster: [1; 3] }, hstream, values, NO_EXTRA, null)
     }
 
     fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz [null] (

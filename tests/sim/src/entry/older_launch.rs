@@ -47,7 +47,7 @@ fn grid(hfunction: Handle, width: i32, height: i32, hstream: Handle) -> Result {
     buffer.resize(size, 0);
     // As the packed form of a launch's arguments: where they are, and how long.
     let packed = [1, buffer.as_ptr() as usize, 2, &raw const size as usize, 0];
-    let shape = Shape { blocks, threads, dynamic_shared, cooperative: false };
+    let shape = Shape { blocks, threads, dynamic_shared, cooperative: false, cluster: [1; 3] };
     let extra = In::from_raw(packed.as_ptr().cast::<*const c_void>());
     let grid = launch::prepare(hfunction, shape, In::from_raw(std::ptr::null()), extra)?;
     launch::submit(&stream::find(hstream, NullStream::Legacy)?, grid)
@@ -112,7 +112,7 @@ entries! {
         }
         for one in list.all(devices as usize)? {
             let LaunchParameters { function, blocks, threads, dynamic_shared, stream, values } = one;
-            let shape = Shape { blocks, threads, dynamic_shared, cooperative: true };
+            let shape = Shape { blocks, threads, dynamic_shared, cooperative: true, cluster: [1; 3] };
             let grid = launch::prepare(function, shape, values, In::from_raw(std::ptr::null()))?;
             launch::submit(&stream::find(stream, NullStream::Legacy)?, grid)?;
         }

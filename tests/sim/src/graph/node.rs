@@ -155,7 +155,7 @@ impl Kind {
         let handle = if parameters.function == 0 { parameters.kernel } else { parameters.function };
         // A node may name a kernel; it is its function that is kept.
         let handle = library::kernel(handle).and_then(|k| k.function()).unwrap_or(handle);
-        let shape = Shape { blocks, threads, dynamic_shared, cooperative: false };
+        let shape = Shape { blocks, threads, dynamic_shared, cooperative: false, cluster: [1; 3] };
         let values: In<*const c_void> = parameters.values;
         launch::prepare(handle, shape, values, parameters.extra).map(Kind::Kernel)
     }

@@ -1,6 +1,6 @@
 //! Integer arithmetic and logic on register values.
 
-use super::inst::{Alu, Carry, Compare, Condition, Join};
+use super::inst::{Alu, Carry, Compare, Condition, Join, Permutation};
 use super::types::{Kind, Type};
 use super::{float, half};
 
@@ -19,8 +19,20 @@ pub fn alu(f: Alu, ty: Type, a: u64, b: u64, c: u64) -> u64 {
             let wide = Type::new(ty.kind, ty.bits * 2);
             return wide.truncate((x.wrapping_mul(y) as u64).wrapping_add(c));
         }
-        Alu::Mul24 => low24(ty, a).wrapping_mul(low24(ty, b)) as u64,
-        Alu::Mad24 => (low24(ty, a).wrapping_mul(low24(ty, b)) as u64).wrapping_add(c),
+        Alu::AddSaturate => saturate(ty, x + y),
+        Alu::SubSaturate => saturate(ty, x - y),
+        Alu::MadHighSaturate => saturate(ty, (x.wrapping_mul(y) >> bits) + ty.extend(c)),
+        Alu::MinRelu => x.min(y).max(0) as u64,
+        Alu::MaxRelu => x.max(y).max(0) as u64,
+        Alu::Mul24 => product24(ty, a, b) as u64,
+        // Bits 16 to 47 of the product.
+        Alu::Mul24High => (product24(ty, a, b) >> 16) as u64,
+        Alu::Mad24 => (product24(ty, a, b) as u64).wrapping_add(c),
+        Alu::Mad24High => ((product24(ty, a, b) >> 16) as u64).wrapping_add(c),
+        Alu::Mad24HighSaturate => {
+            let high = i128::from((product24(ty, a, b) >> 16) as i32);
+            saturate(ty, high + ty.extend(c))
+        }
         Alu::AbsDifference => (x.abs_diff(y) as u64).wrapping_add(c),
         // Division by zero yields ones, as on the hardware.
         Alu::Div => x.checked_div(y).map_or(u64::MAX, |q| q as u64),
@@ -44,7 +56,7 @@ pub fn alu(f: Alu, ty: Type, a: u64, b: u64, c: u64) -> u64 {
         Alu::Reverse => a.reverse_bits() >> (64 - bits),
         Alu::FindBit | Alu::FindBitShift => return find_bit(x, ty, f == Alu::FindBitShift),
         Alu::ExtractBits => extract_bits(ty, a, b as u32 & 0xff, c as u32 & 0xff),
-        Alu::Permute => permute(a as u32, b as u32, c as u32),
+        Alu::Permute(how) => permute(a as u32, b as u32, selector(how, c as u32)),
         Alu::FunnelLeft { wrap } => {
             let by = funnel_amount(c as u32, wrap);
             (u64::from(b as u32) << 32 | u64::from(a as u32)) << by >> 32
@@ -61,12 +73,23 @@ pub fn alu(f: Alu, ty: Type, a: u64, b: u64, c: u64) -> u64 {
             };
             (0..4).map(|i| byte(a, i, signed_a) * byte(b, i, signed_b)).sum::<i64>().wrapping_add(c as i64) as u64
         }
-        Alu::SelectSign => {
-            let negative = if ty.float() { f32::from_bits(c as u32) < 0.0 } else { (c as i32) < 0 };
-            return if negative { b } else { a };
+        Alu::SelectSign { single, flush } => {
+            let c = if flush { float::flush(Type::F32, c) } else { c };
+            // Not-a-number selects the second, negative zero the first.
+            let first = if single { f32::from_bits(c as u32) >= 0.0 } else { c as i32 >= 0 };
+            return ty.truncate(if first { a } else { b });
         }
     };
     ty.truncate(result)
+}
+
+fn saturate(ty: Type, value: i128) -> u64 {
+    let (low, high) = ty.range();
+    value.clamp(low, high) as u64
+}
+
+fn product24(ty: Type, a: u64, b: u64) -> i64 {
+    low24(ty, a).wrapping_mul(low24(ty, b))
 }
 
 fn low24(ty: Type, value: u64) -> i64 {
@@ -112,6 +135,20 @@ pub fn insert_bits(ty: Type, a: u64, b: u64, at: u64, length: u64) -> u64 {
     ty.truncate(b & !(mask << at) | (a & mask) << at)
 }
 
+/// The selector of the default mode that picks what another mode picks.
+fn selector(how: Permutation, c: u32) -> u32 {
+    let at = (c & 3) as usize;
+    match how {
+        Permutation::Default => c,
+        Permutation::Forward4 => [0x3210, 0x4321, 0x5432, 0x6543][at],
+        Permutation::Backward4 => [0x5670, 0x6701, 0x7012, 0x0123][at],
+        Permutation::Replicate8 => [0x0000, 0x1111, 0x2222, 0x3333][at],
+        Permutation::EdgeLeft => [0x3210, 0x3211, 0x3222, 0x3333][at],
+        Permutation::EdgeRight => [0x0000, 0x1110, 0x2210, 0x3210][at],
+        Permutation::Replicate16 => [0x1010, 0x3232, 0x1010, 0x3232][at],
+    }
+}
+
 fn permute(a: u32, b: u32, selector: u32) -> u64 {
     let bytes = (u64::from(b) << 32 | u64::from(a)).to_le_bytes();
     let pick = |i: u32| {
@@ -154,6 +191,7 @@ pub fn carry(f: Carry, ty: Type, flag: bool, [a, b, c]: [u64; 3]) -> (u64, bool)
 pub fn compare(condition: Condition, a: u64, b: u64) -> bool {
     let ty = condition.ty;
     let order = if ty.float() {
+        let (a, b) = if condition.flush { (float::flush(ty, a), float::flush(ty, b)) } else { (a, b) };
         let (x, y) = (float::wide(ty, a), float::wide(ty, b));
         match condition.compare {
             Compare::Numbers => return !x.is_nan() && !y.is_nan(),
@@ -183,6 +221,7 @@ pub fn flag_value(result: Type, flag: bool) -> u64 {
     match (flag, result.kind) {
         (false, _) => 0,
         (true, Kind::Float) if result.bits == 16 => u64::from(half::from_f32(1.0)),
+        (true, Kind::Brain) => u64::from(half::brain_from_f32(1.0)),
         (true, Kind::Float) => u64::from(1f32.to_bits()),
         (true, _) => result.truncate(u64::MAX),
     }

@@ -59,6 +59,8 @@ pub struct Function {
     pub formals: Vec<Formal>,
     /// From .maxntid or .reqntid: threads a block.
     pub max_threads: Option<u32>,
+    /// From .reqnctapercluster: blocks a cluster.
+    pub clusters: Option<u32>,
     pub body: Option<Body>,
 }
 
@@ -69,6 +71,8 @@ pub struct Body {
     pub frame: usize,
     /// Bytes of .local variables in the frame.
     pub local: usize,
+    /// The strictest alignment of a variable in the frame.
+    pub align: usize,
     pub statements: Vec<Statement>,
     pub labels: HashMap<String, usize>,
     /// Lists of labels for brx.idx.
@@ -82,6 +86,8 @@ pub struct Statement {
     pub guard: Option<(u32, bool)>,
     pub opcode: String,
     pub operands: Vec<Operand>,
+    /// The operands are written in a way that is not read.
+    pub refused: bool,
 }
 
 #[derive(Clone, Debug)]

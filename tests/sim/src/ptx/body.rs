@@ -21,6 +21,7 @@ pub struct Frame {
     registers: u32,
     size: usize,
     local: usize,
+    align: usize,
     scopes: Vec<HashMap<String, Local>>,
 }
 
@@ -43,6 +44,7 @@ impl Frame {
 
     fn place(&mut self, size: usize, align: usize) -> usize {
         let at = self.size.next_multiple_of(align.max(1));
+        self.align = self.align.max(align);
         self.size = at + size;
         at
     }
@@ -71,6 +73,7 @@ pub fn parse(parser: &mut Parser<'_>, frame: Frame, function: &str) -> Result<Bo
     body.registers = frame.registers;
     body.frame = frame.size.next_multiple_of(16);
     body.local = frame.local;
+    body.align = frame.align;
     for statement in &body.statements {
         let jump = statement.opcode == "bra" || statement.opcode.starts_with("bra.");
         if let (true, [Operand::Symbol(label, _)]) = (jump, statement.operands.as_slice())
@@ -133,7 +136,7 @@ impl Reader<'_, '_> {
     }
 
     fn registers(&mut self) -> Result<()> {
-        self.parser.declared()?;
+        let wide = self.parser.declared()?.0.ty.bits == 128;
         loop {
             let name = self.parser.word()?.to_owned();
             if self.parser.accept('<') {
@@ -144,9 +147,12 @@ impl Reader<'_, '_> {
                 }
                 for index in 0..count {
                     self.frame.register(format!("{name}{index}"));
+                    self.frame.registers += u32::from(wide);
                 }
             } else {
                 self.frame.register(name);
+                // The upper half of a .b128 register is the next one.
+                self.frame.registers += u32::from(wide);
             }
             if !self.parser.accept(',') {
                 break;
@@ -159,7 +165,7 @@ impl Reader<'_, '_> {
         let (declared, _) = self.parser.declared()?;
         loop {
             let name = self.parser.word()?.to_owned();
-            let (elements, _) = self.parser.bounds()?;
+            let elements = self.parser.bounds()?.elements();
             let size = declared.ty.size() * declared.count * elements;
             let at = self.frame.place(size, declared.align);
             if local {
@@ -189,6 +195,21 @@ impl Reader<'_, '_> {
         if guard.is_none() && self.parser.accept(':') {
             return self.label(opcode);
         }
+        let start = self.parser.place();
+        let (operands, refused) = match self.operands() {
+            Ok(operands) => (operands, false),
+            Err(error) if !error.syntax => return Err(error),
+            // What is written in a way that is not known here fails when it is reached.
+            Err(error) => match self.parser.skip_statement(start) {
+                true => (Vec::new(), true),
+                false => return Err(error),
+            },
+        };
+        self.body.statements.push(Statement { line, guard, opcode, operands, refused });
+        Ok(())
+    }
+
+    fn operands(&mut self) -> Result<Vec<Operand>> {
         let mut operands = Vec::new();
         while !self.parser.accept(';') {
             operands.push(self.operand()?);
@@ -196,8 +217,7 @@ impl Reader<'_, '_> {
                 return self.parser.unexpected();
             }
         }
-        self.body.statements.push(Statement { line, guard, opcode, operands });
-        Ok(())
+        Ok(operands)
     }
 
     fn label(&mut self, name: String) -> Result<()> {

@@ -1,28 +1,32 @@
 //! The cvt instruction.
 
-use super::float::{narrow, wide};
-use super::inst::Rounding;
-use super::types::{Kind, Type};
+use super::float::{flush, narrow, relu, saturate, wide};
+use super::inst::{Conversion, Rounding};
+use super::soft;
+use super::types::Type;
 
-pub fn convert(to: Type, from: Type, rounding: Rounding, saturate: bool, a: u64) -> u64 {
+pub fn convert(how: Conversion, a: u64) -> u64 {
+    let Conversion { to, from, rounding, .. } = how;
     match (from.float(), to.float()) {
-        (false, false) => to_integer(to, from.extend(a), saturate),
-        (false, true) => from_integer(to, from.extend(a), rounding),
-        (true, false) => float_to_integer(to, wide(from, a), rounding),
-        (true, true) => between_floats(to, from, rounding, saturate, a),
+        (false, false) => to_integer(to, from.extend(a), how.saturate),
+        (false, true) => match (i64::try_from(from.extend(a)), rounding) {
+            (Ok(value), Rounding::Nearest) if to == Type::F32 => u64::from((value as f32).to_bits()),
+            (Ok(value), Rounding::Nearest) if to.bits == 64 => (value as f64).to_bits(),
+            _ => soft::from_integer(to, rounding, from.extend(a)),
+        },
+        (true, false) => {
+            let a = if how.flush && from == Type::F32 { flush(from, a) } else { a };
+            float_to_integer(how, wide(from, a))
+        }
+        (true, true) => between_floats(how, a),
     }
 }
 
-/// The range of an integer type.
-fn range(ty: Type) -> (i128, i128) {
-    let bits = u32::from(ty.bits);
-    if ty.signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
-}
-
+/// A signed result fills a wider register with its sign.
 fn to_integer(to: Type, value: i128, saturate: bool) -> u64 {
-    let (low, high) = range(to);
+    let (low, high) = to.range();
     let value = if saturate { value.clamp(low, high) } else { value };
-    to.truncate(value as u64)
+    to.extend(value as u64) as u64
 }
 
 fn integral(value: f64, rounding: Rounding) -> f64 {
@@ -34,75 +38,49 @@ fn integral(value: f64, rounding: Rounding) -> f64 {
     }
 }
 
-/// Out of range saturates; not-a-number gives zero for 32 bits, the highest bit for 64.
-fn float_to_integer(to: Type, value: f64, rounding: Rounding) -> u64 {
+/// Out of range saturates; not-a-number gives the highest bit if 64 bits are on either side, else zero.
+fn float_to_integer(how: Conversion, value: f64) -> u64 {
+    let to = how.to;
     if value.is_nan() {
-        return if to.bits == 64 { 1 << 63 } else { 0 };
+        let number = if to.bits == 64 || how.from.bits == 64 { 1 << (to.bits - 1) } else { 0 };
+        return to.extend(number) as u64;
     }
-    let (low, high) = range(to);
-    to.truncate((integral(value, rounding) as i128).clamp(low, high) as u64)
+    to_integer(to, integral(value, how.rounding) as i128, true)
 }
 
-fn from_integer(to: Type, value: i128, rounding: Rounding) -> u64 {
-    let nearest = if to.bits == 32 && to.kind == Kind::Float {
-        // Straight to binary32: by way of binary64 it would be rounded twice.
-        u64::from((value as f32).to_bits())
-    } else {
-        narrow(to, value as f64)
-    };
-    let exact = wide(to, nearest);
-    if exact.is_infinite() {
-        return nearest;
-    }
-    directed(to, nearest, (exact as i128).cmp(&value), rounding, value < 0)
-}
-
-fn between_floats(to: Type, from: Type, rounding: Rounding, saturate: bool, a: u64) -> u64 {
-    let mut value = wide(from, a);
+fn between_floats(how: Conversion, a: u64) -> u64 {
+    let Conversion { to, from, rounding, .. } = how;
+    let a = if how.flush && from == Type::F32 { flush(from, a) } else { a };
     let to_integral = matches!(
         rounding,
         Rounding::IntegerNearest | Rounding::IntegerZero | Rounding::IntegerDown | Rounding::IntegerUp
     );
-    if to_integral {
-        value = integral(value, rounding);
+    let mut result = match () {
+        () if to_integral => narrow(to, integral(wide(from, a), rounding)),
+        () if to.bits == 64 => wide(from, a).to_bits(),
+        () if to == Type::F32 && from.bits == 64 && rounding == Rounding::Nearest => {
+            u64::from((f64::from_bits(a) as f32).to_bits())
+        }
+        () => soft::convert(to, from, rounding, a),
+    };
+    if to.bits < 64 && soft::is_nan(to, result) {
+        result = soft::nan(to);
     }
-    if saturate {
-        value = if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
+    if how.finite && result & (soft::sign(to) - 1) == soft::infinity(to) {
+        result -= 1;
     }
-    let nearest = narrow(to, value);
-    match wide(to, nearest).partial_cmp(&value) {
-        Some(order) if !to_integral => directed(to, nearest, order, rounding, value < 0.0),
-        _ => nearest,
+    if how.flush && to == Type::F32 {
+        result = flush(to, result);
     }
+    if how.relu {
+        result = relu(to, result);
+    }
+    if how.saturate { saturate(to, result) } else { result }
 }
 
-/// Moves the nearest value one step where the rounding is directed. `order` is how the nearest compares with
-/// the exact.
-fn directed(to: Type, nearest: u64, order: std::cmp::Ordering, rounding: Rounding, negative: bool) -> u64 {
-    let down = match rounding {
-        Rounding::Down => true,
-        Rounding::Zero => !negative,
-        Rounding::Up => false,
-        _ => return nearest,
-    };
-    let up = match rounding {
-        Rounding::Up => true,
-        Rounding::Zero => negative,
-        _ => false,
-    };
-    // Neighbouring values of one sign have neighbouring bits, growing with the magnitude.
-    let sign = 1u64 << (to.bits - 1);
-    let step = |larger: bool| {
-        let magnitude = nearest & !sign;
-        let moved = if larger { magnitude + 1 } else { magnitude.wrapping_sub(1) };
-        nearest & sign | moved
-    };
-    let is_negative = nearest & sign != 0;
-    if down && order.is_gt() {
-        step(is_negative)
-    } else if up && order.is_lt() {
-        step(!is_negative)
-    } else {
-        nearest
-    }
+/// cvt.pack
+pub fn pack(to: Type, a: u64, b: u64, c: u64) -> u64 {
+    let part = |v: u64| to.truncate(to_integer(to, Type::new(super::types::Kind::Signed, 32).extend(v), true));
+    let bits = u32::from(to.bits);
+    (c << (2 * bits) | part(a) << bits | part(b)) & 0xffff_ffff
 }

@@ -1,5 +1,8 @@
 //! Decoded instructions.
 
+pub use super::operator::{
+    Alu, Atomic, Carry, Compare, Condition, Conversion, Float, Join, Mode, Permutation, Rounding, Warp,
+};
 pub use super::special::Special;
 use super::types::{Space, Type};
 
@@ -14,159 +17,6 @@ pub enum Value {
     Shared(u32, i32),
     /// An address in the current frame.
     Frame(u32),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alu {
-    Copy,
-    Add,
-    Sub,
-    MulLow,
-    MulHigh,
-    MulWide,
-    Mul24,
-    Div,
-    Rem,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-    ShiftLeft,
-    ShiftRight,
-    Neg,
-    Abs,
-    Not,
-    LogicalNot,
-    CountOnes,
-    LeadingZeros,
-    Reverse,
-    FindBit,
-    FindBitShift,
-    MadLow,
-    MadHigh,
-    MadWide,
-    Mad24,
-    AbsDifference,
-    ExtractBits,
-    Permute,
-    FunnelLeft { wrap: bool },
-    FunnelRight { wrap: bool },
-    Table(u8),
-    DotBytes { signed_a: bool, signed_b: bool },
-    SelectSign,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Float {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Fma,
-    Min,
-    Max,
-    Neg,
-    Abs,
-    Sqrt,
-    Reciprocal,
-    ReciprocalSqrt,
-    Sine,
-    Cosine,
-    Exp2,
-    Log2,
-    Tanh,
-    CopySign,
-    IsFinite,
-    IsInfinite,
-    IsNan,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compare {
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-    /// Both are numbers.
-    Numbers,
-    /// One is not a number.
-    Nan,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Join {
-    And,
-    Or,
-    Xor,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Condition {
-    pub compare: Compare,
-    /// Also true where an operand is not a number.
-    pub unordered: bool,
-    pub ty: Type,
-    pub join: Option<Join>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rounding {
-    Nearest,
-    Zero,
-    Down,
-    Up,
-    /// To an integral value of a floating type, as above.
-    IntegerNearest,
-    IntegerZero,
-    IntegerDown,
-    IntegerUp,
-    None,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Atomic {
-    Add,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-    Exchange,
-    CompareSwap,
-    Increment,
-    Decrement,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carry {
-    Add,
-    Sub,
-    MadLow,
-    MadHigh,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Warp {
-    Up,
-    Down,
-    Butterfly,
-    Index,
-    All,
-    Any,
-    Uniform,
-    Ballot,
-    MatchAny,
-    MatchAll,
-    Sync,
-    ReduceAdd,
-    ReduceMin,
-    ReduceMax,
-    ReduceAnd,
-    ReduceOr,
-    ReduceXor,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -201,10 +51,19 @@ pub enum Op {
         b: Value,
         c: Value,
     },
+    /// To nearest, without any modifier.
     Float {
         f: Float,
         ty: Type,
-        saturate: bool,
+        d: u32,
+        a: Value,
+        b: Value,
+        c: Value,
+    },
+    ModalFloat {
+        f: Float,
+        ty: Type,
+        mode: Mode,
         d: u32,
         a: Value,
         b: Value,
@@ -245,6 +104,17 @@ pub enum Op {
         b: Value,
         with: Value,
     },
+    /// setp and set of two halves: each into a predicate, or, with `result`, into its half of a word.
+    ComparePair {
+        condition: Condition,
+        element: Type,
+        result: Option<Type>,
+        d: Option<u32>,
+        other: Option<u32>,
+        a: Value,
+        b: Value,
+        with: Value,
+    },
     Select {
         d: u32,
         a: Value,
@@ -252,22 +122,33 @@ pub enum Op {
         by: Value,
     },
     Convert {
-        to: Type,
-        from: Type,
-        rounding: Rounding,
-        saturate: bool,
+        how: Conversion,
         d: u32,
         a: Value,
     },
+    /// Two numbers into the halves of a word, the first into the upper one.
     ConvertPair {
-        to: Type,
+        how: Conversion,
         d: u32,
         a: Value,
         b: Value,
     },
+    /// cvt.pack: the low bits of `c`, then `a`, then `b`, each of the last two saturated.
+    ConvertPack {
+        to: Type,
+        d: u32,
+        a: Value,
+        b: Value,
+        c: Value,
+    },
     Pack {
         element: Type,
         d: u32,
+        parts: Box<[Value]>,
+    },
+    /// 128 bits, by halves.
+    MoveWide {
+        d: Box<[Option<u32>]>,
         parts: Box<[Value]>,
     },
     Unpack {
@@ -328,6 +209,8 @@ pub enum Op {
         threads: Value,
         waits: bool,
     },
+    /// A barrier of a cluster, by its text: of a cluster of one block nobody waits for another.
+    ClusterBarrier(Box<str>),
     BarrierReduce {
         id: Value,
         threads: Value,
@@ -356,6 +239,8 @@ pub enum Op {
         at: Box<[Value]>,
     },
     Nothing,
+    /// An operation that is not simulated, as its text has it, with its line.
+    Refused(Box<str>),
 }
 
 #[derive(Clone, Debug)]

@@ -12,12 +12,15 @@ mod half;
 mod inst;
 mod lexer;
 mod lower;
+mod operator;
 mod parse;
 mod program;
+mod soft;
 mod special;
 #[cfg(test)]
 mod tests;
 mod types;
+mod variable;
 
 pub use program::{Kernel, Layout, Program};
 
@@ -26,11 +29,13 @@ pub use program::{Kernel, Layout, Program};
 pub struct Error {
     pub line: u32,
     pub text: String,
+    /// The text is written in a way that is not known here.
+    pub syntax: bool,
 }
 
 impl Error {
     pub fn new(line: u32, text: impl Into<String>) -> Self {
-        Self { line, text: text.into() }
+        Self { line, text: text.into(), syntax: false }
     }
 }
 

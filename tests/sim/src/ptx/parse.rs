@@ -1,6 +1,6 @@
 //! The level of the module: variables, functions, directives.
 
-use super::ast::{Declared, Formal, Function, Linkage, Relocation, Unit, Variable};
+use super::ast::{Declared, Formal, Function, Linkage, Unit};
 use super::body;
 use super::lexer::{self, Token};
 use super::types::{Space, Type};
@@ -38,10 +38,33 @@ impl<'a> Parser<'a> {
     }
 
     pub fn unexpected<T>(&self) -> Result<T> {
-        match self.peek() {
-            Some(token) => self.error(format!("Parsing error near '{}': syntax error", spelling(token))),
-            None => self.error("Parsing error: unexpected end of input"),
+        let text = match self.peek() {
+            Some(token) => format!("Parsing error near '{}': syntax error", spelling(token)),
+            None => "Parsing error: unexpected end of input".to_owned(),
+        };
+        Err(Error { syntax: true, ..Error::new(self.line(), text) })
+    }
+
+    pub fn place(&self) -> usize {
+        self.at
+    }
+
+    /// Goes behind the semicolon of the statement whose operands begin at `start`, if it has one.
+    pub fn skip_statement(&mut self, start: usize) -> bool {
+        let mut depth = 0;
+        for (at, (token, _)) in self.tokens.iter().enumerate().skip(start) {
+            match token {
+                Token::Mark('{') => depth += 1,
+                Token::Mark('}') if depth == 0 => return false,
+                Token::Mark('}') => depth -= 1,
+                Token::Mark(';') => {
+                    self.at = at + 1;
+                    return true;
+                }
+                _ => {}
+            }
         }
+        false
     }
 
     pub fn next(&mut self) -> Option<Token<'a>> {
@@ -111,7 +134,12 @@ impl<'a> Parser<'a> {
                     }
                     return Ok(());
                 }
-                ".address_size" => return self.integer().map(drop),
+                ".address_size" => {
+                    return match self.integer()? {
+                        64 => Ok(()),
+                        bits => self.error(format!("not simulated: .address_size {bits}")),
+                    };
+                }
                 ".file" => return self.skip_file(),
                 ".section" => return self.skip_section(),
                 ".pragma" => {
@@ -187,104 +215,6 @@ impl<'a> Parser<'a> {
         Ok((Declared { ty, align, count }, managed))
     }
 
-    /// Array bounds after a name: elements, and whether the first bound is left open.
-    pub fn bounds(&mut self) -> Result<(usize, bool)> {
-        let (mut elements, mut open) = (1usize, false);
-        while self.accept('[') {
-            if self.accept(']') {
-                open = true;
-                continue;
-            }
-            elements = elements.saturating_mul(self.integer()? as usize);
-            self.expect(']')?;
-        }
-        Ok((elements, open))
-    }
-
-    pub fn variables(&mut self, space: Space, linkage: Linkage) -> Result<()> {
-        let (declared, managed) = self.declared()?;
-        loop {
-            let name = self.word()?.to_owned();
-            let (elements, open) = self.bounds()?;
-            let unit_size = declared.ty.size() * declared.count;
-            let mut variable = Variable {
-                name,
-                space,
-                align: declared.align,
-                size: if open { 0 } else { unit_size * elements },
-                linkage,
-                managed,
-                bytes: Vec::new(),
-                relocations: Vec::new(),
-            };
-            if self.accept('=') {
-                self.initialiser(declared.ty, &mut variable)?;
-                if open {
-                    variable.size = variable.bytes.len();
-                }
-                if variable.bytes.len() > variable.size {
-                    return self.error(format!("Too many initializers for '{}'", variable.name));
-                }
-            }
-            variable.bytes.resize(variable.size, 0);
-            if linkage != Linkage::Extern
-                && self.unit.variables.iter().any(|v| v.name == variable.name && v.linkage != Linkage::Extern)
-            {
-                return self.error(format!("Duplicate definition of variable '{}'", variable.name));
-            }
-            self.unit.variables.push(variable);
-            if !self.accept(',') {
-                break;
-            }
-        }
-        self.expect(';')
-    }
-
-    fn initialiser(&mut self, ty: Type, variable: &mut Variable) -> Result<()> {
-        if self.accept('{') {
-            while !self.accept('}') {
-                self.initialiser(ty, variable)?;
-                if !self.accept(',') && self.peek() != Some(Token::Mark('}')) {
-                    return self.unexpected();
-                }
-            }
-            return Ok(());
-        }
-        let at = variable.bytes.len();
-        let bits = match self.peek() {
-            Some(Token::Word("generic")) => {
-                self.at += 1;
-                self.expect('(')?;
-                let relocation = self.relocation(at)?;
-                self.expect(')')?;
-                variable.relocations.push(relocation);
-                0
-            }
-            Some(Token::Word(_)) => {
-                let relocation = self.relocation(at)?;
-                variable.relocations.push(relocation);
-                0
-            }
-            Some(Token::Single(bits)) => {
-                self.at += 1;
-                u64::from(bits)
-            }
-            Some(Token::Double(bits)) => {
-                self.at += 1;
-                if ty == Type::F32 { u64::from((f64::from_bits(bits) as f32).to_bits()) } else { bits }
-            }
-            _ => self.integer()? as u64,
-        };
-        variable.bytes.extend_from_slice(&bits.to_le_bytes()[..ty.size().min(8)]);
-        Ok(())
-    }
-
-    fn relocation(&mut self, at: usize) -> Result<Relocation> {
-        let symbol = self.word()?.to_owned();
-        let addend = if self.accept('+') { self.integer()? } else { 0 };
-        Ok(Relocation { at, symbol, addend })
-    }
-
     fn function(&mut self, kernel: bool, linkage: Linkage) -> Result<()> {
         let line = self.line();
         let mut frame = body::Frame::default();
@@ -292,10 +222,10 @@ impl<'a> Parser<'a> {
         let returns = if self.peek() == Some(Token::Mark('(')) { self.formals(&mut frame)? } else { Vec::new() };
         let name = self.word()?.to_owned();
         let formals = if self.peek() == Some(Token::Mark('(')) { self.formals(&mut frame)? } else { Vec::new() };
-        let max_threads = self.performance_directives()?;
+        let (max_threads, clusters) = self.performance_directives()?;
         let body = if self.accept(';') { None } else { Some(body::parse(self, frame, &name)?) };
         let known = self.unit.functions.iter().position(|f| f.name == name);
-        let function = Function { name, line, kernel, linkage, returns, formals, max_threads, body };
+        let function = Function { name, line, kernel, linkage, returns, formals, max_threads, clusters, body };
         match known {
             Some(at) if self.unit.functions[at].body.is_none() => self.unit.functions[at] = function,
             Some(_) if function.body.is_none() => {}
@@ -315,24 +245,17 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn performance_directives(&mut self) -> Result<Option<u32>> {
-        let mut threads = None;
+    /// Threads a block and blocks a cluster.
+    fn performance_directives(&mut self) -> Result<(Option<u32>, Option<u32>)> {
+        let (mut threads, mut clusters) = (None, None);
         while let Some(Token::Word(word)) = self.peek() {
             self.at += 1;
             match word {
                 ".maxntid" | ".reqntid" => {
-                    let mut product = self.integer()?;
-                    while self.accept(',') {
-                        product *= self.integer()?;
-                    }
-                    threads = Some(product as u32);
+                    threads = Some(self.extents()?);
                 }
-                ".minnctapersm" | ".maxnreg" | ".maxnctapersm" | ".maxclusterrank" | ".reqnctapercluster" => {
-                    self.integer()?;
-                    while self.accept(',') {
-                        self.integer()?;
-                    }
-                }
+                ".reqnctapercluster" => clusters = Some(self.extents()?),
+                ".minnctapersm" | ".maxnreg" | ".maxnctapersm" | ".maxclusterrank" => drop(self.extents()?),
                 ".noreturn" | ".explicitcluster" => {}
                 ".pragma" => {
                     self.next();
@@ -344,7 +267,16 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        Ok(threads)
+        Ok((threads, clusters))
+    }
+
+    /// The product of up to three numbers.
+    fn extents(&mut self) -> Result<u32> {
+        let mut product = self.integer()?;
+        while self.accept(',') {
+            product = product.wrapping_mul(self.integer()?);
+        }
+        Ok(product as u32)
     }
 
     fn formals(&mut self, frame: &mut body::Frame) -> Result<Vec<Formal>> {
@@ -361,7 +293,7 @@ impl<'a> Parser<'a> {
             };
             let (declared, _) = self.declared()?;
             let name = self.word()?.to_owned();
-            let (elements, _) = self.bounds()?;
+            let elements = self.bounds()?.elements();
             out.push(frame.formal(name, declared, elements, in_register));
             if !self.accept(',') && self.peek() != Some(Token::Mark(')')) {
                 return self.unexpected();

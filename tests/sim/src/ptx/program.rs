@@ -36,6 +36,8 @@ pub struct Code {
     pub instructions: Vec<Instruction>,
     pub registers: usize,
     pub frame: usize,
+    /// What the frame's start is a multiple of.
+    pub align: usize,
     pub formals: Vec<Slot>,
     pub returns: Vec<Slot>,
 }
@@ -215,10 +217,16 @@ fn decode(function: &Function, find: &dyn Fn(&str) -> Option<Symbol>) -> Result<
     let Some(body) = &function.body else {
         return Err(Error::new(function.line, format!("Unresolved extern function '{}'", function.name)));
     };
+    let mut instructions = lower::body(body, find)?;
+    if let (Some(blocks), Some(first)) = (function.clusters.filter(|blocks| *blocks > 1), instructions.first_mut()) {
+        let what = format!(".reqnctapercluster of {blocks} blocks at line {}", function.line);
+        *first = Instruction { guard: None, op: Op::Refused(what.into()) };
+    }
     Ok(Code {
-        instructions: lower::body(body, find)?,
+        instructions,
         registers: body.registers as usize,
         frame: body.frame,
+        align: body.align.max(16),
         formals: slots(&function.formals),
         returns: slots(&function.returns),
     })
@@ -282,7 +290,9 @@ fn place_shared(entry: u32, code: &[Code], shared: &[SharedVariable]) -> (Vec<u3
 /// Calls `see` with the operands of an instruction that can name a shared variable or a function.
 fn each_value(op: &Op, see: &mut dyn FnMut(Value)) {
     match op {
-        Op::Alu { a, b, c, .. } | Op::Carry { a, b, c, .. } => [*a, *b, *c].into_iter().for_each(see),
+        Op::Alu { a, b, c, .. } | Op::Carry { a, b, c, .. } | Op::ConvertPack { a, b, c, .. } => {
+            [*a, *b, *c].into_iter().for_each(see)
+        }
         Op::Select { a, b, .. } => [*a, *b].into_iter().for_each(see),
         Op::Load { address, .. } => see(address.base),
         Op::Store { address, values, .. } => values.iter().copied().chain([address.base]).for_each(see),

@@ -76,6 +76,21 @@ impl Type {
         if self.bits >= 64 { value } else { value & ((1 << self.bits) - 1) }
     }
 
+    /// The least and the greatest value of an integer type.
+    pub fn range(self) -> (i128, i128) {
+        let bits = u32::from(self.bits);
+        if self.signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+    }
+
+    /// The type of the halves of a pair.
+    pub fn element(self) -> Option<Self> {
+        match self.kind {
+            Kind::HalfPair => Some(Type::new(Kind::Float, 16)),
+            Kind::BrainPair => Some(Type::new(Kind::Brain, 16)),
+            _ => None,
+        }
+    }
+
     /// The value as a signed number if the type is signed, else as it is.
     pub fn extend(self, value: u64) -> i128 {
         let value = self.truncate(value);

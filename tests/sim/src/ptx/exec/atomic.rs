@@ -43,9 +43,9 @@ pub fn update(thread: &mut Thread, env: &mut Env<'_>, place: Place, f: Atomic, t
 fn changed(f: Atomic, ty: Type, old: u64, a: u64, b: u64) -> u64 {
     let (old_number, limit) = (ty.truncate(old), ty.truncate(a));
     match f {
-        Atomic::Add if ty.float() => float(Float::Add, ty, false, old, a, 0),
-        Atomic::Min if ty.float() => float(Float::Min, ty, false, old, a, 0),
-        Atomic::Max if ty.float() => float(Float::Max, ty, false, old, a, 0),
+        Atomic::Add if ty.float() => float(Float::Add, ty, old, a, 0),
+        Atomic::Min if ty.float() => float(Float::Min, ty, old, a, 0),
+        Atomic::Max if ty.float() => float(Float::Max, ty, old, a, 0),
         Atomic::Add => alu(Alu::Add, ty, old, a, 0),
         Atomic::Min => alu(Alu::Min, ty, old, a, 0),
         Atomic::Max => alu(Alu::Max, ty, old, a, 0),

@@ -14,6 +14,8 @@ pub struct Block {
     index: [u32; 3],
     threads: Vec<Thread>,
     shared: Vec<u8>,
+    /// By barrier: threads that came there without waiting.
+    arrived: [u32; 16],
     /// The thread whose turn it is.
     next: usize,
     /// A thread has run since the threads were last all tried.
@@ -24,7 +26,7 @@ impl Block {
     pub fn new(grid: &Grid) -> Self {
         let count = grid.threads.iter().product::<u32>();
         let threads = (0..count).map(|linear| Thread::new(linear, grid.threads)).collect();
-        Self { index: [0; 3], threads, shared: Vec::new(), next: 0, progress: false }
+        Self { index: [0; 3], threads, shared: Vec::new(), arrived: [0; 16], next: 0, progress: false }
     }
 
     /// Makes this the `linear`th block of the grid, at its start.
@@ -38,6 +40,7 @@ impl Block {
         }
         self.shared.clear();
         self.shared.resize(kernel.static_shared.next_multiple_of(16) + grid.dynamic_shared as usize, 0);
+        self.arrived = [0; 16];
         (self.next, self.progress) = (0, false);
     }
 
@@ -49,6 +52,7 @@ impl Block {
             kernel: &grid.program.kernels[grid.kernel],
             block: self.index,
             shared: &mut self.shared,
+            arrived: &mut self.arrived,
             memory,
             last: Span::default(),
             shift: 0,
@@ -59,7 +63,7 @@ impl Block {
             let Some(thread) = self.threads.get_mut(self.next) else {
                 self.next = 0;
                 ended = self.threads.iter().all(|t| t.state == State::Done);
-                if !ended && !std::mem::take(&mut self.progress) && !release(&mut self.threads) {
+                if !ended && !std::mem::take(&mut self.progress) && !release(&mut self.threads, env.arrived) {
                     return Err(Fault::Trap);
                 }
                 continue;
@@ -78,7 +82,7 @@ impl Block {
 }
 
 /// Lets threads go on that wait for a barrier or their warp. Called when none can run.
-fn release(threads: &mut [Thread]) -> bool {
+fn release(threads: &mut [Thread], arrived: &mut [u32; 16]) -> bool {
     let mut progress = false;
     for force in [false, true] {
         for warp in threads.chunks_mut(32) {
@@ -95,8 +99,11 @@ fn release(threads: &mut [Thread]) -> bool {
                 State::Barrier { threads, .. } => threads as usize,
                 _ => 0,
             });
-            let needed = if asked == 0 { alive } else { asked.min(alive) };
-            if waiting > 0 && (waiting >= needed || force) {
+            let passed = arrived[id as usize] as usize;
+            let needed = if asked == 0 || passed == 0 && asked > alive { alive } else { asked };
+            if waiting > 0 && (waiting + passed >= needed || force) {
+                // Whoever arrived beyond that counts for the barrier's next use.
+                arrived[id as usize] = passed.saturating_sub(needed.saturating_sub(waiting)) as u32;
                 pass(threads, at_barrier);
                 progress = true;
             }

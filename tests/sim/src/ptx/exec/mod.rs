@@ -3,6 +3,7 @@
 mod atomic;
 mod block;
 mod print;
+mod rare;
 mod space;
 mod step;
 mod thread;
@@ -37,6 +38,8 @@ pub enum Fault {
     /// A call through a pointer that is none.
     InvalidPc,
     Stack,
+    /// An operation that is not simulated was reached; a line on standard error names it.
+    NotSimulated,
 }
 
 pub type Result<T> = std::result::Result<T, Fault>;
@@ -48,6 +51,8 @@ pub struct Grid {
     /// Index in `program.kernels`.
     pub kernel: usize,
     pub blocks: [u32; 3],
+    /// Blocks a cluster.
+    pub cluster: [u32; 3],
     pub threads: [u32; 3],
     pub dynamic_shared: u32,
     /// The parameter buffer.

@@ -24,6 +24,8 @@ pub struct Env<'a> {
     pub kernel: &'a Kernel,
     pub block: [u32; 3],
     pub shared: &'a mut [u8],
+    /// Threads that came to a barrier without waiting there.
+    pub arrived: &'a mut [u32; 16],
     pub memory: &'a Ranges<'a>,
     /// The device range last hit; no range can go away while `memory` is held.
     pub last: Span,

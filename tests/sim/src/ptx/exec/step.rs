@@ -6,10 +6,9 @@ use super::thread::{Offer, State, Thread, local_address};
 use super::{Fault, Result};
 use crate::ptx::alu::{alu, carry, compare, flag_value, insert_bits, join};
 use crate::ptx::convert::convert;
-use crate::ptx::float::{float, narrow, wide};
+use crate::ptx::float::{float, modal};
 use crate::ptx::inst::{Address, Carry, Op, Value, Warp};
-use crate::ptx::types::{Kind, Space, Type};
-use crate::texture;
+use crate::ptx::types::{Space, Type};
 
 impl Thread {
     /// Runs until the thread waits or ends, or the budget is used up.
@@ -39,8 +38,12 @@ impl Thread {
                 let result = alu(f, ty, self.value(env, a), self.value(env, b), self.value(env, c));
                 self.set(d, result);
             }
-            Op::Float { f, ty, saturate, d, a, b, c } => {
-                let result = float(f, ty, saturate, self.value(env, a), self.value(env, b), self.value(env, c));
+            Op::Float { f, ty, d, a, b, c } => {
+                let result = float(f, ty, self.value(env, a), self.value(env, b), self.value(env, c));
+                self.set(d, result);
+            }
+            Op::ModalFloat { f, ty, mode, d, a, b, c } => {
+                let result = modal(f, ty, mode, self.value(env, a), self.value(env, b), self.value(env, c));
                 self.set(d, result);
             }
             Op::Load { ty, ref d, address } => self.load_all(env, ty, d, address)?,
@@ -65,9 +68,7 @@ impl Thread {
                 let chosen = if self.value(env, by) & 1 == 1 { a } else { b };
                 self.set(d, self.value(env, chosen));
             }
-            Op::Convert { to, from, rounding, saturate, d, a } => {
-                self.set(d, convert(to, from, rounding, saturate, self.value(env, a)));
-            }
+            Op::Convert { how, d, a } => self.set(d, convert(how, self.value(env, a))),
             Op::InsertBits { ty, d, a, b, at, length } => {
                 let [a, b, at, length] = [a, b, at, length].map(|v| self.value(env, v));
                 self.set(d, insert_bits(ty, a, b, at, length));
@@ -87,10 +88,6 @@ impl Thread {
                 let inner =
                     if matches!(space, Space::Shared | Space::Local | Space::Param) { a & 0xffff_ffff_ffff } else { a };
                 self.set(d, inner);
-            }
-            Op::IsSpace { space, d, a } => {
-                let a = self.value(env, a);
-                self.set(d, u64::from(is_space(space, a)));
             }
             Op::Atomic { f, ty, d, address, a, b } => {
                 let (a, b) = (self.value(env, a), self.value(env, b));
@@ -114,64 +111,7 @@ impl Thread {
         Ok(())
     }
 
-    fn rare(&mut self, env: &mut Env<'_>, op: &Op) -> Result<()> {
-        match *op {
-            Op::Pack { element, d, ref parts } => {
-                let mut word = 0;
-                for (i, part) in parts.iter().enumerate() {
-                    word |= element.truncate(self.value(env, *part)) << (i * usize::from(element.bits));
-                }
-                self.set(d, word);
-            }
-            Op::Unpack { element, ref d, a } => {
-                let word = self.value(env, a);
-                for (i, part) in d.iter().enumerate() {
-                    if let Some(part) = part {
-                        self.set(*part, element.truncate(word >> (i * usize::from(element.bits))));
-                    }
-                }
-            }
-            Op::ConvertPair { to, d, a, b } => {
-                let element = Type::new(if to.kind == Kind::HalfPair { Kind::Float } else { Kind::Brain }, 16);
-                let half = |v| narrow(element, wide(Type::F32, v));
-                let (high, low) = (half(self.value(env, a)), half(self.value(env, b)));
-                self.set(d, high << 16 | low);
-            }
-            Op::Barrier { id, threads, waits } => {
-                if waits {
-                    let (id, threads) = (self.value(env, id) as u32, self.value(env, threads) as u32);
-                    self.state = State::Barrier { id, threads };
-                }
-            }
-            Op::BarrierReduce { id, threads, f, d, a } => {
-                let (id, threads) = (self.value(env, id) as u32, self.value(env, threads) as u32);
-                let a = self.value(env, a) & 1;
-                self.offer = Some(Offer { f, d: Some(d), flag: None, a, b: 0, clamp: 0, mask: 0 });
-                self.state = State::Barrier { id, threads };
-            }
-            Op::Warp { f, d, flag, a, b, clamp, mask } => self.offer(env, f, [d, flag], [a, b, clamp, mask]),
-            // The lanes known to run together: this one alone is always a right answer.
-            Op::ActiveMask { d } => self.set(d, 1 << (self.linear % 32)),
-            Op::Texture { dimensions, ty, coordinate, ref d, object, ref at } => {
-                let object = self.value(env, object);
-                let mut point = [0.0; 3];
-                for (axis, value) in point.iter_mut().zip(at.iter().take(usize::from(dimensions))) {
-                    let bits = self.value(env, *value);
-                    *axis = if coordinate.float() { wide(coordinate, bits) } else { f64::from(bits as i32) + 0.5 };
-                }
-                let texel = texture::fetch(env.memory, env.grid.context, object, point).ok_or(Fault::IllegalAddress)?;
-                for (part, value) in d.iter().zip(texel) {
-                    if let Some(part) = part {
-                        self.set(*part, ty.truncate(value));
-                    }
-                }
-            }
-            _ => return Err(Fault::Trap),
-        }
-        Ok(())
-    }
-
-    fn offer(&mut self, env: &Env<'_>, f: Warp, [d, flag]: [Option<u32>; 2], operands: [Value; 4]) {
+    pub(super) fn offer(&mut self, env: &Env<'_>, f: Warp, [d, flag]: [Option<u32>; 2], operands: [Value; 4]) {
         let [a, b, clamp, mask] = operands.map(|v| self.value(env, v));
         self.offer = Some(Offer { f, d, flag, a, b: b as u32, clamp: clamp as u32, mask: mask as u32 });
         self.state = State::Warp;
@@ -213,7 +153,7 @@ fn to_generic(space: Space, inner: u64) -> u64 {
     }
 }
 
-fn is_space(space: Space, address: u64) -> bool {
+pub(super) fn is_space(space: Space, address: u64) -> bool {
     let window = address & 0xFFFF_0000_0000_0000;
     match space {
         Space::Shared => window == SHARED_WINDOW,

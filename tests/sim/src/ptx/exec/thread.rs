@@ -107,6 +107,15 @@ impl Thread {
             Special::BlockSize(axis) => env.grid.threads[usize::from(axis)],
             Special::BlockIndex(axis) => env.block[usize::from(axis)],
             Special::GridSize(axis) => env.grid.blocks[usize::from(axis)],
+            Special::ClusterIndex(axis) => env.block[usize::from(axis)] / env.grid.cluster[usize::from(axis)],
+            Special::Clusters(axis) => env.grid.blocks[usize::from(axis)] / env.grid.cluster[usize::from(axis)],
+            Special::BlockInCluster(axis) => env.block[usize::from(axis)] % env.grid.cluster[usize::from(axis)],
+            Special::ClusterSize(axis) => env.grid.cluster[usize::from(axis)],
+            Special::ClusterRank => {
+                let [x, y, z] = [0, 1, 2].map(|axis| env.block[axis] % env.grid.cluster[axis]);
+                (z * env.grid.cluster[1] + y) * env.grid.cluster[0] + x
+            }
+            Special::ClusterBlocks => env.grid.cluster.iter().product(),
             Special::Lane => lane,
             Special::Warp => self.linear / 32,
             Special::Warps => env.grid.threads.iter().product::<u32>().div_ceil(32),
@@ -149,7 +158,7 @@ impl Thread {
             code: number,
             pc: 0,
             registers: caller.registers + frame.registers,
-            stack: caller.stack + frame.frame,
+            stack: (caller.stack + frame.frame).next_multiple_of(callee.align),
         };
         self.registers.truncate(next.registers);
         self.registers.resize(next.registers + callee.registers, 0);

@@ -46,9 +46,11 @@ fn complete(warp: &mut [Thread], lanes: u32, kind: Offer) {
             Warp::Any => (u64::from(members().any(|l| values[l] & 1 == 1)), false),
             Warp::Uniform => (u64::from(members().all(|l| values[l] & 1 == values[lane] & 1)), false),
             Warp::Ballot => (members().filter(|l| values[*l] & 1 == 1).fold(0, |m, l| m | 1 << l), false),
-            Warp::MatchAny => (members().filter(|l| values[*l] == values[lane]).fold(0, |m, l| m | 1 << l), false),
-            Warp::MatchAll => {
-                let all = members().all(|l| values[l] == values[lane]);
+            Warp::MatchAny(ty) => {
+                (members().filter(|l| ty.truncate(values[*l] ^ values[lane]) == 0).fold(0, |m, l| m | 1 << l), false)
+            }
+            Warp::MatchAll(ty) => {
+                let all = members().all(|l| ty.truncate(values[l] ^ values[lane]) == 0);
                 (if all { u64::from(lanes) } else { 0 }, all)
             }
             Warp::Sync => (0, false),

@@ -3,7 +3,7 @@
 use super::Lower;
 use crate::ptx::Result;
 use crate::ptx::ast::Operand;
-use crate::ptx::inst::{Alu, Carry, Compare, Condition, Float, Join, Op, Value};
+use crate::ptx::inst::{Alu, Carry, Compare, Condition, Float, Join, Mode, Op, Permutation, Rounding, Value};
 use crate::ptx::types::{Kind, Type};
 
 const NONE: Value = Value::Constant(0);
@@ -48,30 +48,34 @@ impl Lower<'_> {
 
     fn plain(&self) -> Result<Option<Op>> {
         let Some(ty) = self.types().last() else { return Ok(None) };
-        if ty.float()
-            && let Some((f, operands)) = float(self.root)
-        {
-            let read = |i: usize| if i <= operands { self.value(i, ty) } else { Ok(NONE) };
-            let saturate = self.has("sat");
-            let (a, b, c) = (read(1)?, read(2)?, read(3)?);
-            return Ok(Some(Op::Float { f, ty, saturate, d: self.destination(0)?, a, b, c }));
+        if let (true, Some((f, operands))) = (ty.float() && self.root != "slct", float(self.root)) {
+            return self.float(f, operands, ty).map(Some);
         }
+        let sat = self.has("sat");
         let wide = self.has("wide");
         let (f, operands) = match self.root {
+            "add" if sat => (Alu::AddSaturate, 2),
             "add" => (Alu::Add, 2),
+            "sub" if sat => (Alu::SubSaturate, 2),
             "sub" => (Alu::Sub, 2),
             "mul" if wide => (Alu::MulWide, 2),
             "mul" if self.has("hi") => (Alu::MulHigh, 2),
             "mul" => (Alu::MulLow, 2),
+            "mul24" if self.has("hi") => (Alu::Mul24High, 2),
             "mul24" => (Alu::Mul24, 2),
             "mad" if wide => (Alu::MadWide, 3),
+            "mad" if sat => (Alu::MadHighSaturate, 3),
             "mad" if self.has("hi") => (Alu::MadHigh, 3),
             "mad" => (Alu::MadLow, 3),
+            "mad24" if sat => (Alu::Mad24HighSaturate, 3),
+            "mad24" if self.has("hi") => (Alu::Mad24High, 3),
             "mad24" => (Alu::Mad24, 3),
             "sad" => (Alu::AbsDifference, 3),
             "div" => (Alu::Div, 2),
             "rem" => (Alu::Rem, 2),
+            "min" if self.has("relu") => (Alu::MinRelu, 2),
             "min" => (Alu::Min, 2),
+            "max" if self.has("relu") => (Alu::MaxRelu, 2),
             "max" => (Alu::Max, 2),
             "and" => (Alu::And, 2),
             "or" => (Alu::Or, 2),
@@ -88,10 +92,10 @@ impl Lower<'_> {
             "bfind" if self.has("shiftamt") => (Alu::FindBitShift, 1),
             "bfind" => (Alu::FindBit, 1),
             "bfe" => (Alu::ExtractBits, 3),
-            "prmt" => (Alu::Permute, 3),
+            "prmt" => (Alu::Permute(self.permutation()), 3),
             "shf" if self.has("l") => (Alu::FunnelLeft { wrap: self.has("wrap") }, 3),
             "shf" => (Alu::FunnelRight { wrap: self.has("wrap") }, 3),
-            "slct" => (Alu::SelectSign, 3),
+            "slct" => return self.select_sign().map(Some),
             _ => return Ok(None),
         };
         self.alu(f, ty, operands).map(Some)
@@ -109,9 +113,60 @@ impl Lower<'_> {
         if self.count() < operands + 1 {
             return self.mismatch();
         }
-        // slct names the type of what is selected first, that of the selector last.
-        let ty = if f == Alu::SelectSign && ty.float() { Type::new(Kind::Float, 32) } else { ty };
         Ok(Op::Alu { f, ty, d: self.destination(0)?, a: read(1)?, b: read(2)?, c: read(3)? })
+    }
+
+    fn float(&self, f: Float, operands: usize, last: Type) -> Result<Op> {
+        let first = self.types().next().unwrap_or(last);
+        let ty = if first == Type::F32 { first } else { last };
+        let extreme = matches!(f, Float::Min | Float::Max);
+        let mode = Mode {
+            rounding: self.rounding().unwrap_or(Rounding::Nearest),
+            flush: self.has("ftz"),
+            saturate: self.has("sat"),
+            nan: self.has("NaN"),
+            absolute: self.has("abs"),
+            sign_product: self.has("xorsign"),
+            relu: self.has("relu"),
+            three: extreme && self.count() > 3,
+            approximate: self.has("approx") && matches!(self.root, "div" | "rcp"),
+            narrow: (ty != last).then_some(last),
+        };
+        let operands = if mode.three { 3 } else { operands };
+        if self.count() < operands + 1 {
+            return self.mismatch();
+        }
+        let read = |i: usize| match mode.narrow {
+            _ if i > operands => Ok(NONE),
+            Some(narrow) if i < operands => self.value(i, narrow),
+            _ => self.value(i, ty),
+        };
+        let (d, a, b, c) = (self.destination(0)?, read(1)?, read(2)?, read(3)?);
+        Ok(match mode == Mode::PLAIN {
+            true => Op::Float { f, ty, d, a, b, c },
+            false => Op::ModalFloat { f, ty, mode, d, a, b, c },
+        })
+    }
+
+    fn permutation(&self) -> Permutation {
+        match self.modifiers.get(1).copied() {
+            Some("f4e") => Permutation::Forward4,
+            Some("b4e") => Permutation::Backward4,
+            Some("rc8") => Permutation::Replicate8,
+            Some("ecl") => Permutation::EdgeLeft,
+            Some("ecr") => Permutation::EdgeRight,
+            Some("rc16") => Permutation::Replicate16,
+            _ => Permutation::Default,
+        }
+    }
+
+    /// slct names the type of what is selected first, that of the selector last.
+    fn select_sign(&self) -> Result<Op> {
+        let mut types = self.types();
+        let (Some(ty), Some(by)) = (types.next(), types.next()) else { return self.mismatch() };
+        let f = Alu::SelectSign { single: by.float(), flush: self.has("ftz") };
+        let (a, b, c) = (self.value(1, ty)?, self.value(2, ty)?, self.value(3, by)?);
+        Ok(Op::Alu { f, ty, d: self.destination(0)?, a, b, c })
     }
 
     fn carry(&self, f: Carry) -> Result<Op> {
@@ -153,7 +208,7 @@ impl Lower<'_> {
             "xor" => Some(Join::Xor),
             _ => None,
         });
-        Ok(Condition { compare, unordered, ty, join })
+        Ok(Condition { compare, unordered, ty, join, flush: self.has("ftz") && ty.bits != 64 && ty.float() })
     }
 
     fn setp(&self) -> Result<Op> {
@@ -164,6 +219,9 @@ impl Lower<'_> {
         };
         let with = if condition.join.is_some() { self.value(3, Type::PRED)? } else { NONE };
         let (a, b) = (self.value(1, condition.ty)?, self.value(2, condition.ty)?);
+        if let Some(element) = condition.ty.element() {
+            return Ok(Op::ComparePair { condition, element, result: None, d, other, a, b, with });
+        }
         Ok(Op::Compare { condition, d, other, a, b, with })
     }
 
@@ -172,6 +230,11 @@ impl Lower<'_> {
         let Some(result) = self.types().next() else { return self.mismatch() };
         let with = if condition.join.is_some() { self.value(3, Type::PRED)? } else { NONE };
         let (a, b) = (self.value(1, condition.ty)?, self.value(2, condition.ty)?);
+        if let Some(element) = condition.ty.element() {
+            let half = result.element().unwrap_or(Type::new(Kind::Bits, 16));
+            let (d, other) = (Some(self.destination(0)?), None);
+            return Ok(Op::ComparePair { condition, element, result: Some(half), d, other, a, b, with });
+        }
         Ok(Op::Set { condition, result, d: self.destination(0)?, a, b, with })
     }
 
@@ -184,7 +247,7 @@ impl Lower<'_> {
             other => return self.error(format!("Unknown modifier '.{}'", other.unwrap_or(""))),
         };
         let (d, a) = (self.destination(0)?, self.value(1, ty)?);
-        Ok(Op::Float { f, ty, saturate: false, d, a, b: NONE, c: NONE })
+        Ok(Op::Float { f, ty, d, a, b: NONE, c: NONE })
     }
 }
 

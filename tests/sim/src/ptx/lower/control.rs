@@ -29,7 +29,7 @@ impl Lower<'_> {
                 clamp: NONE,
                 mask: self.value(0, Type::U32)?,
             },
-            "bar" | "barrier" if self.has("cluster") => Op::Nothing,
+            "bar" | "barrier" if self.has("cluster") => Op::ClusterBarrier(self.text()),
             "bar" | "barrier" if self.has("red") => self.barrier_reduce()?,
             "bar" | "barrier" => {
                 let threads = if self.count() > 1 { self.value(1, Type::U32)? } else { NONE };
@@ -37,7 +37,10 @@ impl Lower<'_> {
             }
             "shfl" => self.shuffle()?,
             "vote" => self.vote()?,
-            "match" => self.warp(if self.has("all") { Warp::MatchAll } else { Warp::MatchAny }, self.ty()?)?,
+            "match" => {
+                let ty = self.ty()?;
+                self.warp(if self.has("all") { Warp::MatchAll(ty) } else { Warp::MatchAny(ty) }, ty)?
+            }
             "redux" => self.redux()?,
             "activemask" => Op::ActiveMask { d: self.destination(0)? },
             "membar" | "fence" | "nanosleep" | "brkpt" | "pmevent" | "griddepcontrol" | "setmaxnreg" => Op::Nothing,

@@ -10,16 +10,27 @@ impl Lower<'_> {
     pub(super) fn memory(&self) -> Result<Option<Op>> {
         Ok(Some(match self.root {
             "ld" | "ldu" => {
-                let d = self.registers(0)?;
-                Op::Load { ty: self.ty()?, d, address: self.address(1, self.space())? }
+                let ty = self.ty()?;
+                let d = match (ty.bits, self.operand(0)?) {
+                    (128, Operand::Register(low)) => Box::new([Some(*low), Some(low + 1)]),
+                    _ => self.registers(0)?,
+                };
+                Op::Load { ty: if ty.bits == 128 { Type::B64 } else { ty }, d, address: self.address(1, self.space())? }
             }
             "st" => {
                 let ty = self.ty()?;
                 let values = match self.operand(1)? {
+                    Operand::Register(low) if ty.bits == 128 => {
+                        Box::new([Value::Register(*low), Value::Register(low + 1)]) as Box<[Value]>
+                    }
                     Operand::Vector(parts) => parts.iter().map(|part| self.read(part, ty)).collect::<Result<_>>()?,
                     one => Box::new([self.read(one, ty)?]) as Box<[Value]>,
                 };
-                Op::Store { ty, values, address: self.address(0, self.space())? }
+                Op::Store {
+                    ty: if ty.bits == 128 { Type::B64 } else { ty },
+                    values,
+                    address: self.address(0, self.space())?,
+                }
             }
             "atom" | "red" => self.atomic()?,
             "tex" => self.texture()?,

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod control;
 mod memory;
+mod modifiers;
 mod moves;
 
 use super::ast::{Body, Operand, Statement};
@@ -47,12 +48,25 @@ impl<'a> Lower<'a> {
     }
 
     fn op(&self) -> Result<Op> {
+        if self.statement.refused || !modifiers::allowed(self.root, &self.modifiers) {
+            return Ok(self.refusal());
+        }
         for family in [Self::arithmetic, Self::moves, Self::memory, Self::control] {
             if let Some(op) = family(self)? {
                 return Ok(op);
             }
         }
-        self.error(format!("Not a name of any known instruction: '{}'", self.root))
+        Ok(self.refusal())
+    }
+
+    /// Fails the launch that reaches it; the rest of the module runs.
+    fn refusal(&self) -> Op {
+        Op::Refused(self.text())
+    }
+
+    /// The whole operation and where it stands.
+    fn text(&self) -> Box<str> {
+        format!("{} at line {}", self.statement.opcode, self.statement.line).into()
     }
 
     fn error<T>(&self, text: impl Into<String>) -> Result<T> {
@@ -60,7 +74,7 @@ impl<'a> Lower<'a> {
     }
 
     fn mismatch<T>(&self) -> Result<T> {
-        self.error(format!("Arguments mismatch for instruction '{}'", self.root))
+        self.error(format!("Arguments mismatch for instruction '{}'", self.statement.opcode))
     }
 
     fn has(&self, modifier: &str) -> bool {
@@ -75,7 +89,7 @@ impl<'a> Lower<'a> {
     fn ty(&self) -> Result<Type> {
         match self.types().last() {
             Some(ty) => Ok(ty),
-            None => self.error(format!("Missing type for instruction '{}'", self.root)),
+            None => self.error(format!("Missing type for instruction '{}'", self.statement.opcode)),
         }
     }
 

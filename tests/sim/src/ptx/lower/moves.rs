@@ -3,7 +3,7 @@
 use super::Lower;
 use crate::ptx::Result;
 use crate::ptx::ast::Operand;
-use crate::ptx::inst::{Alu, Op, Rounding, Value};
+use crate::ptx::inst::{Alu, Conversion, Op, Rounding, Value};
 use crate::ptx::types::{Kind, Type};
 
 impl Lower<'_> {
@@ -31,6 +31,9 @@ impl Lower<'_> {
 
     fn mov(&self) -> Result<Op> {
         let ty = self.ty()?;
+        if ty.bits == 128 {
+            return self.wide_mov();
+        }
         match (self.operand(0)?, self.operand(1)?) {
             (Operand::Vector(parts), _) => {
                 let element = Type::new(Kind::Bits, ty.bits / parts.len().max(1) as u8);
@@ -53,12 +56,29 @@ impl Lower<'_> {
         let mut types = self.types();
         let (Some(to), Some(from)) = (types.next(), types.next()) else { return self.mismatch() };
         let d = self.destination(0)?;
-        if matches!(to.kind, Kind::HalfPair | Kind::BrainPair) {
-            return Ok(Op::ConvertPair { to, d, a: self.value(1, from)?, b: self.value(2, from)? });
+        if self.has("pack") {
+            let c = if self.count() > 3 { self.value(3, Type::B32)? } else { Value::Constant(0) };
+            return Ok(Op::ConvertPack { to, d, a: self.value(1, from)?, b: self.value(2, from)?, c });
         }
-        let rounding = self.modifiers.iter().find_map(|m| {
+        let how = Conversion {
+            to: to.element().unwrap_or(to),
+            from,
+            rounding: self.rounding().unwrap_or(Rounding::None),
+            flush: self.has("ftz"),
+            saturate: self.has("sat"),
+            finite: self.has("satfinite"),
+            relu: self.has("relu"),
+        };
+        if to.element().is_some() {
+            return Ok(Op::ConvertPair { how, d, a: self.value(1, from)?, b: self.value(2, from)? });
+        }
+        Ok(Op::Convert { how, d, a: self.value(1, from)? })
+    }
+
+    pub(super) fn rounding(&self) -> Option<Rounding> {
+        self.modifiers.iter().find_map(|m| {
             Some(match *m {
-                "rn" | "rna" => Rounding::Nearest,
+                "rn" => Rounding::Nearest,
                 "rz" => Rounding::Zero,
                 "rm" => Rounding::Down,
                 "rp" => Rounding::Up,
@@ -68,8 +88,27 @@ impl Lower<'_> {
                 "rpi" => Rounding::IntegerUp,
                 _ => return None,
             })
-        });
-        let rounding = rounding.unwrap_or(Rounding::None);
-        Ok(Op::Convert { to, from, rounding, saturate: self.has("sat"), d, a: self.value(1, from)? })
+        })
+    }
+
+    /// A .b128 register is two: what is 128 bits wide moves by halves.
+    fn wide_mov(&self) -> Result<Op> {
+        let halves = |operand: &Operand| -> Result<Box<[Value]>> {
+            match operand {
+                Operand::Register(low) => Ok(Box::new([Value::Register(*low), Value::Register(low + 1)])),
+                Operand::Vector(parts) if parts.len() == 2 => {
+                    parts.iter().map(|part| self.read(part, Type::B64)).collect()
+                }
+                _ => self.mismatch(),
+            }
+        };
+        let d: Box<[Option<u32>]> = match self.operand(0)? {
+            Operand::Register(low) => Box::new([Some(*low), Some(low + 1)]),
+            Operand::Vector(parts) if parts.len() == 2 => {
+                parts.iter().map(|part| self.destination_or_sink(part)).collect::<Result<_>>()?
+            }
+            _ => return self.mismatch(),
+        };
+        Ok(Op::MoveWide { d, parts: halves(self.operand(1)?)? })
     }
 }

@@ -2,7 +2,7 @@ use super::{Buffer, Loaded, numbers, ptx};
 use crate::ptx::alu::{alu, carry, compare};
 use crate::ptx::convert::convert;
 use crate::ptx::half;
-use crate::ptx::inst::{Alu, Carry, Compare, Condition, Rounding};
+use crate::ptx::inst::{Alu, Carry, Compare, Condition, Conversion, Rounding};
 use crate::ptx::types::Type;
 
 fn ty(name: &str) -> Type {
@@ -83,16 +83,20 @@ fn floats() {
 
 #[test]
 fn conversions() {
-    let cvt = |to: &str, from: &str, rounding, value| convert(ty(to), ty(from), rounding, false, value);
+    let how = |to: &str, from: &str, rounding, saturate| {
+        let (to, from) = (ty(to), ty(from));
+        Conversion { to, from, rounding, flush: false, saturate, finite: false, relu: false }
+    };
+    let cvt = |to: &str, from: &str, rounding, value| convert(how(to, from, rounding, false), value);
     let single = |v: f32| u64::from(v.to_bits());
-    assert_eq!(cvt("s32", "f32", Rounding::IntegerZero, single(-2.7)), 0xffff_fffe);
-    assert_eq!(cvt("s32", "f32", Rounding::IntegerDown, single(-2.2)), 0xffff_fffd);
+    assert_eq!(cvt("s32", "f32", Rounding::IntegerZero, single(-2.7)) as u32, 0xffff_fffe);
+    assert_eq!(cvt("s32", "f32", Rounding::IntegerDown, single(-2.2)) as u32, 0xffff_fffd);
     assert_eq!(cvt("u32", "f32", Rounding::IntegerZero, single(-5.0)), 0);
     assert_eq!(cvt("s32", "f32", Rounding::IntegerZero, single(f32::NAN)), 0);
     assert_eq!(cvt("u8", "f32", Rounding::IntegerZero, single(300.0)), 255);
     assert_eq!(cvt("s64", "s32", Rounding::None, 0xffff_ffff), u64::MAX);
     assert_eq!(cvt("u16", "s32", Rounding::None, 0x1_2345), 0x2345);
-    assert_eq!(convert(ty("u8"), ty("s32"), Rounding::None, true, 0xffff_fff0), 0);
+    assert_eq!(convert(how("u8", "s32", Rounding::None, true), 0xffff_fff0), 0);
     assert_eq!(cvt("f32", "u64", Rounding::Nearest, u64::MAX), single(u64::MAX as f32));
     assert_eq!(cvt("f32", "s32", Rounding::Zero, 16_777_219), single(16_777_218.0));
     assert_eq!(cvt("f32", "s32", Rounding::Up, 16_777_217), single(16_777_218.0));
@@ -143,7 +147,7 @@ fn carries_chain_words() {
 fn comparisons_with_nan() {
     let nan = u64::from(f32::NAN.to_bits());
     let test = |compare_as, unordered| {
-        let condition = Condition { compare: compare_as, unordered, ty: ty("f32"), join: None };
+        let condition = Condition { compare: compare_as, unordered, ty: ty("f32"), join: None, flush: false };
         compare(condition, nan, 0)
     };
     assert!(!test(Compare::NotEqual, false));

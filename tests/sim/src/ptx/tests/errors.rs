@@ -18,7 +18,8 @@ fn what_is_missing_is_said() {
     let kernel = |body: &str| format!(".version 8.0\n.target sm_75\n.address_size 64\n.entry k() {{\n{body}\n}}\n");
     assert!(error("nonsense").contains("Missing .version directive"));
     assert!(error(&kernel("bra nowhere;")).contains("Label 'nowhere' not defined"));
-    assert!(error(&kernel("frobnicate.u32 1;")).contains("Not a name of any known instruction: 'frobnicate'"));
-    assert!(error(&kernel(".reg .u32 %a; add.u32 %a, %a;")).contains("Arguments mismatch"));
+    assert!(error(&kernel(".reg .u32 %a; add.u32 %a, %a;")).contains("Arguments mismatch for instruction 'add.u32'"));
+    assert!(error(&kernel("add.u32 1 2").replace(';', "")).contains("syntax error"));
+    assert!(error(".version 8.0\n.target sm_75\n.address_size 32\n").contains("not simulated: .address_size 32"));
     assert!(error(ptx!("link_main")).contains("Unknown symbol 'weight'"));
 }

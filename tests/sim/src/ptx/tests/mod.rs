@@ -3,6 +3,9 @@
 mod arithmetic;
 mod errors;
 mod kernels;
+mod modifiers;
+mod operations;
+mod rounding;
 
 use std::sync::Arc;
 
@@ -55,6 +58,7 @@ impl Loaded {
                 program,
                 kernel,
                 blocks,
+                cluster: [1; 3],
                 threads,
                 dynamic_shared: shared,
                 parameters,
@@ -78,6 +82,45 @@ impl Loaded {
             kind: std::marker::PhantomData,
         }
     }
+}
+
+/// Runs one operation, or a few, on registers %h, %r and %d of 16, 32 and 64 bits, whose numbers 1 to 3 hold the
+/// inputs, and gives what `result` holds then: h0, r0, d0, or p0 and p1 as two bits.
+fn compute(operations: &str, result: &str, inputs: [u64; 3]) -> Result<u64, Fault> {
+    let text = format!(
+        ".version 8.6\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 out, .param .u64 a, \
+         .param .u64 b, .param .u64 c) {{ .reg .b16 %h<4>; .reg .b32 %r<5>; .reg .b64 %d<5>; .reg .pred %p<4>; \
+         .reg .b128 %q<3>; .reg .b32 %wide;\n\
+         ld.param.u64 %d4, [out]; ld.param.u64 %d1, [a]; ld.param.u64 %d2, [b]; ld.param.u64 %d3, [c];\n\
+         cvt.u32.u64 %r1, %d1; cvt.u32.u64 %r2, %d2; cvt.u32.u64 %r3, %d3;\n\
+         cvt.u16.u64 %h1, %d1; cvt.u16.u64 %h2, %d2; cvt.u16.u64 %h3, %d3;\n\
+         {operations}\n\
+         st.global.b64 [%d4], %d0; st.global.b32 [%d4+8], %r0; st.global.b16 [%d4+16], %h0;\n\
+         selp.b32 %r4, 1, 0, %p0; st.global.b32 [%d4+24], %r4;\n\
+         selp.b32 %r4, 2, 0, %p1; st.global.b32 [%d4+28], %r4; ret; }}"
+    );
+    let loaded = Loaded::new(&[&text]);
+    let out = Buffer::of(&[0u64; 4]);
+    loaded.run("k", [1; 3], [1; 3], 0, &[&out, &inputs[0], &inputs[1], &inputs[2]])?;
+    let [d, r, h, p] = out.get()[..] else { unreachable!() };
+    Ok(match result {
+        "d0" => d,
+        "r0" => r,
+        "h0" => h,
+        _ => p & 1 | p >> 32,
+    })
+}
+
+/// An operation with its operands, the register of its result, the inputs, and what PTX makes of them.
+type Case = (&'static str, &'static str, [u64; 3], u64);
+
+fn check(cases: &[Case]) {
+    let wrong = cases.iter().filter_map(|&(operation, result, inputs, expected)| {
+        let found = compute(operation, result, inputs);
+        (found != Ok(expected)).then(|| format!("{operation} of {inputs:x?}: {found:x?}, not {expected:x}"))
+    });
+    let wrong: Vec<_> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 trait Argument {
