@@ -24,7 +24,7 @@ const CRATES: &[Crate] = &[
             "amount announcements beside by_thread hash large_pages maps prefetch room damage digits job",
             "api",
             "walk segment mark record preamble extra image varying parameters",
-            "packed mapping writer closed_end shared_memory control ended open_chunks repeats scale located lookup origin declared reference",
+            "packed mapping writer storage closed_end shared_memory control ended open_chunks repeats scale located lookup origin declared reference",
             "reader",
             "call",
             "calls counted crossing crowded segments ahead stretches index lane written annotation collective timed recorded asked results references described",

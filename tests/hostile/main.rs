@@ -2,6 +2,7 @@
 
 mod annotations;
 mod before_first_call;
+mod closing;
 mod cut_short;
 mod processes;
 mod ranges;

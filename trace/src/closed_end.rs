@@ -2,7 +2,9 @@
 //! the beginning of the file, in the page that is set aside for last words, if none were said: a file that
 //! was cut off between two segments is told by it from one that nobody has closed.
 
+use crate::mapping::Mapping;
 use crate::segment::{HEADER, Header, Kind, PAGE, u64_at};
+use crate::storage::Storage;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -16,9 +18,19 @@ pub fn mark(file: &File, preamble: u64, end: u64) -> io::Result<()> {
     let page = 2 * preamble;
     // One that is shorter has no such page.
     if file.read_at(&mut header, page)? == HEADER && is_free(&header) {
-        file.write_all_at(&[MARK, end.to_le_bytes()].concat(), page + HEADER as u64)?;
+        write(file, page, end)?;
     }
     Ok(())
+}
+
+/// Writes it into the page at this offset.
+pub(crate) fn write(storage: &impl Storage, page: u64, end: u64) -> io::Result<()> {
+    storage.write(&[MARK, end.to_le_bytes()].concat(), page + HEADER as u64)
+}
+
+/// Whether there is a page at this offset, without last words.
+pub(crate) fn is_free_at(map: &Mapping, page: u64) -> bool {
+    map.peek::<HEADER>(page).is_some_and(|header| is_free(&header))
 }
 
 fn is_free(header: &[u8]) -> bool {

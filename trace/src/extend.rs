@@ -200,7 +200,7 @@ impl Extension {
     fn close(&self, trace: &Trace, (verdict, reasons): (String, Vec<String>)) -> io::Result<u64> {
         if let Some(page) = self.page {
             self.file.write_all_at(&Header::new(Kind::Free, PAGE).encode(), page)?;
-            closed_end::mark(&self.file, page / 2, self.end)?;
+            closed_end::write(&self.file, page, self.end)?;
         }
         let footer = Footer {
             segments: self.located.clone(),

@@ -9,15 +9,16 @@ use crate::damage::Damage;
 use crate::hash::{Hash, checksum};
 use crate::preamble::{Footer, Located, encode};
 use crate::reader::Trace;
-use crate::record::timed;
+use crate::record::{self, Loss, timed, with_body};
 use crate::scale::FAR;
 use crate::segment::{HEADER, Header, Kind, MAGIC, round_up, whole};
+use crate::shared_memory::Place;
+use crate::storage::{self, Storage};
 use crate::writer;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
@@ -59,45 +60,92 @@ pub fn is_whole(trace: &Trace) -> bool {
 /// Seals what is open and writes the footer, with the verdict that `judge` gives on the trace as it will be
 /// read. A finished trace without damage is left as it is. The trace must be opened anew to see the footer.
 ///
-/// Nothing that can be read is overwritten, and between any two writes the file can be read as before.
+/// Nothing that can be read is overwritten, and between any two writes the file can be read as before
+/// (`storage`).
 pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)) -> Result<Finished, Error> {
-    finish_with(trace, &[], judge)
+    not_in_use(trace)?;
+    match is_whole(trace) {
+        true => Ok(as_it_is(trace)),
+        false => finish_on(trace, &file_of(trace)?, &[], judge),
+    }
 }
 
-/// The same, with records that belong to no thread in a chunk of their own.
+/// The same, with records that belong to no thread in a chunk of their own. A trace that has a footer is left
+/// as it is, damaged or not: what its footer says is lost could not be found again while another is written.
 pub fn finish_with(
     trace: &Trace,
     records: &[u8],
     judge: impl FnOnce(&Trace) -> (String, Vec<String>),
 ) -> Result<Finished, Error> {
-    let path = trace.path.as_path();
     not_in_use(trace)?;
-    let (calls, bytes) = (trace.calls_made(), trace.bytes_on_disk());
-    if let Some(footer) = trace.footer.as_ref().filter(|_| is_whole(trace)) {
-        let Footer { losses, verdict, reasons, .. } = footer.clone();
-        let segments = footer.segments.len();
-        return Ok(Finished { calls, bytes, segments, sealed: 0, written: false, losses, verdict, reasons });
+    match trace.footer {
+        Some(_) => Ok(as_it_is(trace)),
+        None => finish_on(trace, &file_of(trace)?, records, judge),
     }
+}
+
+/// The file of a trace, for writing, if it is still the one that was read.
+fn file_of(trace: &Trace) -> Result<File, Error> {
+    let path = || trace.path.clone();
     if trace.is_packed() {
-        return Err(Error::Packed { path: path.to_path_buf() });
+        return Err(Error::Packed { path: path() });
     }
-    let io = |source| Error::Io { path: path.to_path_buf(), source };
-    let file = File::options().read(true).write(true).open(path).map_err(io)?;
+    let io = |source| Error::Io { path: path(), source };
+    let file = File::options().read(true).write(true).open(&trace.path).map_err(io)?;
     let now = file.metadata().map_err(io)?;
-    if (now.dev(), now.ino()) != trace.file {
-        return Err(Error::Replaced { path: path.to_path_buf() });
+    match (now.dev(), now.ino()) == trace.file {
+        true => Ok(file),
+        false => Err(Error::Replaced { path: path() }),
     }
-    let preambles = restore_preambles(&file, trace).map_err(io)?;
+}
+
+fn as_it_is(trace: &Trace) -> Finished {
+    let Footer { segments, verdict, reasons, .. } = trace.footer.clone().unwrap_or_default();
+    Finished {
+        calls: trace.calls_made(),
+        bytes: trace.bytes_on_disk(),
+        segments: segments.len(),
+        sealed: 0,
+        written: false,
+        losses: losses(trace, |damage| damage.loses),
+        verdict,
+        reasons,
+    }
+}
+
+/// Does it, on the file that the trace was read from. The order of these steps is what keeps the file
+/// readable wherever they end.
+pub fn finish_on(
+    trace: &Trace,
+    storage: &impl Storage,
+    records: &[u8],
+    judge: impl FnOnce(&Trace) -> (String, Vec<String>),
+) -> Result<Finished, Error> {
+    let path = trace.path.as_path();
+    let io = |source| Error::Io { path: path.to_path_buf(), source };
+    let preambles = restore_preambles(storage, trace).map_err(io)?;
     let sealed_chunks = sealed_chunks(trace);
     let is_spent = |header: &Header| is_spent(&sealed_chunks, header);
     let kept = kept(trace, &is_spent);
-    for (offset, header) in trace.segments.iter().filter(|(_, header)| is_spent(header)) {
-        // The header stays, so that a reader without the footer knows that nothing is missing here.
-        file.write_all_at(&Header::new(Kind::Free, header.size).encode(), *offset).map_err(io)?;
-        give_back(&file, offset + HEADER as u64, offset + header.size);
-    }
     let losses =
         losses(trace, |damage| damage.loses && (damage.offset >= trace.length() || !preambles.hold(damage.offset)));
+    // The file alone has everything from here on.
+    let homes = copy_home(storage, trace).map_err(io)?;
+    let page = preambles.size * 2;
+    let has_page = !kept.iter().any(|(offset, header)| *offset == page && header.kind == Kind::Chunk)
+        && closed_end::is_free_at(&trace.map, page);
+    // Without a mark, a free place says that the file was not cut off.
+    let holds = |offset: u64, header: &Header| {
+        let is_place = Place::of(header).is_some();
+        !is_spent(header) || is_place && !(has_page && trace.copies.is_known(offset))
+    };
+    let behind = end_of(trace, holds).max(preambles.end());
+    let mut end = behind;
+    if has_page {
+        // Before the last open chunk is gone: whatever comes now, it is known what should be there.
+        closed_end::write(storage, page, end).map_err(io)?;
+    }
+    trace.release_memory();
     let mut footer = Footer {
         segments: located(&kept, &preambles),
         calls: trace.len() as u64,
@@ -105,30 +153,47 @@ pub fn finish_with(
         losses: losses.clone(),
         ..Footer::default()
     };
-    let mut end = end_of(trace, &is_spent).max(preambles.end());
-    if !records.is_empty() {
-        let header = of_no_thread(trace, records);
-        file.write_all_at(&[&header.encode()[..], records].concat(), end).map_err(io)?;
+    // What is found as damage is not found once headers are mended: the records say it until the footer does.
+    let lost = losses.iter().filter(|(what, _)| is_damage(what));
+    let lost = lost.map(|(what, count)| with_body(record::LOSS, &Loss { what: what.clone(), count: *count }));
+    let records = [records, &lost.collect::<Vec<_>>().concat()].concat();
+    let mut open = None;
+    if !records.is_empty() || !has_page {
+        let header = of_no_thread(trace, &records);
+        // Without a mark an open chunk has to be there, until there is a footer.
+        let seal = if has_page { header.seal } else { 0 };
+        storage::append(storage, Header { seal, ..header }, &records, end).map_err(io)?;
         footer.segments.push(Located { kind: header.kind as u8, offset: end });
+        open = (!has_page).then_some((header, end));
         end += header.size;
+        if has_page {
+            closed_end::write(storage, page, end).map_err(io)?;
+        }
     }
-    // Before the last open chunk is gone: whatever comes now, it is known what should be there.
-    if !kept.iter().any(|(offset, header)| *offset == preambles.end() && header.kind == Kind::Chunk) {
-        closed_end::mark(&file, preambles.size, end).map_err(io)?;
-    }
-    let sealed = seal(&file, trace, &kept).map_err(io)?;
+    let sealed = seal(storage, trace, &kept, &homes).map_err(io)?;
     (footer.verdict, footer.reasons) = if trace.damage.is_empty() {
         judge(trace)
     } else {
-        write(&file, end, &footer).map_err(io)?;
+        write(storage, end, &footer).map_err(io)?;
         judge(&Trace::open(path).map_err(|error| io(io::Error::other(error)))?)
     };
-    let bytes = write(&file, end, &footer).map_err(io)?;
+    let bytes = write(storage, end, &footer).map_err(io)?;
+    if let Some((header, at)) = open {
+        storage.write(&header.encode(), at).map_err(io)?;
+    }
+    let spent = trace.segments.iter().filter(|(offset, header)| *offset < behind && is_spent(header));
+    for (offset, header) in spent {
+        // The header stays, so that a reader without the footer knows that nothing is missing here.
+        storage.write(&Header::new(Kind::Free, header.size).encode(), *offset).map_err(io)?;
+        storage.give_back(offset + HEADER as u64, (offset + header.size).min(behind));
+    }
     let Footer { verdict, reasons, .. } = footer;
-    trace.release_memory();
+    let calls = trace.calls_made();
     Ok(Finished { calls, bytes, segments: kept.len(), sealed, written: true, losses, verdict, reasons })
 }
 
+/// Bytes at the end of a footer that say where it begins.
+const TAIL: usize = 16;
 /// How a loss begins that was found as damage.
 const AT: &str = "at offset ";
 
@@ -139,9 +204,11 @@ pub fn is_damage(loss: &str) -> bool {
 
 /// What a footer says is lost: what the trace says, and such of its damage.
 pub(crate) fn losses(trace: &Trace, is_lost: impl Fn(&&Damage) -> bool) -> Vec<(String, u64)> {
+    let known: HashSet<&str> = trace.losses.iter().map(|(what, _)| what.as_str()).collect();
     let damage = trace.damage.iter().filter(is_lost);
     let damage = damage.map(|damage| (format!("{AT}{}: {}", damage.offset, damage.what), 1));
-    trace.losses.iter().cloned().chain(damage).collect()
+    // What an end that was interrupted has said already is said once.
+    trace.losses.iter().cloned().chain(damage.filter(|(what, _)| !known.contains(what.as_str()))).collect()
 }
 
 /// The header of a chunk with these records, behind those that a recording with device times has.
@@ -174,7 +241,7 @@ impl Preambles {
 }
 
 /// Writes a damaged preamble anew from the other, if its place holds nothing else.
-fn restore_preambles(file: &File, trace: &Trace) -> io::Result<Preambles> {
+fn restore_preambles(storage: &impl Storage, trace: &Trace) -> io::Result<Preambles> {
     let content = encode(&trace.preamble);
     let whole = whole(Kind::Preamble, 0, &content);
     let size = whole.len() as u64;
@@ -192,7 +259,7 @@ fn restore_preambles(file: &File, trace: &Trace) -> io::Result<Preambles> {
         let rest = trace.map.get(end as usize..).unwrap_or(&[]);
         let ends_there = rest.is_empty() || Header::decode(rest).is_some();
         if ends_there && !trace.segments.iter().any(other) {
-            file.write_all_at(&whole, damaged)?;
+            storage.write(&whole, damaged)?;
             offsets.push(damaged);
         }
     }
@@ -281,7 +348,7 @@ fn is_spent(sealed: &HashSet<(u32, u128)>, header: &Header) -> bool {
 /// Where the footer goes: behind everything that holds anything, damaged as it may be, but over an older
 /// footer and over space that was set aside and never used. What a header claims beyond the end of the file
 /// is nowhere.
-fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
+fn end_of(trace: &Trace, holds: impl Fn(u64, &Header) -> bool) -> u64 {
     let (mut end, mut next) = (0, 0);
     let unclaimed = |from: u64, to: u64| {
         let bytes = trace.map.get(from as usize..to as usize).unwrap_or(&[]);
@@ -291,7 +358,7 @@ fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
     for (offset, header) in &trace.segments {
         end = end.max(unclaimed(next, *offset));
         next = offset.saturating_add(header.size).min(round_up(trace.length()));
-        if header.kind != Kind::Footer && !is_spent(header) {
+        if header.kind != Kind::Footer && holds(*offset, header) {
             end = next;
         }
     }
@@ -302,9 +369,33 @@ fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
     }
 }
 
-/// Puts every open chunk into its place, with its checksum; one that was cut off or torn ends with its last
+/// Copies what is in shared memory to its places in the file, as a process does that ends by `exit`: it
+/// counts there once the memory is gone. The places.
+fn copy_home(storage: &impl Storage, trace: &Trace) -> io::Result<HashSet<u64>> {
+    let mut homes = HashSet::new();
+    for (offset, header) in trace.segments.iter().filter(|(offset, _)| trace.copies.is_known(*offset)) {
+        let content = trace.copies.held(offset + HEADER as u64, u64::MAX).unwrap_or_default();
+        let header = match header.kind {
+            Kind::Chunk => *header,
+            _ => Header::new(Kind::Free, header.size),
+        };
+        let own = Header { length: content.len() as u64, seal: checksum(content), ..header };
+        let end = offset + header.size;
+        storage.write(content, offset + HEADER as u64)?;
+        if content.len() as u64 > header.room() - HEADER as u64 {
+            // No recorder fills a chunk so far; there is no room for a header behind it.
+            storage.write(&own.encode(), *offset)?;
+            continue;
+        }
+        storage.write(&own.encode(), end - HEADER as u64)?;
+        homes.insert(*offset);
+    }
+    Ok(homes)
+}
+
+/// Seals every open chunk, whose content is in its place; one that was cut off or torn ends with its last
 /// whole record.
-fn seal(file: &File, trace: &Trace, kept: &[(u64, Header)]) -> io::Result<usize> {
+fn seal(storage: &impl Storage, trace: &Trace, kept: &[(u64, Header)], homes: &HashSet<u64>) -> io::Result<usize> {
     let mut sealed = 0;
     for (offset, header) in kept.iter().filter(|(_, h)| h.kind == Kind::Chunk) {
         let size = header.size.min(round_up(trace.length()) - offset);
@@ -313,23 +404,14 @@ fn seal(file: &File, trace: &Trace, kept: &[(u64, Header)]) -> io::Result<usize>
         }
         let length = trace.whole_records(*offset, header);
         let content = trace.content(*offset, &Header { length, ..*header }).unwrap_or(&[]);
-        file.write_all_at(content, offset + HEADER as u64)?;
-        file.write_all_at(&Header { length, seal: checksum(content), size, ..*header }.encode(), *offset)?;
-        give_back(file, offset + HEADER as u64 + length, offset + size);
+        storage.write(&Header { length, seal: checksum(content), size, ..*header }.encode(), *offset)?;
+        if homes.contains(offset) {
+            storage.write(&[0; HEADER], offset + size - HEADER as u64)?;
+        }
+        storage.give_back(offset + HEADER as u64 + length, offset + size);
         sealed += 1;
     }
     Ok(sealed)
-}
-
-/// Whole pages of a chunk that were set aside and never used: the file system may have them back. It need
-/// not.
-fn give_back(file: &File, from: u64, to: u64) {
-    let from = round_up(from);
-    if from < to {
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: a plain system call on our own descriptor; what it frees lies behind the committed bytes.
-        let _unsupported = unsafe { libc::fallocate(file.as_raw_fd(), mode, from as i64, (to - from) as i64) };
-    }
 }
 
 /// Segments of the trace that hold something which can be used, but for its footer.
@@ -339,16 +421,12 @@ pub(crate) fn segments(trace: &Trace) -> Vec<(u64, Header)> {
 }
 
 /// Writes the footer at `end` and returns the size of the file, which ends with it.
-pub(crate) fn write(file: &File, end: u64, footer: &Footer) -> io::Result<u64> {
+pub(crate) fn write(storage: &impl Storage, end: u64, footer: &Footer) -> io::Result<u64> {
     let content = encode(footer);
-    let size = round_up((HEADER + content.len() + 16) as u64);
+    let size = round_up((HEADER + content.len() + TAIL) as u64);
     let header = Header { length: content.len() as u64, seal: checksum(&content), ..Header::new(Kind::Footer, size) };
-    let mut bytes = header.encode().to_vec();
-    bytes.extend(content);
-    bytes.resize(size as usize - 16, 0);
-    bytes.extend(end.to_le_bytes());
-    bytes.extend(MAGIC);
-    file.write_all_at(&bytes, end)?;
-    file.set_len(end + size)?;
+    storage::append(storage, header, &content, end)?;
+    // By which it is found.
+    storage.write(&[&end.to_le_bytes()[..], &MAGIC].concat(), end + size - TAIL as u64)?;
     Ok(end + size)
 }

@@ -76,6 +76,7 @@ pub mod shared_memory;
 pub mod signature;
 pub mod sources;
 mod stretches;
+pub mod storage;
 pub mod text;
 pub mod timed;
 pub mod value;

@@ -6,7 +6,7 @@ use crate::hash::checksum;
 use crate::mapping::Mapping;
 use crate::segment::{HEADER, Header, Kind, LENGTH_AT};
 use crate::shared_memory::{Attached, PRIVATE, Place};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{Ordering::Acquire, fence};
 
 /// A chunk does not fill in the time that it takes to copy it: one that changes this often is not a
@@ -19,6 +19,8 @@ pub(crate) struct Copies {
     chunks: Vec<(u64, Vec<u8>)>,
     /// One place in each shared memory of the process that was found.
     memory: Vec<Place>,
+    /// Places in the file of which it is known what was in memory, by their offsets.
+    known: HashSet<u64>,
 }
 
 impl Copies {
@@ -29,7 +31,11 @@ impl Copies {
         let mut memory = HashMap::new();
         segments.retain_mut(|(offset, header)| {
             let settled = match Place::of(header) {
-                Some(place) => Some(in_memory(map, &mut memory, place, *offset, header, damage)),
+                Some(place) => {
+                    let found = in_memory(map, &mut memory, place, *offset, header, damage);
+                    copies.known.extend(found.as_ref().map(|_| *offset));
+                    Some(found.unwrap_or_default())
+                }
                 None => settled(
                     |at, bytes| map.read(*offset + at, bytes),
                     (map.len() as u64).saturating_sub(*offset),
@@ -52,6 +58,10 @@ impl Copies {
         self.memory.iter().filter_map(|place| Attached::to(*place)).for_each(|memory| memory.remove(trace));
     }
 
+    pub(crate) fn is_known(&self, place: u64) -> bool {
+        self.known.contains(&place)
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
@@ -71,7 +81,8 @@ impl Copies {
     }
 }
 
-/// The committed bytes of a chunk that is in memory, and its header; what is not there may have held records.
+/// The committed bytes of a chunk that is in memory, and its header. None: what was there is not known, and
+/// may have held records.
 fn in_memory(
     map: &Mapping,
     all: &mut HashMap<i32, Option<Attached>>,
@@ -79,7 +90,7 @@ fn in_memory(
     offset: u64,
     header: &mut Header,
     damage: &mut Vec<Damage>,
-) -> Vec<u8> {
+) -> Option<Vec<u8>> {
     let is_new = !all.contains_key(&place.memory);
     let memory = all.entry(place.memory).or_insert_with(|| Attached::to(place)).as_ref();
     let reading =
@@ -96,15 +107,15 @@ fn in_memory(
     match (found.or_else(|| copy_at_home(map, offset, header)), reading) {
         (Some((found, content)), _) if found.kind == Kind::Chunk => {
             *header = found;
-            content
+            Some(content)
         }
-        (Some(_), _) => Vec::new(),
-        (None, Some(read)) if is_between_uses(read) => Vec::new(),
+        (Some(_), _) => Some(Vec::new()),
+        (None, Some(read)) if is_between_uses(read) => Some(Vec::new()),
         (None, Some(_)) => {
             let what =
                 format!("expected a chunk of {} bytes in shared memory {}, found none", header.size, place.memory);
             damage.push(Damage::new(offset, what));
-            Vec::new()
+            None
         }
         (None, None) => {
             let whose = match place.memory {
@@ -115,7 +126,7 @@ fn in_memory(
             };
             let what = format!("what was recorded last was in {whose}: it is lost");
             damage.extend(is_new.then_some(Damage::new(offset, what)));
-            Vec::new()
+            None
         }
     }
 }
@@ -135,9 +146,20 @@ fn copy_at_home(map: &Mapping, offset: u64, header: &Header) -> Option<(Header, 
     map.read(at_end, &mut bytes)?;
     let found = Header::decode(&bytes).filter(|found| found.size == header.size)?;
     let start = offset + HEADER as u64;
-    let mut content = vec![0; usize::try_from(found.length).ok().filter(|length| *length as u64 <= at_end - start)?];
+    if found.length > at_end - start {
+        return None;
+    }
+    let mut content = zeros(found.length)?;
     map.read(start, &mut content)?;
     (checksum(&content) == found.seal).then_some((Header { seal: 0, ..found }, content))
+}
+
+/// So many bytes, if there is memory for them.
+fn zeros(bytes: u64) -> Option<Vec<u8>> {
+    let (bytes, mut zeros) = (usize::try_from(bytes).ok()?, Vec::new());
+    zeros.try_reserve_exact(bytes).ok()?;
+    zeros.resize(bytes, 0);
+    Some(zeros)
 }
 
 /// The committed bytes of an open chunk, which are still its own once they have been copied; nothing of other
@@ -149,7 +171,7 @@ fn settled(read: impl Fn(u64, &mut [u8]) -> Option<()>, there: u64, header: &mut
         if header.kind != Kind::Chunk || header.seal != 0 || header.length == 0 {
             return Some(Vec::new());
         }
-        let mut bytes = vec![0; header.length.min(header.room()).min(there.saturating_sub(HEADER as u64)) as usize];
+        let mut bytes = zeros(header.length.min(header.room()).min(there.saturating_sub(HEADER as u64)))?;
         read(HEADER as u64, &mut bytes)?;
         fence(Acquire);
         let mut now = [0; HEADER];
