@@ -2,6 +2,7 @@
 //!
 //! stdout carries results, stderr everything else.
 
+mod allocation;
 mod annotations;
 mod clocks;
 mod collectives;
@@ -157,6 +158,9 @@ fn parsed() -> Arguments {
     })
 }
 
+#[global_allocator]
+static ALLOCATOR: allocation::Allocator = allocation::Allocator;
+
 fn main() -> ExitCode {
     let arguments = parsed();
     color::choose(arguments.color);
@@ -166,10 +170,13 @@ fn main() -> ExitCode {
     };
     let as_json = command.is_json();
     signals::outlive_the_file_size_limit();
-    // The viewer has a terminal to give back, a replay runs a driver, and `record` is the program's until
-    // that has ended.
-    if !matches!(command, Command::View(_) | Command::Replay(_) | Command::Record(_) | Command::Demo(_)) {
-        signals::end_where_a_trace_is_cut(exit::UNREADABLE);
+    // The viewer has a terminal to give back, a replay runs a driver, whose signals are its own, and `record` is
+    // the program's until that has ended.
+    match &command {
+        Command::Record(_) | Command::Demo(_) => {}
+        Command::View(view) if !view.is_once() => {}
+        Command::Replay(replay) if !replay.is_dry() => signals::end_where_a_mapped_trace_is_cut(exit::UNREADABLE),
+        _ => signals::end_where_a_trace_is_cut(exit::UNREADABLE, exit::FAILED),
     }
     let ended = match command {
         Command::Record(arguments) => record::run(arguments),

@@ -215,7 +215,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         others,
     };
     // The traces are read now, and whoever cuts one short does not change how the program has ended.
-    signals::end_where_a_trace_is_cut(if status.success() { FAILED } else { exit_status(status) });
+    let unread = if status.success() { FAILED } else { exit_status(status) };
+    signals::end_where_a_trace_is_cut(unread, unread);
     let untraced = session::close(&asked);
     // The program's status, unless that would tell of a success.
     Ok(if status.success() && untraced > 0 { FAILED } else { exit_status(status) })

@@ -11,6 +11,7 @@ use crate::shell::shell;
 use crate::{exit, verdict};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use trace::call::{Content, Image};
@@ -255,9 +256,10 @@ impl Repaired {
             return tell_lost(out, MISSING, self.missing);
         }
         writeln!(out, "{name}: {calls}, {segments} segments ({sealed} sealed now), {bytes}; footer written")?;
+        let lost: HashSet<&str> = losses.iter().map(|(what, _)| what.as_str()).collect();
         for damage in &trace.damage {
             let at = format!("at offset {}: {}", damage.offset, damage.what);
-            let mended = if losses.iter().any(|(what, _)| *what == at) { "" } else { "; mended" };
+            let mended = if lost.contains(at.as_str()) { "" } else { "; mended" };
             writeln!(out, "damage: {}{mended}", plain(&at))?;
         }
         for (what, count) in &trace.losses {

@@ -180,6 +180,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Arguments {
+    /// Whether no driver runs in this process.
+    pub fn is_dry(&self) -> bool {
+        self.dry_run
+    }
+
     fn timeout(&self) -> Option<Duration> {
         self.timeout
     }

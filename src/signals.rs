@@ -1,6 +1,7 @@
 //! Signals: `record` outlives what ends its program, since the closing line is still to come; `replay` says
 //! how far it came.
 
+use crate::allocation;
 use std::io;
 use std::mem::zeroed;
 use std::os::unix::process::CommandExt;
@@ -95,29 +96,70 @@ pub fn run(command: &mut Command) -> io::Result<(u32, ExitStatus)> {
     Ok((child.id(), child.wait()?))
 }
 
-/// The exit status where a mapped trace is cut short under us.
+/// The exit status where a mapped trace is cut short under us, and where there is no memory.
 static IF_CUT: AtomicI32 = AtomicI32::new(0);
+static IF_REFUSED: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn cut(_: libc::c_int) {
-    const CUT: &[u8] = b"cutrace: the trace was cut short by another process while it was read\n";
+/// Says why on stderr and ends the process, in a signal's handler.
+fn end(status: &AtomicI32, why: &[u8]) -> ! {
     // SAFETY: both calls are allowed in a signal's handler; no destructor may run here.
     unsafe {
-        libc::write(2, CUT.as_ptr().cast(), CUT.len());
-        libc::_exit(IF_CUT.load(SeqCst));
+        libc::write(2, why.as_ptr().cast(), why.len());
+        libc::_exit(status.load(SeqCst));
+    }
+}
+
+const CUT: &[u8] = b"cutrace: the trace was cut short by another process while it was read\n";
+
+extern "C" fn cut(_: libc::c_int) {
+    end(&IF_CUT, CUT);
+}
+
+/// What is no trace's address is the driver's affair: met again, it ends the process as it would have.
+extern "C" fn cut_where_mapped(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: Linux gives a valid siginfo_t, which has an address for this signal.
+    if trace::mapped::has(unsafe { (*info).si_addr() }.addr()) {
+        end(&IF_CUT, CUT);
+    }
+}
+
+/// What the standard library does where memory is refused; an abort for another reason goes on.
+extern "C" fn refused(_: libc::c_int) {
+    if allocation::is_refused() {
+        end(&IF_REFUSED, b"cutrace: there is not enough memory for this trace\n");
+    }
+}
+
+fn handle(signal: libc::c_int, handler: usize, flags: libc::c_int) {
+    // SAFETY: the struct is filled in before use, and the handlers do only what a handler may.
+    unsafe {
+        let mut new: libc::sigaction = zeroed();
+        new.sa_sigaction = handler;
+        new.sa_flags = flags;
+        libc::sigaction(signal, &new, null_mut());
     }
 }
 
 /// A trace that another process cuts short while it is mapped answers a read with SIGBUS: the process then
-/// says so and ends with this status, where Linux would kill it. For `record`, whose program's status must
-/// not be lost, and for what only reads.
-pub fn end_where_a_trace_is_cut(status: u8) {
+/// says so and ends with this status, where Linux would kill it; with the other one where there is no memory.
+/// For `record`, whose program's status must not be lost, and for what only reads.
+pub fn end_where_a_trace_is_cut(status: u8, without_memory: u8) {
     IF_CUT.store(status.into(), SeqCst);
-    // SAFETY: the struct is filled in before use, and the handler does only what a handler may.
-    unsafe {
-        let mut new: libc::sigaction = zeroed();
-        new.sa_sigaction = cut as *const () as usize;
-        libc::sigaction(libc::SIGBUS, &new, null_mut());
-    }
+    handle(libc::SIGBUS, cut as *const () as usize, 0);
+    end_without_memory(without_memory);
+}
+
+/// The same where a driver runs in this process: of SIGBUS at the addresses of traces alone.
+pub fn end_where_a_mapped_trace_is_cut(status: u8) {
+    IF_CUT.store(status.into(), SeqCst);
+    // Reset, so that the signal comes again to Linux's own handler.
+    handle(libc::SIGBUS, cut_where_mapped as *const () as usize, libc::SA_SIGINFO | libc::SA_RESETHAND);
+    end_without_memory(crate::exit::FAILED);
+}
+
+fn end_without_memory(status: u8) {
+    IF_REFUSED.store(status.into(), SeqCst);
+    handle(libc::SIGABRT, refused as *const () as usize, 0);
 }
 
 /// Has `last_words` called with the signal's name, on a thread of its own, when SIGINT, SIGTERM or SIGHUP

@@ -104,6 +104,12 @@ pub struct Arguments {
     color: ColorChoice,
 }
 
+impl Arguments {
+    pub fn is_once(&self) -> bool {
+        self.once
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Background {
     Light,

@@ -21,7 +21,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "trace",
         layers: &[
-            "amount announcements beside by_thread hash large_pages maps prefetch room damage digits job",
+            "amount announcements beside by_thread mapped hash large_pages maps prefetch room damage digits job",
             "api",
             "walk segment mark record preamble extra image varying parameters",
             "packed mapping writer storage closed_end shared_memory control ended open_chunks repeats scale located lookup origin declared reference",
@@ -101,7 +101,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "cutrace",
         layers: &[
-            "results figures color job json shell output layout exit signals stdout program progress driver cupti",
+            "results figures color job json shell output layout exit allocation signals stdout program progress driver cupti",
             "clocks reading grep latest references streams works writes nccl collectives annotations line verdict unfinished",
             "report::table report::tally report::unit export::event export::field export::placed export::proto export::track",
             "report::durations report::render export::device export::nvtx",

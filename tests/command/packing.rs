@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
-use trace::segment::{HEADER, Kind};
+use trace::hash::{Hash, Hasher, checksum};
+use trace::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE, round_up};
 use viewer::data::open::Opened;
 
 const KEPT: &[&str] = &[
@@ -223,4 +225,97 @@ fn two_jobs_are_packed_into_one_directory() {
         refused.contains("both/processes/") && refused.contains(" exists already; --force replaces it"),
         "{refused}"
     );
+}
+
+/// A zstd frame of so many times 128 KiB of zeros, in 4 bytes each.
+fn zeros(blocks: usize) -> Vec<u8> {
+    // Magic, no length, a window of 8 MiB; then blocks of one byte that is repeated.
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x68];
+    for block in 1..=blocks {
+        let head = 128 << 10 << 3 | 1 << 1 | u32::from(block == blocks);
+        frame.extend_from_slice(&head.to_le_bytes()[..3]);
+        frame.push(0);
+    }
+    frame
+}
+
+/// A packed segment for a piece at this place: these headers, and a frame.
+fn piece(kind: Kind, from: u64, bytes: u64, headers: &[Header], frame: &[u8], meant: u64) -> Vec<u8> {
+    let mut content = [1u64.to_le_bytes(), meant.to_le_bytes()].concat();
+    headers.iter().for_each(|header| content.extend(header.encode()));
+    content.extend(frame);
+    let size = round_up((HEADER + content.len()) as u64).max(round_up(bytes / 256));
+    let header = Header {
+        version: PACKED_VERSION,
+        thread: headers.len() as u32,
+        id: u128::from(from) | u128::from(bytes) << 64,
+        length: content.len() as u64,
+        seal: checksum(&content),
+        ..Header::new(kind, size)
+    };
+    let mut all = [&header.encode()[..], &content].concat();
+    all.resize(size as usize, 0);
+    all
+}
+
+/// A packed trace that nobody has closed, and how long what it stands for is.
+fn open_ended(place: &Place) -> (Vec<u8>, u64) {
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    run(&mut place.cutrace(["pack", "trace.bin", "-o", "packed.bin"])).expect(0);
+    let length = place.join("trace.bin").metadata().expect("a trace").len();
+    (std::fs::read(place.join("packed.bin")).expect("a trace"), length)
+}
+
+/// What is packed as zeros is never anywhere as a whole.
+#[test]
+fn reading_takes_memory_for_the_file_and_not_for_what_it_claims() {
+    const BYTES: u64 = 192 << 20;
+    let place = Place::new();
+    let (mut bytes, mut at) = open_ended(&place);
+    let length = BYTES - PAGE;
+    let mut hasher = Hasher::default();
+    (0..length / PAGE).for_each(|_| hasher.update(&[0; PAGE as usize]));
+    let right = hasher.finish();
+    for id in [right, Hash(7)] {
+        let header = Header { id: id.0, length, ..Header::new(Kind::Blob, BYTES) };
+        bytes.extend(piece(Kind::Blob, at, BYTES, &[header], &zeros((BYTES >> 17) as usize), BYTES));
+        at += BYTES;
+    }
+    std::fs::write(place.join("bomb.bin"), bytes).expect("room");
+    // In KiB: less than one of them needs.
+    let limited = |command: &str| {
+        let cutrace = place.cutrace([""; 0]).get_program().display().to_string();
+        run(place.command("sh").args(["-c", &format!("ulimit -d 131072 && exec {cutrace} {command}")]))
+    };
+    let info = limited("info --json bomb.bin").expect(3);
+    let object: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    let damage = object["traces"][0]["damage"].as_array().or_else(|| object["damage"].as_array()).expect("a list");
+    let wrong = format!("a blob that does not match its hash {}", Hash(7));
+    assert!(damage.iter().any(|one| one.to_string().contains(&wrong)), "{object}");
+    assert!(!damage.iter().any(|one| one.to_string().contains(&right.to_string())), "{object}");
+    limited("replay --dry-run bomb.bin").expect(3);
+    limited("repair bomb.bin -o repaired.bin").expect(3);
+    let repaired = Trace::open(place.join("repaired.bin")).expect("a trace");
+    assert!(repaired.footer.is_some() && repaired.blobs().any(|(hash, _)| hash == right));
+    // Of its zeros nothing is on the disk.
+    let blocks = std::os::unix::fs::MetadataExt::blocks(&place.join("repaired.bin").metadata().expect("a trace"));
+    assert!(blocks * 512 < 16 << 20, "{blocks}");
+}
+
+/// Each costs as much as the one before.
+#[test]
+fn many_segments_in_one_piece_are_read() {
+    const MANY: u64 = 60_000;
+    let place = Place::new();
+    let (bytes, at) = open_ended(&place);
+    for kind in [Kind::Blob, Kind::Chunk, Kind::Free] {
+        let header = |id: u64| Header { id: u128::from(id) << 64 | 1, thread: 7, ..Header::new(kind, PAGE) };
+        let headers: Vec<Header> = (0..MANY).map(header).collect();
+        let all = [&bytes[..], &piece(kind, at, MANY * PAGE, &headers, &zeros(1), 128 << 10)].concat();
+        std::fs::write(place.join("many.bin"), all).expect("room");
+        for command in [&["info", "--json", "many.bin"][..], &["repair", "many.bin", "-o", "repaired.bin", "--force"]] {
+            let ran = run_within(&mut place.cutrace(command), Duration::from_secs(60));
+            assert!([0, 3].contains(&ran.code()), "{command:?}: {}", ran.stderr);
+        }
+    }
 }

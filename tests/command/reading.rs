@@ -472,6 +472,32 @@ fn a_trace_that_is_cut_while_it_is_read_is_told() {
     assert!(told.contains("cut short by another process"), "{told}");
 }
 
+/// Whenever it is cut, no signal ends who reads it.
+#[test]
+fn a_trace_that_is_cut_while_it_is_planned_or_shown_is_told() {
+    let place = Place::new();
+    let path = place.join("trace.bin");
+    for arguments in [&["view", "--once", "--no-index"][..], &["replay", "--dry-run"], &["replay", "--driver", "sim"]] {
+        let mut told = 0;
+        for delay in (0..400).step_by(20) {
+            let _none_yet = std::fs::remove_file(&path);
+            std::fs::copy(source("data/torch_nvtx.bin"), &path).expect("copied");
+            let mut command = place.cutrace(arguments);
+            let reading = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+            std::thread::sleep(std::time::Duration::from_millis(delay));
+            std::fs::File::options().write(true).open(&path).and_then(|file| file.set_len(8192)).expect("cut");
+            let ended = reading.wait_with_output().expect("ended");
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(ended.status.code().is_some(), "{arguments:?} after {delay} ms: {:?}: {said}", ended.status);
+            told += usize::from(ended.status.code() == Some(3) && said.contains("cut short by another process"));
+            if told > 2 {
+                break;
+            }
+        }
+        assert!(told > 0, "{arguments:?}");
+    }
+}
+
 #[test]
 fn a_damaged_preamble_is_restored_from_its_copy() {
     for at in [5, 98, 20_000] {

@@ -1,7 +1,6 @@
 //! What chunks hold, found out by several threads ahead of the one that puts it together: whether it is what
 //! they were sealed with, and the stretches of their records.
 
-use crate::hash::checksum;
 use crate::mapping::Mapping;
 use crate::segment::{HEADER, Header};
 use crate::stretches::Stretches;
@@ -171,7 +170,8 @@ impl Ahead {
             let content = self.map.held(start, start.checked_add(header.length)?)?;
             (content.len() as u64 == header.length && header.length <= header.room()).then_some(content)
         };
-        let Some(content) = held().filter(|content| checksum(content) == header.seal) else {
+        let is_sealed = |content: &&[u8]| self.map.checksum(start, content.len() as u64) == Some(header.seal);
+        let Some(content) = held().filter(is_sealed) else {
             return Looked { is_unsound: true, stretches: None };
         };
         let stretches = Stretches::of(content, header.first_call() as u32, &self.words);

@@ -58,6 +58,20 @@ impl Hasher {
     }
 }
 
+/// The checksum of bytes that come one after the other.
+#[derive(Default)]
+pub struct Checksum(xxhash_rust::xxh3::Xxh3);
+
+impl Checksum {
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub fn finish(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
 /// The hash of a blob, and the seal of its segment. Of long inputs XXH3 has a shorter hash that is half of
 /// the longer one.
 pub fn sealed(bytes: &[u8]) -> (Hash, u64) {

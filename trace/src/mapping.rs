@@ -1,8 +1,11 @@
 //! The bytes of a trace: of its file, mapped where that is safe, or what a packed file stands for.
 
 use crate::damage::Damage;
+use crate::hash::{Hash, checksum};
+use crate::mapped::Mapped;
 use crate::packed::Unpacked;
 use crate::segment::Kind;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
@@ -12,7 +15,7 @@ use std::os::unix::fs::FileExt;
 /// Mapped; or read, where looking at a hole of the file could be answered with SIGBUS; or unpacked as it is
 /// looked at, and zeros until then.
 pub enum Mapping {
-    Mapped(memmap2::Mmap, File),
+    Mapped(memmap2::Mmap, File, #[expect(dead_code, reason = "it ends with the mapping")] Mapped),
     Read(Vec<u8>, File),
     Packed(Unpacked),
 }
@@ -24,12 +27,14 @@ impl Mapping {
         }
         if is_tmpfs_with_holes(&file)? {
             let mut bytes = Vec::new();
+            bytes.try_reserve_exact(file.metadata()?.len() as usize)?;
             file.read_to_end(&mut bytes)?;
             return Ok(Mapping::Read(bytes, file));
         }
         // SAFETY: the mapping is read as bytes only; a trace only ever grows while it is written.
         let map = unsafe { memmap2::Mmap::map(&file) }?;
-        Ok(Mapping::Mapped(map, file))
+        let mapped = Mapped::at(&map);
+        Ok(Mapping::Mapped(map, file, mapped))
     }
 
     /// A few bytes at an offset, read without touching the mapping: a look at a page maps its neighbours too,
@@ -44,7 +49,7 @@ impl Mapping {
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Option<()> {
         // Of what has been read, too: a chunk that is open may be another one by now.
         match self {
-            Mapping::Mapped(_, file) | Mapping::Read(_, file) => file.read_exact_at(bytes, offset).ok(),
+            Mapping::Mapped(_, file, _) | Mapping::Read(_, file) => file.read_exact_at(bytes, offset).ok(),
             Mapping::Packed(unpacked) => unpacked.read(offset, bytes),
         }
     }
@@ -62,7 +67,7 @@ impl Mapping {
     #[inline]
     pub fn plain(&self) -> Option<&[u8]> {
         match self {
-            Mapping::Mapped(map, _) => Some(map),
+            Mapping::Mapped(map, ..) => Some(map),
             Mapping::Read(bytes, _) => Some(bytes),
             Mapping::Packed(_) => None,
         }
@@ -73,6 +78,19 @@ impl Mapping {
         if let Mapping::Packed(unpacked) = self {
             unpacked.fill_all(kind);
         }
+    }
+
+    /// The checksum of `len` bytes at an offset; none if they are not all there.
+    pub fn checksum(&self, at: u64, len: u64) -> Option<u64> {
+        match self {
+            Mapping::Packed(unpacked) => unpacked.checksum(at, len),
+            _ => Some(checksum(self.held(at, at.checked_add(len)?)?)),
+        }
+    }
+
+    /// Hashes of what is packed, by where it begins, with its length.
+    pub fn packed_hashes(&self) -> HashMap<u64, (u64, Hash)> {
+        if let Mapping::Packed(unpacked) = self { unpacked.hashes() } else { HashMap::new() }
     }
 
     /// Why the bytes at an offset cannot be had.
@@ -91,7 +109,7 @@ impl Deref for Mapping {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Mapping::Mapped(map, _) => map,
+            Mapping::Mapped(map, ..) => map,
             Mapping::Read(bytes, _) => bytes,
             Mapping::Packed(unpacked) => unpacked,
         }

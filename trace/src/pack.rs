@@ -107,13 +107,7 @@ fn joins(piece: &Piece, header: &Header, to: u64) -> bool {
 /// that it is told of there as well. Nothing for a trace that is not packed.
 pub fn unpack(trace: &Trace, file: &File) -> io::Result<u64> {
     if let Mapping::Packed(unpacked) = &*trace.map {
-        for piece in unpacked.pieces() {
-            match piece {
-                Ok((from, bytes)) => file.write_all_at(&bytes, from)?,
-                Err(headers) => headers.iter().try_for_each(|(at, raw)| file.write_all_at(raw, *at))?,
-            }
-        }
-        file.set_len(trace.length())?;
+        unpacked.write(file)?;
     }
     Ok(trace.length())
 }

@@ -393,9 +393,12 @@ impl Trace {
 
     /// Reads every blob: those that are not what their name says, with where each begins.
     pub fn wrong_blobs(&self) -> Vec<(Hash, u64)> {
-        self.map.prepare(Kind::Blob);
-        let is_wrong = |hash: &Hash| self.blob(*hash).map(Hash::of) != Some(*hash);
-        let wrong = self.blobs.iter().filter(|(hash, _)| is_wrong(hash));
+        let packed = self.map.packed_hashes();
+        let found = |hash: &Hash, place: &(u64, u64)| match packed.get(&place.0) {
+            Some((len, found)) => (*len == place.1).then_some(*found),
+            None => self.blob(*hash).map(Hash::of),
+        };
+        let wrong = self.blobs.iter().filter(|(hash, place)| found(hash, place) != Some(**hash));
         wrong.map(|(hash, (start, _))| (*hash, *start)).collect()
     }
 

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "packed")]
 mod real {
+    use std::io::{self, Read};
+
     /// Higher ones pack records by a twentieth smaller and ten times slower.
     const LEVEL: i32 = 3;
 
@@ -9,21 +11,28 @@ mod real {
         zstd::bulk::compress(bytes, LEVEL).ok()
     }
 
-    /// What the frame means, if that is so many bytes. No more than those are set aside.
-    pub fn decompress(frame: &[u8], length: usize) -> Option<Vec<u8>> {
-        zstd::bulk::decompress(frame, length).ok().filter(|bytes| bytes.len() == length)
+    /// Log of how much of what a frame means its decoder remembers at most.
+    const WINDOW: u32 = 23;
+
+    /// What the frame means, step by step.
+    pub fn decoder(frame: &[u8]) -> io::Result<impl Read> {
+        let mut decoder = zstd::Decoder::with_buffer(frame)?;
+        decoder.window_log_max(WINDOW)?;
+        Ok(decoder)
     }
 }
 
 #[cfg(not(feature = "packed"))]
 mod real {
+    use std::io::{self, Read};
+
     pub fn compress(_: &[u8]) -> Option<Vec<u8>> {
         None
     }
 
-    pub fn decompress(_: &[u8], _: usize) -> Option<Vec<u8>> {
-        None
+    pub fn decoder(_: &[u8]) -> io::Result<impl Read> {
+        Err::<io::Empty, _>(io::ErrorKind::Unsupported.into())
     }
 }
 
-pub use real::{compress, decompress};
+pub use real::{compress, decoder};

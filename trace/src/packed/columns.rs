@@ -162,7 +162,9 @@ pub fn back(columns: &[u8], first_call: u64, length: usize) -> Option<Vec<u8>> {
     let mut groups: Vec<Group> =
         heads.chunks_exact(WORD).map(|head| Group { head: head.try_into().expect("a word"), at: Vec::new() }).collect();
     let (low, high) = (left.take(records)?, left.take(records)?);
-    let mut out = vec![0; length];
+    let mut out = Vec::new();
+    out.try_reserve_exact(length).ok()?;
+    out.resize(length, 0);
     let mut at = 0usize;
     for (low, high) in low.iter().zip(high) {
         let group = groups.get_mut(u16::from_le_bytes([*low, *high]) as usize)?;

@@ -16,17 +16,23 @@
 
 mod codec;
 mod columns;
+mod hashes;
 mod unpacked;
 
 use crate::hash::checksum;
 use crate::segment::{HEADER, Header, Kind, PACKED_VERSION, round_up, u64_at};
+use std::io::{self, Read};
 pub use unpacked::Unpacked;
 
 /// How many bytes of the trace a byte of a packed segment may stand for: what is unpacked is bounded by the
 /// file. One that shrinks to less is longer than it need be.
 pub const MOST: u64 = 256;
-/// A piece is no longer than this: it is unpacked as a whole.
+/// A piece is no longer than this.
 pub const LONGEST: u64 = 2 << 30;
+/// Columns are put back as a whole: a chunk with more bytes of records is packed as it is.
+const LONGEST_COLUMNS: u64 = 64 << 20;
+/// Anything else is unpacked in steps of at most so many bytes.
+const STEP: usize = 128 << 10;
 const FIXED: usize = 16;
 
 const STORED: u64 = 0;
@@ -72,7 +78,8 @@ pub fn segment(piece: &Piece, bytes: &[u8]) -> Vec<u8> {
         let [only] = piece.headers[..] else { return None };
         let records = bytes.get(HEADER..HEADER + only.length as usize).filter(|_| only.kind == Kind::Chunk)?;
         let is_all = used <= HEADER + records.len();
-        let columns = columns::of(records, only.first_call()).filter(|_| is_all)?;
+        let fits = only.length <= LONGEST_COLUMNS;
+        let columns = columns::of(records, only.first_call()).filter(|_| is_all && fits)?;
         Some(whole(COLUMNS, columns.len(), &codec::compress(&columns)?))
     };
     let compressed = || {
@@ -82,8 +89,16 @@ pub fn segment(piece: &Piece, bytes: &[u8]) -> Vec<u8> {
     // What was packed is unpacked at once: the trace may be all that is left of a run.
     let means_the_same = |content: &Vec<u8>| {
         let (count, length) = (piece.headers.len() as u32, bytes.len() as u64);
-        let unpacked = unpack(content, count, length).filter(|unpacked| bytes.starts_with(unpacked));
-        unpacked.is_some_and(|unpacked| bytes[unpacked.len()..].iter().all(|byte| *byte == 0))
+        // Where a header comes in the end, zeros come first.
+        let (mut end, mut differs) = (0, false);
+        let unpacked = unpack(content, count, length, |at, part| {
+            let at = at as usize;
+            let is_same = |with: &[u8]| with.get(at..at + part.len()) == Some(part);
+            differs |= !is_same(&body) && !is_same(bytes);
+            end = end.max(at + part.len());
+            Ok(())
+        });
+        unpacked.is_ok() && !differs && bytes[end..].iter().all(|byte| *byte == 0)
     };
     let content = columns().or_else(compressed).filter(means_the_same);
     let content = content.unwrap_or_else(|| whole(STORED, body.len(), &body));
@@ -107,30 +122,63 @@ fn places_of(piece: &Piece) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What a packed segment stands for, up to where it is zeros; that is a piece of so many bytes.
-fn unpack(content: &[u8], count: u32, bytes: u64) -> Option<Vec<u8>> {
-    let (method, meant) = (u64_at(content.get(..FIXED)?, 0), u64_at(content, 8));
-    let (headers, packed) = content[FIXED..].split_at_checked((count as usize).checked_mul(HEADER)?)?;
-    let mut out = match method {
-        STORED => packed.get(..usize::try_from(meant).ok()?)?.to_vec(),
-        _ if method == COMPRESSED && meant <= bytes => codec::decompress(packed, meant as usize)?,
-        COLUMNS => {
-            let (_, chunk, _) = places(headers, bytes).next()?;
-            let length =
-                Some(chunk.length).filter(|length| *length <= chunk.room().min(bytes - HEADER as u64))? as usize;
-            let meant = usize::try_from(meant).ok().filter(|meant| *meant <= columns::most(length))?;
-            let records = columns::back(&codec::decompress(packed, meant)?, chunk.first_call(), length)?;
-            [&[0; HEADER][..], &records].concat()
-        }
-        _ => return None,
+/// Gives `to` what a packed segment stands for, up to where it is zeros, from the beginning on, each part with
+/// where it is; then the headers, which are zeros before. That is a piece of so many bytes. The kind of an error
+/// that is none of `to` is InvalidData.
+fn unpack(content: &[u8], count: u32, bytes: u64, mut to: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let split = || {
+        let (method, meant) = (u64_at(content.get(..FIXED)?, 0), u64_at(content, 8));
+        let (headers, packed) = content[FIXED..].split_at_checked((count as usize).checked_mul(HEADER)?)?;
+        Some((method, meant, headers, packed))
     };
-    if out.len() as u64 > bytes {
-        return None;
+    let (method, meant, headers, packed) = split().ok_or(io::ErrorKind::InvalidData)?;
+    let mut parts = |from: u64, all: &[u8]| {
+        let mut parts = all.chunks(STEP).zip(0..);
+        parts.try_for_each(|(part, index)| to(from + index * STEP as u64, part))
+    };
+    match method {
+        STORED if meant <= bytes => {
+            parts(0, packed.get(..meant as usize).ok_or(io::ErrorKind::InvalidData)?)?;
+        }
+        COMPRESSED if meant <= bytes => decompress(packed, meant, parts)?,
+        COLUMNS => {
+            let records = records(headers, packed, meant, bytes).ok_or(io::ErrorKind::InvalidData)?;
+            parts(HEADER as u64, &records)?;
+        }
+        _ => return Err(io::ErrorKind::InvalidData.into()),
     }
-    for (at, _, raw) in places(headers, bytes) {
-        let at = at as usize;
-        out.resize(out.len().max(at + HEADER), 0);
-        out[at..at + HEADER].copy_from_slice(raw);
+    places(headers, bytes).try_for_each(|(at, _, raw)| to(at, raw))
+}
+
+/// The bytes that a frame means, if they are so many.
+fn decompress(frame: &[u8], meant: u64, mut to: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let wrong = |_: io::Error| io::Error::from(io::ErrorKind::InvalidData);
+    let mut decoder = codec::decoder(frame).map_err(wrong)?;
+    let (mut step, mut at) = ([0; 16 << 10], 0);
+    loop {
+        match decoder.read(&mut step).map_err(wrong)? {
+            0 if at == meant => return Ok(()),
+            read if read > 0 && read as u64 <= meant - at => {
+                to(at, &step[..read])?;
+                at += read as u64;
+            }
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
     }
-    Some(out)
+}
+
+/// The records of the one chunk whose columns this frame means.
+fn records(headers: &[u8], frame: &[u8], meant: u64, bytes: u64) -> Option<Vec<u8>> {
+    let (_, chunk, _) = places(headers, bytes).next()?;
+    let most = chunk.room().min(bytes - HEADER as u64).min(LONGEST_COLUMNS);
+    let length = Some(chunk.length).filter(|length| *length <= most)? as usize;
+    let meant = usize::try_from(meant).ok().filter(|meant| *meant <= columns::most(length))?;
+    let mut columns = Vec::new();
+    columns.try_reserve_exact(meant).ok()?;
+    let whole = decompress(frame, meant as u64, |_, part| {
+        columns.extend_from_slice(part);
+        Ok(())
+    });
+    whole.ok()?;
+    columns::back(&columns, chunk.first_call(), length)
 }

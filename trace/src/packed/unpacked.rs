@@ -1,16 +1,20 @@
 //! The trace that a packed file stands for, as bytes that come into being when they are looked at.
 
-use super::{FIXED, LONGEST, MOST, places, unpack};
+use super::hashes::Hashes;
+use super::{FIXED, LONGEST, MOST, STEP, places, unpack};
 use crate::damage::Damage;
-use crate::hash::checksum;
+use crate::hash::{Checksum, Hash, checksum};
+use crate::mapped::Mapped;
 use crate::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::num::NonZero;
+use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 /// A trace that is longer when it is unpacked goes to a file without a name in the directory for temporary
@@ -42,6 +46,7 @@ pub struct Unpacked {
     headers: Vec<Placed>,
     plain: File,
     map: memmap2::Mmap,
+    _mapped: Mapped,
     damage: Vec<Damage>,
 }
 
@@ -70,7 +75,8 @@ impl Unpacked {
         plain.set_len(to)?;
         // SAFETY: nobody else has the file, and of its bytes only such are looked at as were written before.
         let map = unsafe { memmap2::Mmap::map(&plain) }?;
-        let mut unpacked = Unpacked { packed: file.try_clone()?, segments, headers: Vec::new(), plain, map, damage };
+        let (packed, headers, _mapped) = (file.try_clone()?, Vec::new(), Mapped::at(&map));
+        let mut unpacked = Unpacked { packed, segments, headers, plain, map, _mapped, damage };
         unpacked.read_headers()?;
         unpacked.begin(len);
         Ok(Some(unpacked))
@@ -79,6 +85,7 @@ impl Unpacked {
     fn read_headers(&mut self) -> io::Result<()> {
         for one in &self.segments {
             let there = one.length.saturating_sub(FIXED as u64);
+            // No longer than the file.
             let mut raw = vec![0; (u64::from(one.count) * HEADER as u64).min(there) as usize];
             if self.packed.read_exact_at(&mut raw, one.at + (HEADER + FIXED) as u64).is_ok() {
                 let all = places(&raw, one.to - one.from);
@@ -138,32 +145,67 @@ impl Unpacked {
     pub fn fill_all(&self, kind: Kind) {
         let open: Vec<&Packed> =
             self.segments.iter().filter(|one| one.kind == kind && one.state.get().is_none()).collect();
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some(one) = open.get(next.fetch_add(1, Relaxed)) {
-                let _told_by_its_reader = self.fill(one);
-            }
-        };
-        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(open.len() / 4 + 1);
-        thread::scope(|scope| {
-            for _ in 1..threads {
-                // Where there can be no more threads, fewer do it.
-                let _fewer = thread::Builder::new().spawn_scoped(scope, work);
-            }
-            work();
+        side_by_side(&open, |one| {
+            let _told_by_its_reader = self.fill(one);
         });
     }
 
-    /// Pieces of the trace in order: where each begins, and its bytes up to where it is zeros; of what
-    /// cannot be unpacked the headers of its segments.
-    pub fn pieces(&self) -> impl Iterator<Item = Result<(u64, Vec<u8>), &[Placed]>> {
-        self.segments.iter().map(|one| match self.unpacked(one) {
-            Ok(bytes) => Ok((one.from, bytes)),
-            Err(_) => {
-                let before = |end| self.headers.partition_point(|(at, _)| *at < end);
-                Err(&self.headers[before(one.from)..before(one.to)])
+    /// Writes the trace into an empty file; of what cannot be unpacked the headers of its segments.
+    pub fn write(&self, file: &File) -> io::Result<()> {
+        for one in &self.segments {
+            match self.unpacked(one, |at, bytes| put(file, bytes, one.from + at)) {
+                Ok(()) => {}
+                Err(Fault::Room(error)) => return Err(error),
+                Err(Fault::Wrong(_)) => self.headers_of(one).try_for_each(|(at, raw)| file.write_all_at(raw, *at))?,
             }
-        })
+        }
+        file.set_len(self.map.len() as u64)
+    }
+
+    fn headers_of(&self, one: &Packed) -> impl Iterator<Item = &Placed> {
+        let before = |end| self.headers.partition_point(|(at, _)| *at < end);
+        self.headers[before(one.from)..before(one.to)].iter()
+    }
+
+    /// The hashes of what packed blobs hold, by where that begins; none of what cannot be unpacked. Nothing
+    /// of it is unpacked for good.
+    pub fn hashes(&self) -> HashMap<u64, (u64, Hash)> {
+        let blobs: Vec<&Packed> = self.segments.iter().filter(|one| one.kind == Kind::Blob).collect();
+        let found = Mutex::new(HashMap::new());
+        side_by_side(&blobs, |one| {
+            let headers = self.headers_of(one).filter_map(|(at, raw)| Some((*at, Header::decode(raw)?)));
+            let ranges = headers.map(|(at, header)| {
+                let start = at - one.from + HEADER as u64;
+                start..start.saturating_add(header.length.min(header.room())).min(one.to - one.from)
+            });
+            let ranges: Vec<Range<u64>> = ranges.collect();
+            let mut hashes = Hashes::of(&ranges);
+            let unpacked = self.unpacked(one, |at, bytes| {
+                hashes.take(at, bytes);
+                Ok(())
+            });
+            if unpacked.is_ok() {
+                let all = ranges.iter().zip(hashes.finish());
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                found.extend(all.map(|(range, hash)| (one.from + range.start, (range.end - range.start, hash))));
+            }
+        });
+        found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The checksum of bytes, as zeros where nothing was put.
+    pub fn checksum(&self, at: u64, len: u64) -> Option<u64> {
+        self.held(at, at.checked_add(len)?)?;
+        let (mut sum, mut part) = (Checksum::default(), [0; STEP / 2]);
+        let (mut at, end) = (at, at + len);
+        while at < end {
+            let step = (end - at).min(part.len() as u64) as usize;
+            // Of a mapping that is looked at each page takes memory, whether something is there or not.
+            self.plain.read_exact_at(&mut part[..step], at).ok()?;
+            sum.update(&part[..step]);
+            at += step as u64;
+        }
+        Some(sum.finish())
     }
 
     fn around(&self, at: u64) -> Option<&Packed> {
@@ -173,26 +215,67 @@ impl Unpacked {
 
     fn fill<'a>(&self, one: &'a Packed) -> Result<(), &'a String> {
         let fill = || {
-            let bytes = self.unpacked(one)?;
-            let put = self.plain.write_all_at(&bytes, one.from);
-            put.map_err(|error| {
-                format!("no room for what is unpacked, in memory or {}: {error}", temporary().display())
+            let unpacked = self.unpacked(one, |at, bytes| put(&self.plain, bytes, one.from + at));
+            unpacked.map_err(|fault| match fault {
+                Fault::Wrong(why) => why,
+                Fault::Room(error) => {
+                    format!("no room for what is unpacked, in memory or {}: {error}", temporary().display())
+                }
             })
         };
         one.state.get_or_init(fill).as_ref().copied()
     }
 
-    fn unpacked(&self, one: &Packed) -> Result<Vec<u8>, String> {
+    fn unpacked(&self, one: &Packed, to: impl FnMut(u64, &[u8]) -> io::Result<()>) -> Result<(), Fault> {
         let at = one.at;
-        let mut content = vec![0; one.length as usize];
+        let wrong = |what: &str| Fault::Wrong(format!("the packed segment at offset {at} of the file {what}"));
+        let mut content = Vec::new();
+        // No longer than the file.
+        content.try_reserve_exact(one.length as usize).map_err(|_| Fault::Room(io::ErrorKind::OutOfMemory.into()))?;
+        content.resize(one.length as usize, 0);
         let read = self.packed.read_exact_at(&mut content, at + HEADER as u64);
-        read.map_err(|error| format!("the packed segment at offset {at} of the file cannot be read: {error}"))?;
+        read.map_err(|error| wrong(&format!("cannot be read: {error}")))?;
         if checksum(&content) != one.seal {
-            return Err(format!("the packed segment at offset {at} of the file does not match its checksum"));
+            return Err(wrong("does not match its checksum"));
         }
-        let plain = unpack(&content, one.count, one.to - one.from);
-        plain.ok_or_else(|| format!("the packed segment at offset {at} of the file cannot be unpacked"))
+        unpack(&content, one.count, one.to - one.from, to).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => wrong("cannot be unpacked"),
+            _ => Fault::Room(error),
+        })
     }
+}
+
+/// Why a packed segment is not unpacked.
+enum Fault {
+    Wrong(String),
+    /// What it stands for goes nowhere.
+    Room(io::Error),
+}
+
+/// Writes bytes into a file that has zeros there.
+fn put(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    match bytes.iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => file.write_all_at(bytes, at),
+    }
+}
+
+/// Does it with each, on several threads.
+fn side_by_side(all: &[&Packed], each: impl Fn(&Packed) + Sync) {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(one) = all.get(next.fetch_add(1, Relaxed)) {
+            each(one);
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(all.len() / 4 + 1);
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where there can be no more threads, fewer do it.
+            let _fewer = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
 }
 
 impl std::ops::Deref for Unpacked {
