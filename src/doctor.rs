@@ -4,6 +4,7 @@ use crate::driver::calls::Driver;
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DONE, FAILED, NO_DRIVER};
 use crate::figures::{counted, size};
+use crate::left_memory;
 use crate::program;
 use crate::results::Results;
 use anyhow::Result;
@@ -23,6 +24,7 @@ Examples:
   cutrace doctor                 this machine
   cutrace doctor ./app           and whether ./app can be recorded
   cutrace doctor --driver sim    with the simulated driver
+  cutrace doctor --free          and free shared memory that is left of recordings whose trace is gone
 
 Exit status: 0 all is well, 1 something stands in the way, 5 no usable driver.")]
 pub struct Arguments {
@@ -32,6 +34,10 @@ pub struct Arguments {
     /// A program to be recorded
     #[arg(value_name = "PROGRAM")]
     program: Option<OsString>,
+    /// Free the shared memory of recordings that were killed and whose trace is gone; the file system that the
+    /// trace was on is searched for it first
+    #[arg(long)]
+    free: bool,
     /// As JSON
     #[arg(long)]
     pub json: bool,
@@ -52,7 +58,8 @@ fn check(about: &'static str, well: bool, found: impl IntoIterator<Item = String
 pub fn run(arguments: Arguments) -> Result<u8> {
     let driver = driver(arguments.driver.as_ref().unwrap_or(&Choice::System));
     let usable = driver.well;
-    let mut checks = vec![driver, recorder(), directory()?, kernel(), userfaultfd(), clock()];
+    let mut checks =
+        vec![driver, recorder(), directory()?, kernel(), userfaultfd(), clock(), shared_memory(arguments.free)];
     checks.extend(arguments.program.as_ref().map(program));
     let mut out = Results::begin();
     if arguments.json {
@@ -61,7 +68,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     } else {
         for Check { about, found, .. } in &checks {
             for (index, line) in found.iter().enumerate() {
-                writeln!(out, "{:<13}{line}", if index == 0 { about } else { "" })?;
+                writeln!(out, "{:<15}{line}", if index == 0 { about } else { "" })?;
             }
         }
     }
@@ -126,6 +133,11 @@ fn directory() -> Result<Check> {
     };
     let (free, whole) = (info.f_bavail * info.f_frsize, info.f_blocks * info.f_frsize);
     Ok(check("directory", true, [format!("{here}: writable, {} of {} free", size(free), size(whole))]))
+}
+
+/// What is left over stands in nobody's way, until there is too much of it.
+fn shared_memory(free: bool) -> Check {
+    check("shared memory", true, left_memory::found(free))
 }
 
 fn kernel() -> Check {

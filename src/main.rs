@@ -22,6 +22,7 @@ mod job;
 mod json;
 mod latest;
 mod layout;
+mod left_memory;
 mod line;
 mod man;
 mod nccl;

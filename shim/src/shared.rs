@@ -6,10 +6,11 @@ use crate::clock;
 use crate::lock::Lock;
 use crate::log::tell;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use trace::control::{self, Control};
 use trace::segment::PAGE;
-use trace::shared_memory::{Owner, PRIVATE, Place};
+use trace::shared_memory::{self, Owner, PATH_AT, PRIVATE, Place};
 
 /// The first block.
 const LEAST: usize = 2 << 20;
@@ -18,6 +19,8 @@ const MOST: usize = 16 << 20;
 
 pub struct Memory {
     owner: Owner,
+    /// Of the trace.
+    path: PathBuf,
     state: Lock<State>,
     /// None could be had: chunks are in memory of this process alone.
     pub is_private: AtomicBool,
@@ -52,12 +55,12 @@ pub struct Piece {
 }
 
 impl Memory {
-    /// Of the trace with this device and inode.
-    pub fn new((device, inode): (u64, u64)) -> Memory {
+    /// Of the trace with this device and inode, at this path.
+    pub fn new((device, inode): (u64, u64), path: &Path) -> Memory {
         let seed = [clock::pair().ns, clock::entry(), std::process::id().into(), inode].map(u64::to_le_bytes).concat();
         let owner = Owner { token: trace::hash::checksum(&seed) | 1, device, inode };
         let (state, is_private, control, own_control) = Default::default();
-        Memory { owner, state, is_private, control, own_control }
+        Memory { owner, path: path.to_path_buf(), state, is_private, control, own_control }
     }
 
     /// By which the recorder thread is woken, and others ask.
@@ -151,6 +154,8 @@ impl Memory {
             not_for_children(base, size);
             let first = self.owner.encode();
             std::ptr::copy_nonoverlapping(first.as_ptr(), base.cast(), first.len());
+            let path = shared_memory::path_bytes(&self.path);
+            std::ptr::copy_nonoverlapping(path.as_ptr(), base.byte_add(PATH_AT).cast(), path.len());
             if all.is_empty() {
                 self.control.store(base.byte_add(control::AT).cast(), Release);
             }

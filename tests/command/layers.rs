@@ -102,7 +102,7 @@ const CRATES: &[Crate] = &[
         name: "cutrace",
         layers: &[
             "results figures color job json shell output layout exit allocation signals stdout program progress driver cupti",
-            "clocks reading grep latest references streams works writes nccl collectives annotations line verdict unfinished",
+            "clocks reading grep latest references streams works writes nccl collectives annotations line verdict unfinished left_memory",
             "report::table report::tally report::unit export::event export::field export::placed export::proto export::track",
             "report::durations report::render export::device export::nvtx",
             "report::device",

@@ -129,6 +129,42 @@ fn doctor_knows_the_driver_and_the_program() {
     assert!(ran.stdout.contains("/nowhere/libcuda.so.1"), "{}", ran.stdout);
 }
 
+/// What a killed process recorded last stays in shared memory, and nobody finds that behind a trace that is gone.
+#[test]
+fn doctor_frees_the_shared_memory_of_traces_that_are_gone() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a file system in memory");
+    let (made, moved) = (directory.path().join("trace.bin"), directory.path().join("moved.bin"));
+    let place = Place::new();
+    let killed = || {
+        let mut command = place.preloaded(client("ends.c"));
+        run(command.arg("kill").env("CUTRACE_OUTPUT", &made)).expect(128 + libc::SIGKILL);
+    };
+    let doctor = |more: &[&str]| {
+        let ran = run(place.cutrace(["doctor", "--driver", "sim"]).args(more)).expect(0);
+        let name = directory.path().display().to_string();
+        let lines: Vec<&str> = ran.stdout.lines().map(str::trim).filter(|line| line.contains(&name)).collect();
+        lines.join("\n")
+    };
+    killed();
+    let lost = format!("of {}, which is not there any more", made.display());
+    let repair = format!("of {0}: cutrace repair {0} closes the trace and frees it", made.display());
+    assert!(doctor(&[]).ends_with(&repair), "{}", doctor(&[]));
+    assert!(doctor(&["--free"]).ends_with(&repair));
+    // It is needed where the trace is now.
+    std::fs::rename(&made, &moved).expect("moved");
+    assert!(doctor(&[]).ends_with(&lost), "{}", doctor(&[]));
+    let told = doctor(&["--free"]);
+    assert!(told.contains(&format!("its trace is {} now", moved.display())), "{told}");
+    run(place.cutrace(["repair"]).arg(&moved)).expect(0);
+    assert_eq!(doctor(&[]), "");
+    std::fs::remove_file(&moved).expect("ours");
+    killed();
+    std::fs::remove_file(&made).expect("ours");
+    assert!(doctor(&[]).ends_with(&lost));
+    assert!(doctor(&["--free"]).ends_with("which is gone: freed"));
+    assert_eq!(doctor(&[]), "");
+}
+
 #[test]
 fn usage_errors() {
     let place = Place::new();

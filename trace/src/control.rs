@@ -9,7 +9,7 @@
 //! ```
 
 use crate::segment::{HEADER, Header, Kind};
-use crate::shared_memory::{Attached, Place};
+use crate::shared_memory::{Attached, PATH_AT, Place};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -154,6 +154,7 @@ impl Remote {
 }
 
 const LEAST: u64 = (AT + size_of::<Control>()) as u64;
+const _: () = assert!(LEAST <= PATH_AT as u64);
 
 /// Shared by processes: the word is known by the memory that it lies in.
 fn wait(word: &AtomicU32, value: u32, at_most: Duration) {

@@ -16,14 +16,20 @@
 //! chunk's own header, sealed, in the last 64 bytes, which no record in a chunk reaches.
 //!
 //! The first page of the memory says whose it is, since ids are used again: magic, token, device and inode of
-//! the trace, 8 bytes each. At 64 are the words by which its process is asked to pause (`control`).
+//! the trace, 8 bytes each. At 64 are the words by which its process is asked to pause (`control`), at 2048 the
+//! path of the trace as it was made, with a zero behind it.
 
 use crate::segment::{Header, Kind, PAGE, u64_at};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 const MAGIC: [u8; 8] = *b"CUTRMEM\n";
 /// Bytes of the first page that count.
 pub const OWNER: usize = 32;
+/// Where in the first page the path of the trace is.
+pub const PATH_AT: usize = 2048;
 /// In place of an id: memory of the process alone, gone with it.
 pub const PRIVATE: i32 = -1;
 
@@ -76,6 +82,61 @@ impl Owner {
     }
 }
 
+/// The path for the first page; nothing of one that is too long.
+pub fn path_bytes(path: &Path) -> &[u8] {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.len() < PAGE as usize - PATH_AT { bytes } else { &[] }
+}
+
+/// Memory of some trace that no process has mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unattached {
+    id: i32,
+    pub bytes: u64,
+    pub owner: Owner,
+    /// Where the trace was made, if the recorder has said it.
+    pub path: Option<PathBuf>,
+}
+
+impl Unattached {
+    /// All of this user's. Such a process as has just made some, and not said whose it is, is passed over.
+    pub fn all() -> io::Result<Vec<Unattached>> {
+        let list = std::fs::read_to_string("/proc/sysvipc/shm")?;
+        // SAFETY: asks.
+        let user = u64::from(unsafe { libc::geteuid() });
+        let one = |line: &str| {
+            let numbers: Vec<u64> =
+                line.split_ascii_whitespace().map(|word| word.parse().unwrap_or(u64::MAX)).collect();
+            let [_, id, _, bytes, _, _, attached, uid, ..] = numbers[..] else { return None };
+            let is_ours = attached == 0 && (user == 0 || uid == user);
+            let id = i32::try_from(id).ok().filter(|_| is_ours)?;
+            let memory = Attached::any(id, libc::SHM_RDONLY).ok().flatten()?;
+            let mut path = [0; PAGE as usize - PATH_AT];
+            memory.read(PATH_AT as u64, &mut path)?;
+            let path = path.split(|byte| *byte == 0).next().filter(|path| path.starts_with(b"/"));
+            let path = path.map(|path| PathBuf::from(OsStr::from_bytes(path)));
+            Some(Unattached { id, bytes, owner: memory.owner, path })
+        };
+        Ok(list.lines().skip(1).filter_map(one).collect())
+    }
+
+    /// Gives it back, if it is still this memory, and nobody's.
+    pub fn free(&self) -> io::Result<()> {
+        // SAFETY: all zeros are a valid struct of numbers, which the call fills.
+        let attached = unsafe {
+            let mut about: libc::shmid_ds = std::mem::zeroed();
+            if libc::shmctl(self.id, libc::IPC_STAT, &mut about) == 0 { about.shm_nattch } else { 0 }
+        };
+        let memory = Attached::any(self.id, libc::SHM_RDONLY)?.filter(|memory| memory.owner == self.owner);
+        let memory = memory.filter(|_| attached == 0).ok_or_else(|| io::Error::other("it is used again"))?;
+        // SAFETY: a system call on memory that is mapped here.
+        match unsafe { libc::shmctl(memory.place.memory, libc::IPC_RMID, std::ptr::null_mut()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
 /// Mapped.
 pub(crate) struct Attached {
     base: *const u8,
@@ -102,6 +163,16 @@ impl Attached {
         if place.memory < 0 {
             return Ok(None);
         }
+        let found = Attached::any(place.memory, flags)?.filter(|found| found.owner.token == place.token);
+        Ok(found.map(|mut found| {
+            found.place = place;
+            found
+        }))
+    }
+
+    /// Of whatever trace.
+    fn any(id: i32, flags: i32) -> io::Result<Option<Attached>> {
+        let place = Place { memory: id, page: 0, token: 0 };
         // SAFETY: a fresh mapping at a place that Linux chooses.
         let base = unsafe { libc::shmat(place.memory, std::ptr::null(), flags) };
         if base as isize == -1 {
@@ -117,7 +188,7 @@ impl Attached {
         let mut attached = Attached { base: base.cast(), len, owner, place };
         let mut first = [0; OWNER];
         let owner = attached.read(0, &mut first).and_then(|()| Owner::decode(&first));
-        Ok(owner.filter(|owner| owner.token == place.token).map(|owner| {
+        Ok(owner.map(|owner| {
             attached.owner = owner;
             attached
         }))

@@ -1,0 +1,163 @@
+//! Shared memory of recordings that nobody has closed, of `cutrace doctor`: what no process has mapped. It holds
+//! what a killed process recorded last, as long as its trace is there; behind a trace that is gone it is in
+//! nobody's hands, and Linux gives it back at the next start alone.
+
+use crate::figures::{counted, size};
+use crate::shell::shell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use trace::segment::MAGIC;
+use trace::shared_memory::Unattached;
+use trace::text::plain;
+
+/// What `--free` does with memory whose trace is not where it was made.
+enum Search {
+    At(PathBuf),
+    Nowhere,
+    Unknown(String),
+}
+
+type Identity = (u64, u64);
+
+/// Lines about all of it. `free`: whether such is freed as nobody can use.
+pub fn found(free: bool) -> Vec<String> {
+    let all = match Unattached::all() {
+        Ok(all) => all,
+        Err(error) => return vec![format!("not known: /proc/sysvipc/shm: {error}")],
+    };
+    let (kept, lost): (Vec<Unattached>, Vec<Unattached>) = all.into_iter().partition(is_at_its_path);
+    let mut lines = vec![match kept.is_empty() && lost.is_empty() {
+        true => "none is left over by recordings".to_owned(),
+        false => format!("{} that no process uses", amount(kept.iter().chain(&lost))),
+    }];
+    for (path, some) in by_path(&kept) {
+        let repair = shell(&["repair".to_owned(), path.clone()]);
+        lines.push(format!("{}: of {}: cutrace {repair} closes the trace and frees it", amount(some), plain(&path)));
+    }
+    if !lost.is_empty() && !free {
+        for (path, some) in by_path(&lost) {
+            lines.push(format!("{}: of {}, which is not there any more", amount(some), plain(&path)));
+        }
+        lines.push("cutrace doctor --free looks for these traces, and frees the memory of those that are gone".into());
+    }
+    if free {
+        lines.extend(freed(&lost));
+    }
+    lines
+}
+
+fn is_at_its_path(memory: &Unattached) -> bool {
+    memory.path.as_deref().is_some_and(|path| identity(path) == Some(of(memory)) && is_trace(path))
+}
+
+fn of(memory: &Unattached) -> Identity {
+    (memory.owner.device, memory.owner.inode)
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    path.metadata().ok().map(|about| (about.dev(), about.ino()))
+}
+
+/// An inode is used again, too.
+fn is_trace(path: &Path) -> bool {
+    let mut begins = [0; MAGIC.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
+}
+
+fn amount<'a>(some: impl IntoIterator<Item = &'a Unattached>) -> String {
+    let (count, bytes) =
+        some.into_iter().fold((0, 0u64), |(count, bytes), one| (count + 1, bytes.saturating_add(one.bytes)));
+    format!("{}, {}", counted(count, "segment"), size(bytes))
+}
+
+/// By the trace's path, in its order.
+fn by_path(all: &[Unattached]) -> Vec<(String, Vec<&Unattached>)> {
+    let mut found: Vec<(String, Vec<&Unattached>)> = Vec::new();
+    for one in all {
+        let name = match &one.path {
+            Some(path) => path.display().to_string(),
+            None => format!("a trace with inode {} on device {:#x}", one.owner.inode, one.owner.device),
+        };
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, some)) => some.push(one),
+            None => found.push((name, vec![one])),
+        }
+    }
+    found
+}
+
+/// Frees what belongs to traces that are nowhere; what came of it.
+fn freed(lost: &[Unattached]) -> Vec<String> {
+    let mut searched: HashMap<u64, Result<HashMap<u64, PathBuf>, String>> = HashMap::new();
+    let mut lines = Vec::new();
+    for (name, some) in by_path(lost) {
+        let (device, inode) = of(some[0]);
+        let wanted = || lost.iter().map(of).filter(|(on, _)| *on == device).map(|(_, inode)| inode).collect::<Vec<_>>();
+        let found = match searched.entry(device).or_insert_with(|| search(device, &wanted())) {
+            Ok(found) => found.get(&inode).map_or(Search::Nowhere, |path| Search::At(path.clone())),
+            Err(why) => Search::Unknown(why.clone()),
+        };
+        let (memory, name) = (amount(some.iter().copied()), plain(&name).into_owned());
+        lines.push(match found {
+            Search::At(path) => {
+                let path = path.display().to_string();
+                let repair = shell(&["repair".to_owned(), path.clone()]);
+                format!("{memory}: its trace is {} now: cutrace {repair} frees it", plain(&path))
+            }
+            Search::Unknown(why) => {
+                format!("{memory}: of {name}: not freed, as the trace may be there: {}", plain(&why))
+            }
+            Search::Nowhere => match some.iter().try_for_each(|memory| memory.free()) {
+                Ok(()) => format!("{memory}: of {name}, which is gone: freed"),
+                Err(error) => format!("{memory}: of {name}, which is gone: not freed: {error}"),
+            },
+        });
+    }
+    lines
+}
+
+/// Traces with these inodes on a device, by walking all that is mounted of it.
+fn search(device: u64, wanted: &[u64]) -> Result<HashMap<u64, PathBuf>, String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let number = format!("{major}:{minor}");
+    let mut roots = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let (on, root, place) = (fields.next()?, fields.next()?, fields.next()?);
+        (on == number && root == "/").then(|| PathBuf::from(unescaped(place)))
+    });
+    // Something may be mounted over it.
+    let root = roots.find(|root| root.metadata().is_ok_and(|about| about.dev() == device));
+    let root = root.ok_or_else(|| format!("no file system with device {number} is mounted here as a whole"))?;
+    let mut found = HashMap::new();
+    let mut open = vec![root];
+    while let Some(directory) = open.pop() {
+        let entries = match std::fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            // A trace is its user's alone, who can look wherever he has put it.
+            Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound) => continue,
+            Err(error) => return Err(format!("{}: {error}", directory.display())),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| format!("{}: {error}", directory.display()))?;
+            let kind = entry.file_type().map_err(|error| format!("{}: {error}", directory.display()))?;
+            let path = entry.path();
+            if kind.is_dir() {
+                open.extend(path.symlink_metadata().is_ok_and(|about| about.dev() == device).then_some(path));
+            } else if kind.is_file() && wanted.contains(&entry.ino()) && is_trace(&path) {
+                found.insert(entry.ino(), path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Of mountinfo, where spaces and the like are octal.
+fn unescaped(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (code, letter)| text.replace(code, letter))
+}
