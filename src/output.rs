@@ -4,12 +4,17 @@ use crate::exit::{FAILED, USAGE, failure, say_last};
 use crate::figures::counted;
 use crate::signals;
 use anyhow::{Context, Result};
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
 use std::mem::ManuallyDrop;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
 use tempfile::NamedTempFile;
+
+const PARTIAL: &str = ".partial";
 
 pub struct Output {
     temporary: NamedTempFile,
@@ -39,6 +44,31 @@ static BEGUN: Mutex<Begun> = Mutex::new(Begun { partial: None, finished: 0 });
 
 fn begun() -> MutexGuard<'static, Begun> {
     BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One that is younger may be another process's that has not locked it yet.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// Whether a file that its writer keeps locked has none any more, and is this user's.
+pub fn is_left(path: &Path) -> bool {
+    let about = path.symlink_metadata().ok().filter(Metadata::is_file);
+    // SAFETY: asks alone.
+    let is_ours = about.as_ref().is_some_and(|about| about.uid() == unsafe { libc::geteuid() });
+    let is_old = about.and_then(|about| about.modified().ok()?.elapsed().ok()).is_some_and(|age| age > YOUNG);
+    is_ours && is_old && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+/// Removes what a process that was killed has left of such a file.
+fn remove_left(directory: &Path, prefix: &OsStr) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let random = name.strip_prefix(prefix.as_bytes()).and_then(|rest| rest.strip_suffix(PARTIAL.as_bytes()));
+        let is_one = random.is_some_and(|random| random.len() == 6 && random.iter().all(u8::is_ascii_alphanumeric));
+        if is_one && is_left(&path) {
+            let _gone_already = std::fs::remove_file(&path);
+        }
+    }
 }
 
 impl Output {
@@ -87,8 +117,11 @@ impl Output {
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(name);
         prefix.push(".");
+        remove_left(directory, &prefix);
         // Mode 0600, as a trace: it holds the application's data.
-        let temporary = tempfile::Builder::new().prefix(&prefix).suffix(".partial").tempfile_in(directory);
+        let temporary = tempfile::Builder::new().prefix(&prefix).suffix(PARTIAL).tempfile_in(directory);
+        // Where there are no locks, one that is left stays.
+        let temporary = temporary.inspect(|temporary| drop(temporary.as_file().try_lock()));
         // Without the name that the file would have had meanwhile.
         temporary
             .map_err(|error| std::io::Error::from(error.kind()))

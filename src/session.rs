@@ -8,18 +8,16 @@ use crate::figures::{counted, grouped, size};
 use crate::info::kept::{Kept, LONG};
 use crate::info::told::Told;
 use crate::job::begins_as_one;
+use crate::output::is_left;
 use crate::{pack, verdict};
 use of_job::OfJob;
 use said::Facts;
 use std::collections::HashMap;
 use std::env;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tempfile::NamedTempFile;
 use trace::annotation::{Range, Wanted};
 use trace::announcements::Announcements;
@@ -71,9 +69,6 @@ pub fn temporary(what: &str) -> String {
 }
 
 const PREFIX: &str = "cutrace-";
-/// One that is younger may be another `record`'s that has not locked it yet.
-const YOUNG: Duration = Duration::from_secs(60);
-
 /// A file for what the processes of this recording announce, locked as long as this process lives.
 pub fn begin() -> io::Result<NamedTempFile> {
     let session = tempfile::Builder::new().prefix(PREFIX).tempfile()?;
@@ -89,11 +84,7 @@ pub fn remove_left() {
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix(PREFIX));
         let is_one = name.is_some_and(|rest| rest.len() == 6 && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-        let about = path.symlink_metadata().ok().filter(|about| is_one && about.is_file());
-        // SAFETY: asks alone.
-        let is_ours = about.as_ref().is_some_and(|about| about.uid() == unsafe { libc::geteuid() });
-        let is_old = about.and_then(|about| about.modified().ok()?.elapsed().ok()).is_some_and(|age| age > YOUNG);
-        if is_ours && is_old && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+        if is_one && is_left(&path) {
             let _gone_already = std::fs::remove_file(&path);
         }
     }

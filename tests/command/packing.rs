@@ -319,3 +319,21 @@ fn many_segments_in_one_piece_are_read() {
         }
     }
 }
+
+/// Of a process that was killed; one that still writes keeps its own locked.
+#[test]
+fn what_a_killed_process_has_left_is_removed() {
+    let place = Place::new();
+    std::fs::copy(source(KEPT[0]), place.join("plain.bin")).expect("copied");
+    let left = |name: &str| {
+        let file = std::fs::File::create(place.join(name)).expect("room");
+        let hours = Duration::from_secs(7200);
+        file.set_modified(std::time::SystemTime::now() - hours).expect("ours");
+        file
+    };
+    let names = [".packed.bin.abcDE1.partial", ".packed.bin.abcDE2.partial", ".packed.bin.more.partial"];
+    let [_killed, locked, _other] = names.map(left);
+    locked.lock().expect("a lock");
+    run(&mut place.cutrace(["pack", "plain.bin", "-o", "packed.bin"])).expect(0);
+    assert_eq!(names.map(|name| place.join(name).exists()), [false, true, true]);
+}
