@@ -26,6 +26,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_get_robust_list,
     libc::SYS_kcmp,
     libc::SYS_setpgid,
     libc::SYS_setsid,
@@ -90,6 +92,10 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
     libc::SYS_open_by_handle_at,
+    // Whoever locks the same file waits for its lock, and whoever writes waits for the disks.
+    libc::SYS_flock,
+    libc::SYS_sync,
+    libc::SYS_syncfs,
     // The system.
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -122,6 +128,11 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_clock_adjtime,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+    libc::SYS_modify_ldt,
+    libc::SYS_memfd_secret,
     libc::SYS_syslog,
     libc::SYS_personality,
     libc::SYS_iopl,
@@ -133,12 +144,37 @@ const UNKNOWN: &[libc::c_long] = &[libc::SYS_clone3, libc::SYS_openat2, libc::SY
 /// The first number that this list was not made for.
 const BEYOND: u32 = 463;
 
-/// Commands of fcntl by which a file's events signal another process.
-const SIGNALS: &[i32] = &[libc::F_SETOWN, F_SETOWN_EX, F_SETSIG, libc::F_SETLEASE];
+/// Commands of fcntl by which a file's events signal another process, or by which another waits for a lock.
+const FILE_COMMANDS: &[i32] = &[
+    libc::F_SETOWN,
+    F_SETOWN_EX,
+    F_SETSIG,
+    libc::F_SETLEASE,
+    libc::F_SETLK,
+    libc::F_SETLKW,
+    libc::F_OFD_SETLK,
+    libc::F_OFD_SETLKW,
+];
 const F_SETSIG: i32 = 10;
 const F_SETOWN_EX: i32 = 15;
-/// Requests of ioctl: to type on the terminal, and the same as F_SETOWN (FIOSETOWN, SIOCSPGRP).
-const CONTROLS: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX, 0x8901, 0x8902];
+/// Requests of ioctl that are the same as F_SETOWN (FIOSETOWN, SIOCSPGRP).
+const CONTROLS: &[u64] = &[0x8901, 0x8902];
+/// The type of a terminal's requests, and those that change nothing which others have of it: the shell uses the
+/// same terminal.
+const TERMINAL: u32 = (b'T' as u32) << 8;
+const TERMINAL_READS: &[u64] = &[
+    libc::TCGETS,
+    libc::TCGETS2,
+    libc::TIOCGWINSZ,
+    libc::TIOCGPGRP,
+    libc::FIONREAD,
+    libc::FIONBIO,
+    libc::FIOCLEX,
+    libc::FIONCLEX,
+];
+/// Commands of prctl: to hide from whoever looks at the process's limits, and to share a core with another one.
+const PROCESS_COMMANDS: &[i32] = &[libc::PR_SET_DUMPABLE, PR_SCHED_CORE];
+const PR_SCHED_CORE: i32 = 62;
 /// Types of the requests that change a file which is open to be read: attributes, versions, what a file
 /// system adds (of ext4 and all, XFS, ext2, Btrfs, F2FS). The driver's are of others.
 const FILE_SYSTEMS: &[u8] = &[b'f', b'X', b'v', 0x94, 0xf5];
@@ -166,11 +202,20 @@ impl Filter {
 
     /// Of this call, those whose lower half of an argument has this value under this mask.
     fn refuse_those(&mut self, number: libc::c_long, argument: usize, mask: u32, value: u32) {
+        self.decide_those(number, argument, (mask, value), EPERM);
+    }
+
+    /// Of this call, those whose lower half of an argument is this value, whatever follows.
+    fn allow_those(&mut self, number: libc::c_long, argument: usize, value: u32) {
+        self.decide_those(number, argument, (u32::MAX, value), libc::SECCOMP_RET_ALLOW);
+    }
+
+    fn decide_those(&mut self, number: libc::c_long, argument: usize, (mask, value): (u32, u32), verdict: u32) {
         self.step(JUMP | libc::BPF_JEQ, number as u32, 0, 5);
         self.load(offset_of!(libc::seccomp_data, args) + argument * size_of::<u64>());
         self.step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask, 0, 0);
         self.step(JUMP | libc::BPF_JEQ, value, 0, 1);
-        self.verdict(EPERM);
+        self.verdict(verdict);
         self.load(NUMBER);
     }
 
@@ -238,9 +283,19 @@ impl Filter {
         filter.refuse_if(libc::SYS_clone, 0, (libc::BPF_JSET, libc::CLONE_THREAD as u32), false);
         filter.refuse_if(libc::SYS_tgkill, 0, (libc::BPF_JEQ, own), false);
         filter.refuse_if(libc::SYS_prlimit64, 0, (libc::BPF_JEQ, 0), false);
-        for refused in SIGNALS {
+        // 0 is the thread itself; by its id a thread of another process could be meant.
+        [0, own].into_iter().for_each(|pid| filter.allow_those(libc::SYS_sched_setaffinity, 0, pid));
+        filter.refuse(libc::SYS_sched_setaffinity, EPERM);
+        for refused in PROCESS_COMMANDS {
+            filter.refuse_those(libc::SYS_prctl, 0, u32::MAX, *refused as u32);
+        }
+        for refused in FILE_COMMANDS {
             filter.refuse_those(libc::SYS_fcntl, 1, u32::MAX, *refused as u32);
         }
+        for allowed in TERMINAL_READS {
+            filter.allow_those(libc::SYS_ioctl, 1, *allowed as u32);
+        }
+        filter.refuse_those(libc::SYS_ioctl, 1, 0xff00, TERMINAL);
         for refused in CONTROLS {
             filter.refuse_those(libc::SYS_ioctl, 1, u32::MAX, *refused as u32);
         }

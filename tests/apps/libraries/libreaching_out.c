@@ -4,13 +4,16 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <linux/fs.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/sem.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
@@ -43,6 +46,8 @@ __attribute__((constructor)) static void reach_out(void)
     pthread_t other;
     pid_t child;
     struct shm_info info;
+    struct flock part = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    cpu_set_t cpus;
     struct sockaddr_un name = {.sun_family = AF_UNIX}, file = {AF_UNIX, "socket"};
     char comm[64];
     int packets, pair[2];
@@ -74,6 +79,16 @@ __attribute__((constructor)) static void reach_out(void)
     tell("extended flags", ioctl(packets, FS_IOC_FSSETXATTR, NULL));
     tell("owner", fcntl(packets, F_SETOWN, getppid()));
     tell("signal", fcntl(packets, F_SETSIG, SIGUSR1));
+    tell("lock", flock(packets, LOCK_EX));
+    tell("lock of a part", fcntl(packets, F_SETLK, &part));
+    tell("lock of an open part", fcntl(packets, F_OFD_SETLK, &part));
+    tell("disks", syncfs(-1));
+    sched_getaffinity(getppid(), sizeof cpus, &cpus);
+    tell("affinity", sched_setaffinity(getppid(), sizeof cpus, &cpus));
+    tell("segments", syscall(SYS_modify_ldt, 0, NULL, 0));
+    tell("window", ioctl(0, TIOCSWINSZ, NULL));
+    tell("hidden", prctl(PR_SET_DUMPABLE, 0));
+    prctl(PR_SET_DUMPABLE, 1);
     tell("semaphore", semctl(-1, 0, GETVAL));
     tell("message", msgctl(-1, IPC_STAT, NULL));
     tell("inherited", fcntl(INHERITED, F_GETFD));
@@ -93,6 +108,8 @@ __attribute__((constructor)) static void reach_out(void)
     tell("null", open("/dev/null", O_RDWR));
     tell("memfd", memfd_create("memory", MFD_CLOEXEC));
     snprintf(comm, sizeof comm, "/proc/self/task/%ld/comm", syscall(SYS_gettid));
+    sched_getaffinity(0, sizeof cpus, &cpus);
+    tell("own affinity", sched_setaffinity(0, sizeof cpus, &cpus));
     tell("comm", open(comm, O_WRONLY | O_CREAT | O_TRUNC, 0666));
     // A driver removes what is at the empty path, and expects to hear that nothing is.
     tell("nothing to remove", unlink("") == 0 || errno != ENOENT ? -1 : 0);
