@@ -113,7 +113,8 @@ pub struct Arguments {
     /// beyond the GPU's devices and reading files (Landlock and seccomp). The GPU itself it can use at will,
     /// and where kernels can reach all memory of the process (HMM, ATS), so can those of the trace. The
     /// driver's cache of compiled code is not used, nor is MPS. A divergence is not explained, which takes
-    /// another replay.
+    /// another replay. It is ended when it takes more than half the machine's memory (or what ulimit -m says),
+    /// has 1,000 threads more than the trace, or nothing has come to an end for 600 s (--timeout).
     #[arg(long, conflicts_with_all = ["profile", "dump_memory", "bisect", "dry_run"])]
     untrusted: bool,
     /// Read data that the trace only names (`record --weights reference`) from this file, or from files below
@@ -123,7 +124,8 @@ pub struct Arguments {
     weights: Vec<PathBuf>,
     /// Give up when no call has come to its end for so long; of a job, when no replay of it has come further,
     /// or a rank that a launcher starts (--rank '%q{VAR}') has not come [default: none, 600 where another
-    /// process is waited for; of a job 600, 60 once one has diverged or where a trace is missing, 60 for a rank]
+    /// process is waited for and with --untrusted; of a job 600, 60 once one has diverged or where a trace is
+    /// missing, 60 for a rank]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
     /// Plan and verdict only: no driver is needed or loaded
@@ -185,8 +187,10 @@ impl Arguments {
         self.dry_run
     }
 
+    /// So long may nothing come to an end. A stranger's trace is not let compute for ever.
     fn timeout(&self) -> Option<Duration> {
-        self.timeout
+        const OF_A_STRANGER: Duration = Duration::from_secs(600);
+        self.timeout.or(self.untrusted.then_some(OF_A_STRANGER))
     }
 
     /// What each replay of a job is asked for.
@@ -428,7 +432,7 @@ fn prepare(
     // Ours may have to be written first, where to find the machine's is to load it.
     let simulated = matches!(choice, Choice::Sim).then(|| driver::find(choice));
     if arguments.untrusted {
-        sandbox::enter()?;
+        sandbox::enter(trace.threads.len())?;
         interruption.attend();
     }
     let found = simulated.unwrap_or_else(|| driver::find(choice));
@@ -452,7 +456,7 @@ fn prepare(
         // In the sandbox it cannot start anew.
         translate: layout::is_last() || arguments.untrusted,
         company: None,
-        limit: arguments.timeout,
+        limit: arguments.timeout(),
         tools,
     };
     Ok(Prepared { found, options, timed, dumped, is_cut: missing.is_some() })
@@ -496,6 +500,22 @@ fn explained(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_strangers_trace_does_not_compute_for_ever() {
+        #[derive(clap::Parser)]
+        struct Replay {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        let limit = |options: &[&str]| {
+            let parsed = <Replay as clap::Parser>::try_parse_from([&["replay", "trace.bin"], options].concat());
+            parsed.map_err(|error| error.to_string()).expect("options").arguments.timeout().map(|limit| limit.as_secs())
+        };
+        assert_eq!(limit(&[]), None);
+        assert_eq!(limit(&["--untrusted"]), Some(600));
+        assert_eq!(limit(&["--untrusted", "--timeout", "5"]), Some(5));
+    }
 
     #[test]
     fn device_maps() {

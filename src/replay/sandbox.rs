@@ -4,12 +4,15 @@
 //! driver with arguments that somebody chose. What that may come to beyond the device, Linux is asked to
 //! forbid: Landlock, to open for writing anything but the GPU's devices, to make, remove or execute files;
 //! seccomp, the network, other processes and whatever else reaches out of this one. Neither can be taken
-//! back. No privilege is kept, and none can be gained.
+//! back. No privilege is kept, and none can be gained. How much memory and how many threads the process has,
+//! a child looks at.
 
+mod limits;
 mod seccomp;
 
 use crate::exit::{FAILED, failure};
 use anyhow::Result;
+use limits::Limits;
 use seccomp::Filter;
 use std::ffi::CString;
 use std::io;
@@ -17,8 +20,15 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// To be called while there is one thread.
-pub fn enter() -> Result<()> {
+/// For a trace of so many threads. To be called while there is one thread.
+pub fn enter(threads: usize) -> Result<()> {
+    let watched = Limits::of(threads).and_then(Limits::watch);
+    watched.map_err(|error| missing("no process can be started that looks at the limits", &error))?;
+    // A crash would have Linux write a file.
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a struct of ours.
+    let has_no_dumps = checked(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) }.into());
+    has_no_dumps.map_err(|error| missing("core dumps cannot be given up", &error))?;
     // SAFETY: no other thread reads variables. The driver's compiler would write to its cache.
     unsafe { std::env::set_var("CUDA_CACHE_DISABLE", "1") };
     drop_capabilities().map_err(|error| missing("privileges cannot be given up", &error))?;

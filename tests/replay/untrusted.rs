@@ -2,7 +2,9 @@
 
 use std::io::Error;
 use std::os::unix::process::CommandExt;
+use tests::forge::Forge;
 use tests::*;
+use trace::segment::Kind;
 
 const FORBIDDEN: &[&str] = &[
     "create",
@@ -24,6 +26,14 @@ const FORBIDDEN: &[&str] = &[
     "extended flags",
     "owner",
     "signal",
+    "lock",
+    "lock of a part",
+    "lock of an open part",
+    "disks",
+    "affinity",
+    "segments",
+    "window",
+    "hidden",
     "semaphore",
     "message",
     "inherited",
@@ -34,13 +44,24 @@ const FORBIDDEN: &[&str] = &[
     "fork",
 ];
 /// What these are asked is no sense: without the sandbox they fail, but otherwise.
-const ASKED_WRONGLY: &[&str] =
-    &["type", "io_uring", "datagram", "attribute", "flags", "extended flags", "semaphore", "message"];
+const ASKED_WRONGLY: &[&str] = &[
+    "type",
+    "io_uring",
+    "datagram",
+    "attribute",
+    "flags",
+    "extended flags",
+    "semaphore",
+    "message",
+    "disks",
+    "window",
+];
 const REFUSALS: &[&str] =
     &["Operation not permitted", "Permission denied", "Function not implemented", "Bad file descriptor"];
 /// A descriptor that libreaching_out.c looks for.
 const INHERITED: i32 = 99;
-const NEEDED: &[&str] = &["read", "null", "memfd", "comm", "nothing to remove", "packets", "bind", "listen", "thread"];
+const NEEDED: &[&str] =
+    &["read", "null", "memfd", "own affinity", "comm", "nothing to remove", "packets", "bind", "listen", "thread"];
 
 #[test]
 fn nothing_beyond_the_device_is_reached() {
@@ -106,4 +127,52 @@ fn programs_replay_as_ever() {
             "{app}: {ran:?}"
         );
     }
+}
+
+/// A driver that takes all it can get is ended, and so is one that has more threads than any replay needs.
+#[test]
+fn memory_and_threads_have_limits() {
+    const MEMORY: u64 = 256 << 20;
+    let place = Place::new();
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    let driver = client_with("libtaking_all.c", &["-Wl,--no-as-needed"]);
+    let replay = |takes: &str, options: &[&str]| {
+        let mut command = place.cutrace(["replay", "--driver"]);
+        command.arg(&driver).args(options).env("LD_LIBRARY_PATH", driver_directory()).env("TAKES", takes);
+        let limit = || {
+            let limit = libc::rlimit { rlim_cur: MEMORY, rlim_max: MEMORY };
+            // SAFETY: a struct of ours, between fork and exec.
+            if unsafe { libc::setrlimit(libc::RLIMIT_RSS, &limit) } < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+        };
+        // SAFETY: it makes one system call.
+        unsafe { command.pre_exec(limit) };
+        run(&mut command)
+    };
+    for takes in ["memory", "files", "threads"] {
+        let ran = replay(takes, &["--untrusted"]).expect(128 + libc::SIGKILL);
+        let (what, most) = if takes == "threads" { ("threads", "1001") } else { ("MiB of memory", "256 MiB") };
+        let said = ran.said();
+        let is_told = |line: &&str| line.contains(what) && line.contains(most) && line.ends_with("there is no verdict");
+        assert!(matches!(&said[..], [line] if is_told(line)), "{takes}: {ran:?}");
+    }
+    // What stays below is left alone, and without the sandbox nobody looks.
+    replay("little", &["--untrusted"]).expect(0);
+    replay("threads", &[]).expect(0);
+}
+
+/// Where the process may have few addresses (`ulimit -v`), a place for all that a trace says to need is not looked for on
+/// and on.
+#[test]
+fn a_full_address_space_is_not_searched_for_ever() {
+    const RECORDED: u64 = 16 << 20;
+    let place = Place::new();
+    run(&mut place.recorded(client("allocation_fails_in_replay.c"))).expect(0);
+    let mut forge = Forge::open(&place.join("trace.bin"));
+    forge.replace(Kind::Chunk, &RECORDED.to_le_bytes(), &(16u64 << 40).to_le_bytes());
+    forge.reseal();
+    forge.write(&place.join("trace.bin"));
+    let mut command = place.command("sh");
+    let replay = "ulimit -v 4000000; exec \"$0\" replay --driver sim --no-explain --timeout 120";
+    let ran = run(command.args(["-c", replay]).arg(artifact("cutrace")));
+    assert!(!ran.stderr.contains("panicked") && !ran.stderr.contains("given up"), "{ran:?}");
 }
