@@ -101,6 +101,9 @@ pub trait Progress: Sync {
     fn awaits_others(&self, _: Duration, _: &[(u64, String)], _: &[Awaiting]) {}
     /// The same for longer than is waited: the process is to be ended.
     fn gives_up(&self, _: Duration, _: &[(u64, String)]) {}
+    /// The driver has not started, or recorded addresses have not been taken, for longer than is waited: the
+    /// process is to be ended.
+    fn does_not_begin(&self, _: Duration) {}
     /// Something that may spoil the replay, found before it begins.
     fn warn(&self, _: &str) {}
 }

@@ -29,7 +29,7 @@ use crate::tally::Tally;
 use parking_lot::Mutex;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use trace::Trace;
 use trace::model::outstanding::{Work, left_at};
 
@@ -44,16 +44,16 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     if let Some(about) = &options.tools.repeat {
         repeatable::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
     }
-    let driver = Arc::new(Driver::load(&options.driver)?);
-    let profiler = profiler(options, progress)?;
-    driver.init().map_err(|failure| Error::Init { failure: failure.to_string() })?;
+    let (driver, profiler) =
+        within(options.limit, |limit| progress.does_not_begin(limit), || begun(options, progress))?;
     has_devices(&driver, plan, &options.devices)?;
     let recorded = trace.devices.iter().map(|device| device.ordinal).chain(plan.devices.iter().copied());
     let here = |device| options.devices.get(&device).copied().unwrap_or(device);
     let objects = Objects::new(recorded.map(|device| (device, here(device))).collect());
     let translation = Translation::default();
     let (fill, is_shared) = (options.tools.fill, options.company.is_some());
-    let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, fill, is_shared)?;
+    let prepare = || Placement::prepare(&driver, &objects, &translation, plan, options.place, fill, is_shared);
+    let placement = within(options.limit, |limit| progress.does_not_begin(limit), prepare)?;
     if let Some(what) = placement.refused().filter(|_| options.place) {
         if !options.translate {
             placement.release();
@@ -95,6 +95,22 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         drop(ManuallyDrop::into_inner(run));
     }
     Ok(Report { measured, repeated: ended.repeated, under_way: ended.under_way, ..report })
+}
+
+/// Has `tell` called if work takes longer than this limit.
+fn within<T>(limit: Option<Duration>, tell: impl Fn(Duration) + Sync, work: impl FnOnce() -> T) -> T {
+    match limit {
+        Some(limit) => watched(limit, || tell(limit), work),
+        None => work(),
+    }
+}
+
+/// The driver, and what takes the device's times, if that is asked for.
+fn begun<'t>(options: &Options, progress: &dyn Progress) -> Result<(Arc<Driver>, Option<Profiler<'t>>), Error> {
+    let driver = Arc::new(Driver::load(&options.driver)?);
+    let profiler = profiler(options, progress)?;
+    driver.init().map_err(|failure| Error::Init { failure: failure.to_string() })?;
+    Ok((driver, profiler))
 }
 
 /// To be begun before the driver is. Says why it is not CUPTI.
@@ -157,7 +173,8 @@ fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<End
             Some(repeated.map_err(|why| Error::Repeat { why })?)
         }
     };
-    let rests = watched(|| progress.stalled(PATIENCE, &[]), || quiesce::all(run, run.end));
+    let rest = || watched(PATIENCE, || progress.stalled(PATIENCE, &[]), || quiesce::all(run, run.end));
+    let rests = within(options.limit, |limit| progress.gives_up(limit, &[]), rest);
     if !run.is_stopped() {
         if run.end < run.trace.len() as u64 || !options.tools.dumps.is_empty() {
             rests

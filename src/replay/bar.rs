@@ -48,6 +48,12 @@ impl Progress for Bar {
         self.interruption.give_up(&waits(patience, waiting))
     }
 
+    fn does_not_begin(&self, patience: Duration) {
+        let seconds = patience.as_secs_f64();
+        let what = "the driver has not started, or not found the recorded addresses";
+        self.interruption.give_up(&format!("{what}, within {seconds} s"))
+    }
+
     fn warn(&self, what: &str) {
         self.bar.suspend(|| eprintln!("cutrace: warning: {what}"));
     }

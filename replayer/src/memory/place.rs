@@ -26,6 +26,7 @@ use crate::memory::words::unheld;
 use crate::plan::{Allocation, Plan};
 use crate::ranges::{Ranges, widen};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -115,7 +116,9 @@ impl<'a> Placement<'a> {
         let counts = Counts::default();
         let blocks = plan.blocks.iter().filter(|_| place);
         let refused = |why| counts.is_elsewhere(why);
-        let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run, &plan.reserved, refused)).collect();
+        let is_full = Cell::new(false);
+        let reserved: Vec<Range<u64>> =
+            blocks.flat_map(|run| reserve(driver, run, &plan.reserved, &is_full, refused)).collect();
         let held = Ranges::union(reserved.iter().cloned(), 1);
         let pages = plan.pages.iter().filter(|run| place && map_host(&held, run.clone()));
         let pages = Ranges::union(pages, 1);

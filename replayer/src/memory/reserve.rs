@@ -1,18 +1,26 @@
 //! Takes recorded addresses for memory to be put back.
 
 use crate::addresses::BLOCK;
-use crate::driver::Driver;
+use crate::driver::{Driver, Failure, result};
 use crate::ranges::{Ranges, widen};
+use std::cell::Cell;
 use std::ops::Range;
+
+/// Whether a block can be had anywhere.
+fn has_room(driver: &Driver) -> bool {
+    driver.reserve_addresses(BLOCK, 0, 0).is_ok_and(|got| driver.free_addresses(got, BLOCK).is_ok())
+}
 
 /// Reserves a run of blocks, as a whole or as much of it as is free: the program's own ranges in one piece
 /// each, if they can be had so, for its mappings may lie anywhere in them. What cannot be had is told by
-/// `refused`.
+/// `refused`. Where there is no room for a block, there is none for another: none is tried any more once
+/// `is_full`.
 pub fn reserve(
     driver: &Driver,
     run: Range<u64>,
     own: &[Range<u64>],
-    mut refused: impl FnMut(String),
+    is_full: &Cell<bool>,
+    refused: impl Fn(String),
 ) -> Vec<Range<u64>> {
     let exactly = |range: Range<u64>| {
         let len = range.end - range.start;
@@ -22,10 +30,15 @@ pub fn reserve(
                 let _ = driver.free_addresses(got, len);
                 Err(format!("the driver gives {got:#x} in place of {:#x}", range.start))
             }
-            Err(failure) => Err(format!("{failure} at {:#x}", range.start)),
+            Err(failure @ Failure { code, .. }) => {
+                if len <= BLOCK && code == Some(result::OUT_OF_MEMORY) && !has_room(driver) {
+                    is_full.set(true);
+                }
+                Err(format!("{failure} at {:#x}", range.start))
+            }
         }
     };
-    if run.start == 0 {
+    if run.start == 0 || is_full.get() {
         return Vec::new();
     }
     if let Ok(whole) = exactly(run.clone()) {
@@ -46,6 +59,13 @@ pub fn reserve(
     // A run without end comes from a damaged trace; its blocks are not worth trying one by one.
     let starts = (0..blocks.min(1 << 16)).map(|n| run.start + n * BLOCK);
     let rest = starts.map(|start| start..start + BLOCK).filter(|block| !had.overlaps(block));
-    pieces.extend(rest.filter_map(|block| exactly(block).map_err(&mut refused).ok()));
+    let rest = rest.take_while(|_| !is_full.get());
+    let rest: Vec<Range<u64>> = rest.filter_map(|block| exactly(block).map_err(&refused).ok()).collect();
+    if is_full.get() {
+        // The process needs addresses for itself, too.
+        rest.iter().for_each(|block| _ = driver.free_addresses(block.start, block.end - block.start));
+        return pieces;
+    }
+    pieces.extend(rest);
     pieces
 }

@@ -95,11 +95,12 @@ impl Watchdog {
     }
 }
 
-/// Has `work` watched: one lane, one call. It is done unwatched where there can be no thread.
-pub fn watched<T: Send>(tell: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
+/// Has `work` watched, and tells once that it takes longer than this: one lane, one call. It is done unwatched where
+/// there can be no thread.
+pub fn watched<T>(patience: Duration, tell: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
     let watchdog = Watchdog::new(1);
     std::thread::scope(|scope| {
-        let watch = || watchdog.watch(|_| PATIENCE, |_| tell());
+        let watch = || watchdog.watch(|_| patience, |_| tell());
         let _unwatched = std::thread::Builder::new().spawn_scoped(scope, watch);
         let _end = EndAtLast(&watchdog);
         watchdog.within(0, 0, work)

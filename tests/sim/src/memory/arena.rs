@@ -147,6 +147,9 @@ impl Arena {
                 self.cursor = at + size;
                 return Some(at);
             }
+            if pages::were_refused() {
+                break;
+            }
             self.cursor = at + align;
         }
         None

@@ -42,6 +42,12 @@ pub fn closed(size: u64) -> Option<u64> {
     map(0, size, libc::PROT_NONE, PRIVATE)
 }
 
+/// Whether the last mapping that failed would have failed anywhere: the process may have no more addresses
+/// (RLIMIT_AS), or there are no such.
+pub fn were_refused() -> bool {
+    std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM)
+}
+
 fn exact(at: u64, size: u64, access: i32) -> bool {
     match map(at, size, access, PRIVATE | libc::MAP_FIXED_NOREPLACE) {
         Some(got) if got == at => true,

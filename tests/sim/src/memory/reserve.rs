@@ -76,10 +76,15 @@ pub fn reserve(size: u64, alignment: u64, hint: u64) -> Result<u64> {
     let align = alignment.max(if size >= PLACED { BLOCK } else { GRANULE });
     for _ in 0..100_000 {
         let at = next.next_multiple_of(align);
-        if !blocked(at, size) && pages::reserve(at, size) {
-            *next = at + size;
-            reserved.insert(at, size);
-            return Ok(at);
+        if !blocked(at, size) {
+            if pages::reserve(at, size) {
+                *next = at + size;
+                reserved.insert(at, size);
+                return Ok(at);
+            }
+            if pages::were_refused() {
+                break;
+            }
         }
         *next = at + align;
     }
