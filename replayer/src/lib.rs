@@ -18,6 +18,7 @@ mod error;
 mod extent;
 mod memory;
 mod options;
+mod parallel;
 mod plan;
 pub mod profile;
 mod ranges;

@@ -45,7 +45,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "replayer",
         layers: &[
-            "addresses company error extent ranges",
+            "addresses company error extent parallel ranges",
             "driver",
             "plan",
             "memory",

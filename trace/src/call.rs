@@ -281,21 +281,31 @@ impl<'a> Call<'a> {
             let is_known = self.images_at(address).any(|i| i.when == when && self.held(&i).is_some());
             return (is_known || self.piece(when, address, 0).is_some()).then_some(Cow::Borrowed(&[]));
         }
+        Some(match &self.pieces_at(when, address, len)?[..] {
+            [all] => Cow::Borrowed(all),
+            pieces => Cow::Owned(pieces.concat()),
+        })
+    }
+
+    /// The bytes of [`memory`](Call::memory) in the pieces in which they were recorded, which is more than none.
+    pub fn pieces(&self, when: When, address: u64, len: u64) -> Option<Vec<&'a [u8]>> {
+        let other = if when == When::Entry { When::Return } else { When::Entry };
+        self.pieces_at(when, address, len).or_else(|| self.pieces_at(other, address, len))
+    }
+
+    fn pieces_at(&self, when: When, address: u64, len: u64) -> Option<Vec<&'a [u8]>> {
         // Only blobs stand for the same bytes more than once, and memory is not one blob over and over.
         const REPEATS: u64 = 256;
         if len / REPEATS > self.trace.length_with_files() {
             return None;
         }
-        let first = self.piece(when, address, len)?;
-        if first.len() as u64 == len {
-            return Some(Cow::Borrowed(first));
+        let (mut pieces, mut done) = (Vec::new(), 0);
+        while done < len {
+            let piece = self.piece(when, address.checked_add(done)?, len - done)?;
+            done += piece.len() as u64;
+            pieces.push(piece);
         }
-        let mut whole = first.to_vec();
-        while (whole.len() as u64) < len {
-            let done = whole.len() as u64;
-            whole.extend_from_slice(self.piece(when, address.checked_add(done)?, len - done)?);
-        }
-        Some(Cow::Owned(whole))
+        Some(pieces)
     }
 
     /// At most that many bytes from an address on, as the first image has them that was captured there; not

@@ -2,8 +2,7 @@
 
 use crate::call::readback::Readback;
 use crate::driver::stream::Queue;
-use crate::memory::buffer::{Arena, Memory, Refusal};
-use std::borrow::Cow;
+use crate::memory::buffer::{Arena, Memory, Payload, Refusal};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub enum Output {
 pub enum Hazard<'t> {
     /// It has to hold what the application's CPU had written by then: the live rows, the recorded address of
     /// the first, the bytes row behind row.
-    Write { to: Region, recorded: u64, bytes: Cow<'t, [u8]> },
+    Write { to: Region, recorded: u64, bytes: Payload<'t> },
     /// The call brings other bytes.
     Overwrite(Range<u64>),
 }

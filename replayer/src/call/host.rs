@@ -8,10 +8,9 @@ use crate::call::build::{Builder, Here};
 use crate::call::frame::Hazard;
 use crate::call::readback::Readback;
 use crate::memory::bound::HeldAddress;
-use crate::memory::buffer::{Memory, Refusal};
+use crate::memory::buffer::{Memory, Payload, Refusal};
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
-use std::borrow::Cow;
 use std::ops::Range;
 use trace::api::copies::{Region, device_region, element_bytes, region};
 use trace::api::enums::{CUmemcpy3DOperandType, CUmemorytype};
@@ -31,7 +30,7 @@ impl<'t> Builder<'_, 't> {
             return self.managed(name, &recorded);
         }
         let host = self.session.placement.host(&range(name, &recorded)?);
-        let Some(bytes) = self.packed(&recorded) else {
+        let Some(bytes) = self.packed(&recorded)? else {
             // A node is made long before it runs: nobody could know then what it would read.
             return match host {
                 Some(live) => {
@@ -49,12 +48,12 @@ impl<'t> Builder<'_, 't> {
             };
         };
         let layout = self.layout(name, &recorded);
-        let bytes = self.payload(bytes, layout);
+        let bytes = self.payload(bytes, layout)?;
         let Some(live) = host else {
             if self.makes_node() && self.session.trace.follows_host_memory() {
                 return self.source_of_node(&recorded, bytes);
             }
-            if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
+            if let (Payload::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
                 return Ok(HeldAddress::read_only(bytes));
             }
             let memory = laid_out(&recorded, bytes)?;
@@ -74,7 +73,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Memory for a graph to read whenever it runs. What is there then is told as all is that the CPU writes;
     /// what was there when the node was made matters only if it could not be followed.
-    fn source_of_node(&mut self, recorded: &Region, bytes: Cow<'t, [u8]>) -> Result<HeldAddress, Refusal> {
+    fn source_of_node(&mut self, recorded: &Region, bytes: Payload<'t>) -> Result<HeldAddress, Refusal> {
         let live = self.graph_memory(recorded)?;
         let is_lost = |image: Image| {
             let meets = image.address < recorded.address + recorded.span()
@@ -101,7 +100,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Has pinned memory, which is at `live` here, hold what the application's CPU had written there by the
     /// time of this call.
-    fn write_host(&mut self, recorded: &Region, live: u64, bytes: Cow<'t, [u8]>) {
+    fn write_host(&mut self, recorded: &Region, live: u64, bytes: Payload<'t>) {
         let to = Region { address: live, ..*recorded };
         self.frame.hazards.push(Hazard::Write { to, recorded: recorded.address, bytes });
     }
@@ -132,7 +131,8 @@ impl<'t> Builder<'_, 't> {
             None => match self.session.host(&memory) {
                 Some(live) => (live, None),
                 None => {
-                    let memory = Memory::zeroed(recorded.span() as usize)?;
+                    let len = recorded.span() as usize;
+                    let memory = if recorded.is_dense() { Memory::unwritten(len) } else { Memory::zeroed(len) }?;
                     (memory.address(), Some(memory))
                 }
             },
@@ -289,27 +289,25 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// The recorded bytes of a region, row behind row.
-    fn packed(&self, region: &Region) -> Option<Cow<'t, [u8]>> {
+    fn packed(&self, region: &Region) -> Result<Option<Payload<'t>>, Refusal> {
         if region.bytes() == 0 {
-            return Some(Cow::Borrowed(&[]));
+            return Ok(Some(Payload::Borrowed(&[])));
         }
         let rows: Vec<Image> = self.region_images(region).into_iter().filter(|image| image.rows).collect();
         if rows.is_empty() {
-            let span = self.call.memory(When::Entry, region.address, region.span())?;
-            if region.is_dense() {
-                return Some(span);
-            }
+            let pieces = self.call.pieces(When::Entry, region.address, region.span());
+            let span = pieces.map(|pieces| Payload::joined(&pieces)).transpose()?;
+            let span = match span {
+                Some(span) if !region.is_dense() => span,
+                whole => return Ok(whole),
+            };
             let at = |row: u64| (row - region.address) as usize;
             let rows = region.row_addresses().map(|row| &span[at(row)..at(row) + region.row_bytes as usize]);
-            return Some(Cow::Owned(rows.collect::<Vec<_>>().concat()));
-        }
-        let mut bytes = rows.iter().map(|image| self.session.trace.bytes(image));
-        if let (Some(Some(all)), 1) = (bytes.next(), rows.len()) {
-            return (all.len() as u64 == region.bytes()).then_some(Cow::Borrowed(all));
+            return Memory::joined(&rows.collect::<Vec<_>>()).map(|rows| Some(Payload::Own(rows)));
         }
         let pieces: Option<Vec<&[u8]>> = rows.iter().map(|image| self.session.trace.bytes(image)).collect();
-        let all = pieces?.concat();
-        (all.len() as u64 == region.bytes()).then_some(Cow::Owned(all))
+        let is_all = |pieces: &Vec<&[u8]>| pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() == region.bytes();
+        pieces.filter(is_all).map(|pieces| Payload::joined(&pieces)).transpose()
     }
 
     /// What a copy brought when it was recorded: offset into the packed bytes, length, content.
@@ -334,10 +332,10 @@ impl<'t> Builder<'_, 't> {
 }
 
 /// The packed bytes of a region as they lie in memory.
-fn laid_out(region: &Region, bytes: Cow<[u8]>) -> Result<Memory, Refusal> {
+fn laid_out(region: &Region, bytes: Payload) -> Result<Memory, Refusal> {
     let is_whole = region.is_dense() && bytes.len() as u64 == region.span();
     let bytes = match bytes {
-        Cow::Owned(bytes) if is_whole => return Ok(Memory::taken(bytes)),
+        Payload::Own(memory) if is_whole => return Ok(memory),
         bytes => bytes,
     };
     let mut memory = Memory::zeroed(region.span() as usize)?;

@@ -2,6 +2,7 @@
 
 use crate::addresses::looks_like_address;
 use crate::call::build::Builder;
+use crate::memory::buffer::{Payload, Refusal};
 use crate::memory::translate::Tables;
 use crate::memory::words::{Layout, Word, Words};
 use crate::plan::Plan;
@@ -36,7 +37,8 @@ impl Builder<'_, '_> {
     /// Such a word.
     pub fn word(&mut self, value: u64) -> u64 {
         let bytes = value.to_le_bytes();
-        let live = self.payload(Cow::Borrowed(&bytes), Layout::dense(0));
+        let (live, words) = self.session.placement.to_live(Cow::Borrowed(&bytes), Layout::dense(0));
+        self.tally.words.add(words);
         u64_at(&live, 0)
     }
 
@@ -48,10 +50,10 @@ impl Builder<'_, '_> {
     }
 
     /// A payload for the replay's device.
-    pub fn payload<'b>(&mut self, bytes: Cow<'b, [u8]>, layout: Layout) -> Cow<'b, [u8]> {
-        let (bytes, words) = self.session.placement.to_live(bytes, layout);
+    pub fn payload<'b>(&mut self, bytes: Payload<'b>, layout: Layout) -> Result<Payload<'b>, Refusal> {
+        let (moved, words) = self.session.placement.moved_words(&bytes, layout);
         self.tally.words.add(words);
-        bytes
+        bytes.with(&moved)
     }
 
     /// What must be rewritten in arguments that lie as the device has them. Offset and new word.

@@ -4,11 +4,11 @@ use crate::call::readback::Readback;
 use crate::check::driver_addresses::Moves;
 use crate::check::hint::strange_addresses;
 use crate::extent::{extent, within};
+use crate::parallel;
 use crate::session::Session;
 use crate::tally::{Divergence, Tally, hex};
 use std::borrow::Cow;
 use std::cell::LazyCell;
-use std::num::NonZero;
 use std::ops::Range;
 use trace::call::Content;
 use trace::hash::Hash;
@@ -38,7 +38,7 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
     });
     let (mut compared, mut mapped_back) = (0, 0);
     let mut is_close = false;
-    let differences = shared(&readback.expected, packed.len(), |(offset, len, content)| {
+    let differences = parallel::each(&readback.expected, packed.len(), |(offset, len, content)| {
         difference(session, content, packed.get(part(*offset, *len, packed.len()))?)
     });
     for ((offset, len, content), found) in readback.expected.iter().zip(differences) {
@@ -108,26 +108,6 @@ fn recorded_whole(session: &Session, readback: &Readback) -> Option<Vec<u8>> {
 fn part(offset: u64, len: u64, all: usize) -> Range<usize> {
     let len = if len == u32::MAX.into() { (all as u64).saturating_sub(offset) } else { len };
     offset as usize..offset.saturating_add(len) as usize
-}
-
-/// What `work` gives for each, in order; of many bytes by several threads.
-fn shared<T: Sync, R: Send>(all: &[T], bytes: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    const FEW: usize = 4 << 20;
-    const MOST: usize = 8;
-    let threads = if bytes < FEW { 1 } else { std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST) };
-    let each = |some: &[T]| some.iter().map(&work).collect::<Vec<R>>();
-    let mut parts = all.chunks(all.len().div_ceil(threads).max(1));
-    let first = parts.next().unwrap_or_default();
-    std::thread::scope(|scope| {
-        let others: Vec<_> =
-            parts.map(|part| (part, std::thread::Builder::new().spawn_scoped(scope, || each(part)).ok())).collect();
-        let mut found = each(first);
-        for (part, other) in others {
-            // Where no thread is to be had, this one does its work.
-            found.extend(other.map_or_else(|| each(part), |other| other.join().expect("it does not panic")));
-        }
-        found
-    })
 }
 
 /// Looks in bytes that differ for addresses of the driver's own.

@@ -2,8 +2,11 @@
 
 use crate::driver::guard;
 use crate::memory::arguments::Loan;
+use crate::memory::long_buffers::{LONG, LongBuffer};
+use crate::parallel;
 use parking_lot::Mutex;
 use std::alloc::Layout;
+use std::ops::Deref;
 use std::sync::Arc;
 use trace::segment::u64_at;
 
@@ -11,8 +14,7 @@ use trace::segment::u64_at;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
-/// Memory of the replayer's own, 16-byte aligned if it was not taken over, that the driver may read and
-/// write by its address.
+/// Memory of the replayer's own, 16-byte aligned, that the driver may read and write by its address.
 pub struct Memory {
     start: *mut u8,
     keeper: Keeper,
@@ -21,8 +23,8 @@ pub struct Memory {
 
 enum Keeper {
     Own(Layout),
-    Taken {
-        _keeps: Vec<u8>,
+    Long {
+        _keeps: LongBuffer,
     },
     Arena {
         _keeps: Arc<Arena>,
@@ -83,11 +85,42 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The bytes where they are, which may be aligned less.
-    pub fn taken(mut bytes: Vec<u8>) -> Memory {
-        let (start, len) = (bytes.as_mut_ptr(), bytes.len());
+    /// For bytes of which all are written before one is looked at. It may hold what the same memory held before
+    /// it was given back, but not all of it: who compares it notices if nothing is written.
+    pub fn unwritten(len: usize) -> Result<Memory, Refusal> {
+        const STEP: usize = 64 << 10;
+        if len < LONG {
+            return Memory::zeroed(len);
+        }
+        let mut memory = Memory::long(len)?;
+        for at in (0..len).step_by(STEP) {
+            let changed = !memory.bytes()[at];
+            memory.put(at, &[changed]);
+        }
+        Ok(memory)
+    }
+
+    /// Pieces, one behind the other.
+    pub fn joined(pieces: &[&[u8]]) -> Result<Memory, Refusal> {
+        let len = pieces.iter().map(|piece| piece.len()).sum();
+        let memory = if len < LONG { Memory::zeroed(len) } else { Memory::long(len) }?;
+        let starts = pieces.iter().scan(memory.address(), |next, piece| {
+            let start = *next;
+            *next += piece.len() as u64;
+            Some((start, *piece))
+        });
+        parallel::each(&starts.collect::<Vec<_>>(), len, |(start, piece)| {
+            // SAFETY: each goes to a part of its own of memory that is as long as all.
+            unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), *start as *mut u8, piece.len()) }
+        });
+        Ok(memory)
+    }
+
+    fn long(len: usize) -> Result<Memory, Refusal> {
+        let buffer = LongBuffer::take(len).ok_or_else(|| Refusal(format!("needs {len} bytes of host memory")))?;
+        let start = buffer.start();
         guard::tell(start, len);
-        Memory { start, keeper: Keeper::Taken { _keeps: bytes }, len }
+        Ok(Memory { start, keeper: Keeper::Long { _keeps: buffer }, len })
     }
 
     /// # Safety
@@ -137,8 +170,47 @@ impl Drop for Memory {
                 // SAFETY: allocated with this layout.
                 unsafe { std::alloc::dealloc(self.start, layout) };
             }
-            Keeper::Taken { .. } => guard::tell(self.start, 0),
+            Keeper::Long { .. } => guard::tell(self.start, 0),
             Keeper::Arena { .. } | Keeper::Arguments { .. } => {}
+        }
+    }
+}
+
+/// Bytes for the driver to read: where the trace has them, or in memory of the replayer's own.
+pub enum Payload<'t> {
+    Borrowed(&'t [u8]),
+    Own(Memory),
+}
+
+impl<'t> Payload<'t> {
+    pub fn joined(pieces: &[&'t [u8]]) -> Result<Payload<'t>, Refusal> {
+        match pieces {
+            [all] => Ok(Payload::Borrowed(all)),
+            pieces => Memory::joined(pieces).map(Payload::Own),
+        }
+    }
+
+    /// With other words at these offsets.
+    pub fn with(self, words: &[(usize, u64)]) -> Result<Payload<'t>, Refusal> {
+        if words.is_empty() {
+            return Ok(self);
+        }
+        let mut memory = match self {
+            Payload::Borrowed(bytes) => Memory::joined(&[bytes])?,
+            Payload::Own(memory) => memory,
+        };
+        words.iter().for_each(|(at, word)| memory.put(*at, &word.to_le_bytes()));
+        Ok(Payload::Own(memory))
+    }
+}
+
+impl Deref for Payload<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Payload::Borrowed(bytes) => bytes,
+            Payload::Own(memory) => memory.bytes(),
         }
     }
 }
@@ -146,6 +218,36 @@ impl Drop for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_lie_one_behind_the_other() {
+        let bytes: Vec<u8> = (0..LONG as u32 * 9).map(|n| (n * 7 >> 5) as u8).collect();
+        for len in [0, 5, LONG - 1, LONG, bytes.len()] {
+            let pieces: Vec<&[u8]> = bytes[..len].chunks(300_007).collect();
+            assert!(Memory::joined(&pieces).expect("memory").bytes() == &bytes[..len], "{len}");
+        }
+    }
+
+    #[test]
+    fn memory_that_nobody_writes_is_not_what_was_there_before() {
+        let held = || Memory::unwritten(3 * LONG).expect("memory");
+        let mut memory = held();
+        memory.put(0, &vec![7; 3 * LONG]);
+        let before = memory.bytes().to_vec();
+        drop(memory);
+        let again = held();
+        let differs = before.chunks(LONG / 4).zip(again.bytes().chunks(LONG / 4)).all(|(was, is)| was != is);
+        assert!(differs, "in each piece that a hash may cover");
+    }
+
+    #[test]
+    fn a_payload_stays_where_it_is_unless_words_change() {
+        let bytes = [1u8; 32];
+        let same = Payload::Borrowed(&bytes).with(&[]).expect("memory");
+        assert_eq!(same.as_ptr(), bytes.as_ptr());
+        let other = Payload::Borrowed(&bytes).with(&[(8, 2)]).expect("memory");
+        assert_eq!((&other[..8], &other[8..16], &other[16..]), (&bytes[..8], &2u64.to_le_bytes()[..], &bytes[16..]));
+    }
 
     #[test]
     fn what_a_room_gives_lies_in_order() {

@@ -9,6 +9,7 @@ pub mod graph_deliveries;
 pub mod graph_host_memory;
 pub mod handover;
 mod imported;
+mod long_buffers;
 pub mod objects;
 pub mod pieces;
 pub mod pinned;

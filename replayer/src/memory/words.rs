@@ -105,12 +105,18 @@ impl Placement<'_> {
     /// Recorded bytes as the replay's device must see them. They stay where they are if no word of theirs
     /// moves.
     pub fn to_live<'b>(&self, bytes: Cow<'b, [u8]>, layout: Layout) -> (Cow<'b, [u8]>, Words) {
+        let (moved, words) = self.moved_words(&bytes, layout);
+        (replaced(bytes, &moved), words)
+    }
+
+    /// The words of recorded bytes that are others for the replay's device, and where they stand.
+    pub fn moved_words(&self, bytes: &[u8], layout: Layout) -> (Vec<(usize, u64)>, Words) {
         if !self.translation.is_in_use() && self.unheld.is_empty() {
-            return (bytes, Words::default());
+            return Default::default();
         }
         let tables = self.translation.tables();
         let bounds = around(&tables.bounds(), &self.unheld.bounds());
-        rewritten(bytes, layout, &bounds, |value| self.word(&tables, value))
+        moved(bytes, layout, &bounds, |value| self.word(&tables, value))
     }
 
     /// Where a recorded address is now, if it is another one.
@@ -150,15 +156,10 @@ impl Translation {
 }
 
 /// `word` says what words within the bounds are here.
-fn rewritten<'b>(
-    bytes: Cow<'b, [u8]>,
-    layout: Layout,
-    bounds: &Range<u64>,
-    word: impl Fn(u64) -> Word,
-) -> (Cow<'b, [u8]>, Words) {
+fn moved(bytes: &[u8], layout: Layout, bounds: &Range<u64>, word: impl Fn(u64) -> Word) -> (Vec<(usize, u64)>, Words) {
     let mut found = Words::default();
     let mut moved: Vec<(usize, u64)> = Vec::new();
-    layout.each(&bytes, |at, value| {
+    layout.each(bytes, |at, value| {
         if bounds.contains(&value) {
             match word(value) {
                 Word::Moved(live) => moved.push((at, live)),
@@ -168,7 +169,7 @@ fn rewritten<'b>(
         }
     });
     found.payloads = moved.len() as u64;
-    (replaced(bytes, &moved), found)
+    (moved, found)
 }
 
 fn replaced<'b>(bytes: Cow<'b, [u8]>, words: &[(usize, u64)]) -> Cow<'b, [u8]> {
@@ -211,9 +212,11 @@ mod tests {
             0x2000 => Word::Left,
             _ => Word::Moved(7),
         };
-        let (same, words) = rewritten(Cow::Borrowed(&bytes), Layout::dense(0), &(0x1000..0x3000), word);
+        let (none, words) = moved(&bytes, Layout::dense(0), &(0x1000..0x3000), word);
+        let same = replaced(Cow::Borrowed(&bytes), &none);
         assert_eq!((same.as_ptr(), words), (bytes.as_ptr(), Words { left: 1, ..Words::default() }));
-        let (own, words) = rewritten(Cow::Borrowed(&bytes), Layout::dense(0), &(0x1000..0x3001), word);
+        let (one, words) = moved(&bytes, Layout::dense(0), &(0x1000..0x3001), word);
+        let own = replaced(Cow::Borrowed(&bytes), &one);
         assert_eq!((&own[..16], &own[16..]), (&bytes[..16], &7u64.to_le_bytes()[..]));
         assert_eq!(words, Words { payloads: 1, left: 1, ..Words::default() });
     }

@@ -195,6 +195,16 @@ impl<'t> Readbacks<'t> {
         self.lent.lock().extend(memory.map(|memory| (memory, queue)));
     }
 
+    /// Gives back what finished copies have read, if much is lent: a program may put copies on a stream for as
+    /// long as it likes without a wait.
+    pub fn reclaim(&self, is_finished: impl Fn(Queue) -> bool) {
+        const MUCH: usize = 1 << 30;
+        let mut lent = self.lent.lock();
+        if lent.iter().map(|(memory, _)| memory.bytes().len()).sum::<usize>() > MUCH {
+            lent.retain(|(_, queue)| !is_finished(*queue));
+        }
+    }
+
     /// Nothing runs in this context any more.
     pub fn give_back(&self, context: u64) {
         self.lent.lock().retain(|(_, queue)| queue.context != context);

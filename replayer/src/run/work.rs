@@ -54,6 +54,10 @@ impl<'t> Worker<'_, 't> {
             if runs_graph {
                 self.run.graph_reads.lock().iter().for_each(|(start, end)| uses(*start..*end, true));
             }
+            if !captures {
+                let context = self.run.driver.current_context();
+                self.run.readbacks.reclaim(|queue| queue.is_finished(self.run.driver, context, self.thread));
+            }
             self.run.readbacks.lend(frame.lent.drain(..), queue);
         }
         for readback in frame.readbacks.drain(..) {
