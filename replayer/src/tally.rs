@@ -3,6 +3,7 @@
 use crate::extent::Extent;
 use crate::memory::words::Words;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
 use trace::Call;
 
 /// What was compared.
@@ -94,6 +95,9 @@ pub struct Tally {
     pub written: u64,
     /// Pieces of it that were written while the device may have been reading them.
     pub written_in_use: u64,
+    /// How long launches were waited for that did not end, before host memory was written that they may have been
+    /// reading.
+    pub waited_for_launches: Duration,
     /// Bytes of managed memory, by whole pieces, that are not what the CPU had when the recording ended.
     pub others_at_the_end: u64,
     /// Pieces of it that could not be written.
@@ -157,6 +161,7 @@ impl Tally {
         self.written += other.written;
         self.others_at_the_end += other.others_at_the_end;
         self.written_in_use += other.written_in_use;
+        self.waited_for_launches += other.waited_for_launches;
         self.lost_writes += other.lost_writes;
         self.missed_callbacks += other.missed_callbacks;
         self.divergences += other.divergences;

@@ -16,8 +16,10 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// So long others are waited for, at most, and in all.
+/// So long others are waited for, at most, and in all. Each time that nobody came the next is half as long, down
+/// to the least, until somebody does.
 const MOMENT: Duration = Duration::from_millis(50);
+const LEAST: Duration = Duration::from_millis(3);
 const IN_ALL: Duration = Duration::from_secs(5);
 /// Bytes that one writes and another does not.
 const LINE: u64 = 64;
@@ -27,6 +29,8 @@ const MOST: usize = 4096;
 #[derive(Default)]
 pub struct SharedHost {
     views: Mutex<Vec<View>>,
+    /// For others, in all views.
+    waited: Mutex<Duration>,
 }
 
 /// Memory as this process has it.
@@ -37,7 +41,8 @@ struct View {
     /// Lines that nobody else writes.
     own: HashSet<u64>,
     is_found: bool,
-    waited: Duration,
+    /// So long others are waited for here.
+    moment: Duration,
 }
 
 impl SharedHost {
@@ -49,8 +54,8 @@ impl SharedHost {
         }
         views.retain(|view| !meet(&view.live, &live));
         let Ok(len) = usize::try_from(live.end - live.start) else { return };
-        let (own, waited) = Default::default();
-        views.push(View { live, found: vec![0; len], own, is_found: false, waited });
+        let own = HashSet::new();
+        views.push(View { live, found: vec![0; len], own, is_found: false, moment: MOMENT });
     }
 
     /// Whether part of it was shared until now.
@@ -73,16 +78,23 @@ impl SharedHost {
         let Some(view) = views.iter_mut().find(|view| view.live.start <= start && end <= view.live.end) else {
             return 0;
         };
-        view.bring(start, bytes, waits)
+        let mut waited = self.waited.lock();
+        let most = if waits { IN_ALL.saturating_sub(*waited) } else { Duration::ZERO };
+        let since = Instant::now();
+        let written = view.bring(start, bytes, waits, most);
+        *waited += since.elapsed();
+        written
     }
 }
 
 impl View {
-    fn bring(&mut self, start: u64, bytes: &[u8], waits: bool) -> u64 {
+    /// `most`: others are waited for no longer.
+    fn bring(&mut self, start: u64, bytes: &[u8], waits: bool, most: Duration) -> u64 {
         let at = (start - self.live.start) as usize;
         let before = &mut self.found[at..at + bytes.len()];
         let since = Instant::now();
-        let limit = if waits { MOMENT.min(IN_ALL.saturating_sub(self.waited)) } else { Duration::ZERO };
+        let limit = self.moment.min(most);
+        let mut has_waited = false;
         let line = |at: usize| (start + at as u64) / LINE;
         let mut now = vec![0; bytes.len()];
         let pending = loop {
@@ -95,9 +107,12 @@ impl View {
             if is_own || since.elapsed() >= limit {
                 break pending;
             }
+            has_waited = true;
             std::thread::sleep(Duration::from_micros(20));
         };
-        self.waited += since.elapsed();
+        if has_waited {
+            self.moment = if pending.is_empty() { MOMENT } else { (self.moment / 2).max(LEAST) };
+        }
         for &at in &pending {
             // SAFETY: as above.
             unsafe { (start as *mut u8).add(at).write_volatile(bytes[at]) };
@@ -175,7 +190,7 @@ mod tests {
     fn view() -> (Vec<u8>, View) {
         let memory = vec![0u8; 256];
         let live = memory.as_ptr() as u64..memory.as_ptr() as u64 + 256;
-        let view = View { live, found: vec![0; 256], own: HashSet::new(), is_found: false, waited: Duration::ZERO };
+        let view = View { live, found: vec![0; 256], own: HashSet::new(), is_found: false, moment: MOMENT };
         (memory, view)
     }
 
@@ -183,16 +198,43 @@ mod tests {
     fn what_others_have_written_since_stays() {
         let (mut memory, mut view) = view();
         let start = view.live.start;
-        view.bring(start, &[1; 8], true);
+        view.bring(start, &[1; 8], true, IN_ALL);
         assert_eq!(memory[..8], [1; 8]);
         // Another has gone on to 3 while this one found 2.
         memory[0] = 3;
-        assert_eq!((view.bring(start, &[2], true), memory[0]), (0, 3));
+        assert_eq!((view.bring(start, &[2], true, IN_ALL), memory[0]), (0, 3));
         // What it finds then is what it had found before, and the CPU's.
         memory[1] = 1;
-        assert_eq!((view.bring(start + 1, &[7], true), memory[1]), (1, 7));
+        assert_eq!((view.bring(start + 1, &[7], true, IN_ALL), memory[1]), (1, 7));
         let since = Instant::now();
-        assert_eq!((view.bring(start + 1, &[8], true), memory[1]), (1, 8));
+        assert_eq!((view.bring(start + 1, &[8], true, IN_ALL), memory[1]), (1, 8));
         assert!(since.elapsed() < MOMENT, "nobody else writes that line");
+    }
+
+    #[test]
+    fn where_nobody_comes_others_are_waited_for_less_and_less() {
+        let (mut memory, mut view) = view();
+        let start = view.live.start;
+        let since = Instant::now();
+        // Each on a line of its own, of which nothing is known.
+        (0..4).for_each(|line| _ = view.bring(start + line * LINE, &[1], true, IN_ALL));
+        assert!(since.elapsed() < 3 * MOMENT);
+        assert!(view.moment < MOMENT / 8);
+        let before = view.moment;
+        assert_eq!((view.bring(start, &[2], true, Duration::ZERO), view.moment), (1, before), "there is no time left");
+        // Somebody does.
+        memory[1] = 3;
+        let address = view.live.start;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(LEAST / 4);
+                // SAFETY: memory of this test, which the view looks at byte by byte.
+                unsafe { ((address + 2 * LINE + 9) as *mut u8).write_volatile(5) };
+            });
+            view.own.clear();
+            view.moment = MOMENT / 2;
+            assert_eq!(view.bring(start + 2 * LINE + 9, &[5], true, IN_ALL), 0);
+        });
+        assert_eq!(view.moment, MOMENT);
     }
 }

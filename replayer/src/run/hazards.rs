@@ -24,6 +24,9 @@ const MOST_PASSED: Duration = Duration::from_secs(60);
 /// Copies that may stand behind a launch that waits: beyond the time that the program had let pass.
 const FOR_HELD: Duration = Duration::from_millis(50);
 const FOR_LAUNCHES: Duration = Duration::from_millis(50);
+/// And so long in all. A program that writes again and again what launches may be reading (a queue of work in
+/// pinned memory) does not wait for them: then they are given the time that it had let pass, twice.
+const FOR_ALL_LAUNCHES: Duration = Duration::from_secs(1);
 /// What is no longer than this may be a flag.
 pub const FLAG: u64 = 64;
 const FOR_FLAGS: Duration = Duration::from_millis(1);
@@ -99,10 +102,12 @@ pub fn wait_for_readers(run: &Run, thread: u32, live: &Range<u64>, time: u64, he
             }
             (false, _) => FOR_COPIES + passed,
             (true, ..=FLAG) => FOR_FLAGS,
-            (true, _) => FOR_LAUNCHES,
+            (true, _) if tally.waited_for_launches < FOR_ALL_LAUNCHES => FOR_LAUNCHES,
+            (true, _) => FOR_LAUNCHES.min(FOR_FLAGS + 2 * passed),
         };
         if !finished(run, thread, queue, wait) {
             tally.written_in_use += 1;
+            tally.waited_for_launches += if is_launch { wait } else { Duration::ZERO };
         }
     }
     arrived(run, thread, live, FOR_COPIES + longest, tally);
