@@ -2,7 +2,7 @@
 //! and are allowed while a stream is being captured, but for those of the last block: with these it has what
 //! collectives delivered and what imported memory holds copied, where that was asked for.
 
-use crate::real;
+use crate::driver::real;
 use std::ffi::c_char;
 use trace::api::structs::{CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS};
 

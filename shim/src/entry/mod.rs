@@ -1,0 +1,10 @@
+//! Where the program enters: exported functions, interposition, NVTX, NCCL. Imports from everything below.
+
+pub(crate) mod call;
+pub(crate) mod constructor;
+pub(crate) mod effects;
+pub(crate) mod graph_dot;
+pub(crate) mod interpose;
+pub(crate) mod nccl;
+pub(crate) mod nvtx;
+pub(crate) mod wrappers;

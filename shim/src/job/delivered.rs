@@ -1,0 +1,56 @@
+//! What an operation of NCCL's delivers is kept where that was asked for: when NCCL tells that it has given
+//! it to the device, by the thread that has just launched its kernel.
+
+use crate::driver::ask;
+use crate::driver::queue::PER_THREAD;
+use crate::job::collective_graphs;
+use crate::readback::deliveries::Deliveries;
+use crate::records::lane::Lane;
+use crate::submission::shape::Launch;
+use crate::submission::target_stream;
+use trace::Function;
+use trace::collective::{CAPTURED, brings};
+use trace::record::nccl::{Began, DELIVERED, Delivered};
+use trace::record::with_body;
+
+/// Behind a call that has given a device work.
+pub fn put(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
+    let is_nccls = launch.is_some_and(|launch| lane.introduce(words[usize::from(launch.function)]).is_nccls);
+    let stream = || match target_stream::stream(function, words).unwrap_or(0) {
+        0 if function.twin_of.is_some() => PER_THREAD,
+        stream => stream,
+    };
+    lane.launched.set(is_nccls.then(|| (call, stream())));
+}
+
+/// An operation was given to the device, of this rank among so many.
+#[cold]
+pub fn given(lane: &Lane, deliveries: &Deliveries, about: &Began, rank: i32, ranks: u32) {
+    // NCCL gives the device nothing between the launch and this.
+    let launched = lane.launched.get();
+    let launch = launched.map(|(call, _)| (lane.index(), call));
+    let told = |lost: String| {
+        let delivered = Delivered { operation: about.operation, launch, lost, ..Delivered::default() };
+        lane.append(&with_body(DELIVERED, &delivered));
+    };
+    let place = match brings(about, rank, ranks) {
+        Ok(place) => place,
+        Err(why) => return told(why),
+    };
+    let Some((_, stream)) = launched else {
+        // A graph that holds it runs: NCCL tells it from a callback, which may call no driver.
+        return told("it is part of a graph, or no kernel of NCCL's was launched for it".into());
+    };
+    let (address, len) = (place.start, place.end - place.start);
+    let delivered = Delivered { operation: about.operation, launch, address, len, ..Delivered::default() };
+    if ask::is_capturing(stream, false) {
+        let why = collective_graphs::captured(lane, &delivered, stream).err().unwrap_or(CAPTURED);
+        return lane.append(&with_body(DELIVERED, &Delivered { lost: why.into(), ..delivered }));
+    }
+    if place.is_empty() {
+        return told(String::new());
+    }
+    if let Err(why) = deliveries.take(&lane.recorder().around, delivered, stream) {
+        told(why);
+    }
+}

@@ -1,0 +1,14 @@
+//! A fault of ours must not become the program's.
+
+use crate::os::generation;
+use crate::os::manners::unseen;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A fault of ours must not become the program's, nor an error of our system calls.
+pub fn guarded(work: impl FnOnce()) {
+    unseen(|| {
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+            generation::off("an internal error");
+        }
+    });
+}

@@ -1,0 +1,17 @@
+//! What is said to whoever runs the program.
+
+use crate::os::manners::without_signals;
+use std::io;
+
+/// One line on stderr, written in one call, past any buffer of the host. A closed stderr is the host's
+/// business.
+pub fn tell(message: &str) {
+    let line = format!("cutrace: {message}\n");
+    let _closed = without_signals(|| {
+        // SAFETY: the buffer is valid.
+        match unsafe { libc::write(2, line.as_ptr().cast(), line.len()) } {
+            0.. => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    });
+}

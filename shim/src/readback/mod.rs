@@ -1,0 +1,6 @@
+//! Copies that the recorder itself asks the device for: imported memory and results of collectives. Imports from `kernels` and below.
+
+pub(crate) mod cloned_graphs;
+pub(crate) mod deliveries;
+pub(crate) mod imported;
+pub(crate) mod staging;

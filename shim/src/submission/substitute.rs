@@ -1,0 +1,61 @@
+//! What the driver is given in the place of the application's arguments: callbacks of ours for the
+//! application's, and the clone of a graph that has what its collectives deliver copied as well.
+
+use crate::in_flight::host_functions::Callback;
+use crate::readback::cloned_graphs::{Ended, Launching};
+
+/// Arguments to be passed in place of the application's: from this word on.
+#[derive(Clone, Copy)]
+pub struct Substitute {
+    place: usize,
+    words: [u64; 2],
+    count: usize,
+    pub of: Of,
+}
+
+/// What it was made for, which the end of the call settles.
+#[derive(Clone, Copy)]
+pub enum Of {
+    Callback(HandedOver),
+    /// Both made by `Box::into_raw`.
+    Launch(*mut Launching),
+    /// No argument is replaced.
+    Ended(*mut Ended),
+}
+
+/// A callback for the driver.
+#[derive(Clone, Copy)]
+pub struct HandedOver {
+    /// Ours, and our copy of the application's struct; given up if the driver refuses the call.
+    pub callback: *mut Callback,
+    pub copy: *mut [u64; STRUCT],
+    pub of_node: bool,
+    pub call: u32,
+}
+
+/// Words of the largest struct that holds a callback, CUgraphNodeParams.
+pub const STRUCT: usize = 32;
+
+impl Substitute {
+    pub fn of_none(of: Of) -> Substitute {
+        Substitute { place: 0, words: [0; 2], count: 0, of }
+    }
+
+    pub fn of_one(place: usize, word: u64, of: Of) -> Substitute {
+        Substitute { place, words: [word, 0], count: 1, of }
+    }
+
+    pub fn of_two(place: usize, words: [u64; 2], of: Of) -> Substitute {
+        Substitute { place, words, count: 2, of }
+    }
+
+    /// The argument as the driver gets it.
+    #[inline(always)]
+    pub fn argument<T: Copy>(&self, place: usize, given: T) -> T {
+        match place.checked_sub(self.place) {
+            // SAFETY: only arguments of one word are replaced, each by a word that stands for the same type.
+            Some(n) if n < self.count && size_of::<T>() == 8 => unsafe { std::mem::transmute_copy(&self.words[n]) },
+            _ => given,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Files that the program has mapped, and what of its memory is still theirs: of such bytes the trace names
+//! the file and the place, where that was asked for (`record --weights reference`).
+//!
+//! No file of the program is opened: to close one again would take the program's own locks (POSIX) from it.
+//! The page table tells which pages are the file's, and which a private mapping has got of its own since it
+//! wrote there. Asked are Linux's lists, of a whole process, so this is for long copies alone.
+
+use crate::os::dirty_pages::{PAGE, pages_of};
+use crate::trace_file::file::{TraceFile, away_from_standard_streams};
+use std::fs::{File, Metadata};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use trace::hash::Hash;
+use trace::maps::Mapping;
+use trace::record::{PIECE, Referenced, Referred};
+
+/// Linux tells what is asked here.
+pub struct MappedFiles(());
+
+/// Those that some memory lies in.
+pub struct Files {
+    /// Opened for these: the host may close what stays open, and give its number to a file of its own.
+    pagemap: Option<File>,
+    all: Vec<Mapped>,
+}
+
+struct Mapped {
+    range: Range<u64>,
+    offset: u64,
+    path: String,
+    about: Metadata,
+}
+
+/// A file by its number, and a piece of it.
+#[derive(Clone, Copy)]
+pub struct Place {
+    file: usize,
+    offset: u64,
+    len: u64,
+}
+
+impl MappedFiles {
+    /// None, and said so, where Linux does not tell what pages are.
+    pub fn open() -> Option<MappedFiles> {
+        let refused = |error| {
+            crate::os::log::tell(&format!("/proc/self/pagemap: {error}; weights are stored, none by reference"));
+        };
+        pagemap().map_err(refused).ok().map(|_| MappedFiles(()))
+    }
+
+    /// Files whose mappings have whole pieces of this memory.
+    pub fn around(&self, address: u64, len: u64) -> Files {
+        let memory = address..address.saturating_add(len);
+        let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+        let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
+        let is_part = |found: &Mapping| found.range.start < memory.end && memory.start < found.range.end;
+        let all: Vec<Mapped> = lines.filter_map(Mapping::of).filter(is_part).filter_map(Mapped::of).collect();
+        Files { pagemap: if all.is_empty() { None } else { pagemap().ok() }, all }
+    }
+}
+
+fn pagemap() -> io::Result<File> {
+    File::open("/proc/self/pagemap").and_then(away_from_standard_streams)
+}
+
+impl Mapped {
+    /// None for what is no plain file or has lost its name, and for what the program may write there: a
+    /// shared mapping that is writable changes the file.
+    fn of(mapping: Mapping) -> Option<Mapped> {
+        let path = mapping.path.filter(|path| path.starts_with('/') && !mapping.is_removed)?;
+        if mapping.access.starts_with("rw") && mapping.access.ends_with('s') {
+            return None;
+        }
+        let path = path.replace("\\012", "\n");
+        let about = std::fs::metadata(&path).ok().filter(Metadata::is_file)?;
+        Some(Mapped { range: mapping.range, offset: mapping.offset, path, about })
+    }
+}
+
+impl Files {
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Where this piece of memory lies in a file, if all its pages are the file's. To be asked when it has
+    /// been read: pages of a file become the program's own, and not the file's again.
+    pub fn place_of(&self, address: u64, len: u64) -> Option<Place> {
+        let end = address.checked_add(len)?;
+        let file = self.all.iter().position(|file| file.range.start <= address && end <= file.range.end)?;
+        let mapped = &self.all[file];
+        let offset = mapped.offset + (address - mapped.range.start);
+        // Behind the end of the file, its last page is zeros.
+        let is_within = offset + len <= mapped.about.len();
+        (is_within && self.are_the_files(pages_of(&(address..end)))).then_some(Place { file, offset, len })
+    }
+
+    /// Whether none of these pages is anonymous (Documentation/admin-guide/mm/pagemap.rst): one that is not
+    /// present and not swapped is read from the file.
+    fn are_the_files(&self, pages: Range<u64>) -> bool {
+        const PRESENT: u64 = 1 << 63;
+        const SWAPPED: u64 = 1 << 62;
+        const OF_FILE: u64 = 1 << 61;
+        const ENTRY: usize = size_of::<u64>();
+        // A piece need not begin on a page.
+        let mut entries = [0; (PIECE / PAGE as usize + 1) * ENTRY];
+        let wanted = ((pages.end - pages.start) / PAGE) as usize * ENTRY;
+        let Some(entries) = entries.get_mut(..wanted) else { return false };
+        let Some(pagemap) = &self.pagemap else { return false };
+        let read = pagemap.read_exact_at(entries, pages.start / PAGE * ENTRY as u64);
+        let is_the_files = |entry: &[u8]| {
+            let entry = u64::from_le_bytes(entry.try_into().expect("8 bytes"));
+            entry & SWAPPED == 0 && (entry & PRESENT == 0 || entry & OF_FILE != 0)
+        };
+        read.is_ok() && entries.chunks_exact(ENTRY).all(is_the_files)
+    }
+
+    /// Has the trace name these pieces; false if it has no room for that.
+    pub fn name(&self, trace: &TraceFile, pieces: impl Iterator<Item = (Hash, Place)>) -> bool {
+        let mut by_file: Vec<Vec<Referred>> = vec![Vec::new(); self.all.len()];
+        for (hash, Place { file, offset, len }) in pieces {
+            by_file[file].push(Referred { hash: hash.to_bytes(), offset, len });
+        }
+        let named = self.all.iter().zip(by_file).filter(|(_, pieces)| !pieces.is_empty());
+        named
+            .map(|(Mapped { path, about, .. }, pieces)| {
+                let modified = about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec());
+                trace.refer(&Referenced { path: path.clone(), size: about.len(), modified, pieces })
+            })
+            .all(|done| done.is_ok())
+    }
+}

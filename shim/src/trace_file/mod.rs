@@ -1,0 +1,12 @@
+//! The trace file: chunks in shared memory, blobs, the places of both, and the processes of a job. Imports from `in_flight` and below.
+
+pub(crate) mod blobs;
+pub(crate) mod chunk;
+pub(crate) mod file;
+pub(crate) mod homes;
+pub(crate) mod last_words;
+pub(crate) mod mapped_files;
+pub(crate) mod pieces;
+pub(crate) mod processes;
+pub(crate) mod surroundings;
+pub(crate) mod workers;

@@ -1,0 +1,47 @@
+//! What the parts of a recording have in common: where bytes go, what could not be recorded, which memory of
+//! the host is pinned, and what is under way.
+
+use crate::in_flight::pending::Pending;
+use crate::in_flight::pinned::Ranges;
+use crate::os::lock::Lock;
+use crate::trace_file::file::TraceFile;
+use crate::trace_file::mapped_files::MappedFiles;
+use crate::trace_file::workers::Workers;
+use std::sync::Arc;
+use trace::preamble::Data;
+
+pub struct Surroundings {
+    pub file: Arc<TraceFile>,
+    pub data: Data,
+    pub pinned: Ranges,
+    pub pending: Pending,
+    pub workers: Workers,
+    /// If what lies there is recorded by reference.
+    pub mapped_files: Option<MappedFiles>,
+    /// Losses by what was lost; cold.
+    pub losses: Lock<Vec<(&'static str, u64)>>,
+}
+
+impl Surroundings {
+    pub fn of(file: TraceFile, data: Data, mapped_files: Option<MappedFiles>) -> Surroundings {
+        let (pinned, pending, workers, losses) = Default::default();
+        Surroundings { file: Arc::new(file), data, pinned, pending, workers, mapped_files, losses }
+    }
+
+    /// Counts something that is not in the trace; the count is written into the trace by the lane that lost
+    /// it.
+    #[cold]
+    pub fn lose(&self, what: &'static str) -> u64 {
+        let mut losses = self.losses.lock();
+        match losses.iter_mut().find(|(w, _)| *w == what) {
+            Some((_, count)) => {
+                *count += 1;
+                *count
+            }
+            None => {
+                losses.push((what, 1));
+                1
+            }
+        }
+    }
+}
