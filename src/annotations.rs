@@ -11,12 +11,12 @@ use std::io::Write;
 use std::iter::Peekable;
 use std::sync::Arc;
 use trace::Trace;
-use trace::annotation::{Annotation, Payload};
+use trace::read::annotation::{Annotation, Payload};
 use trace::api::types::Kind;
-use trace::objects::Objects;
-use trace::record::annotated;
-use trace::record::nccl::Communicator;
-use trace::text::{handle, plain};
+use trace::model::objects::Objects;
+use trace::file::record::annotated;
+use trace::file::record::nccl::Communicator;
+use trace::show::text::{handle, plain};
 
 /// What NVTX calls them.
 const NAMES: &[(u8, &str)] = &[

@@ -5,10 +5,10 @@ use crate::grep::kernel_name;
 use crate::job::ranges;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace::Trace;
-use trace::collective::KERNELS;
-pub use trace::collective::is_kernel;
-use trace::preamble::RANK;
-use trace::text::plain;
+use trace::read::collective::KERNELS;
+pub use trace::read::collective::is_kernel;
+use trace::file::preamble::RANK;
+use trace::show::text::plain;
 
 /// What ranks of a communicator have to agree on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ pub struct Kind {
 pub struct Operation {
     /// Of the rank's communicators.
     pub member: usize,
-    /// As [`trace::collective::Operation`] counts.
+    /// As [`trace::read::collective::Operation`] counts.
     pub number: u64,
     /// Of the member's.
     pub kind: usize,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 use trace::Trace;
-use trace::digits::{right, signed, with_zeros};
+use trace::base::digits::{right, signed, with_zeros};
 pub use viewer::text::{bytes as size, counted, grouped};
 
 /// Nanoseconds in a fitting unit: `13.9 us`.

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
-use trace::job::PROCESSES;
+use trace::base::job::PROCESSES;
 use trace::{Error, Trace};
 
 const DEFAULT: &str = "trace.bin";

@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use trace::segment::MAGIC;
-use trace::shared_memory::Unattached;
-use trace::text::plain;
+use trace::file::segment::MAGIC;
+use trace::file::shared_memory::Unattached;
+use trace::show::text::plain;
 
 /// What `--free` does with memory whose trace is not where it was made.
 enum Search {

@@ -10,12 +10,12 @@ use std::fmt::Write;
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
-use trace::decode::Decoded;
-use trace::digits::{decimal, right};
-use trace::misfit::misfits;
-use trace::objects::Objects;
-use trace::text::{named, plain, put_symbol, symbol};
-use trace::value::Value;
+use trace::model::decode::Decoded;
+use trace::base::digits::{decimal, right};
+use trace::model::misfit::misfits;
+use trace::model::objects::Objects;
+use trace::show::text::{named, plain, put_symbol, symbol};
+use trace::model::value::Value;
 use trace::{Call, Trace};
 
 /// An answer, not an error.
@@ -98,7 +98,7 @@ const SCHEMA: u32 = 1;
 
 /// The first line: what the others are about.
 pub fn header(trace: &Trace) -> serde_json::Value {
-    use trace::preamble::{RANK, RANKS};
+    use trace::file::preamble::{RANK, RANKS};
     let about = &trace.preamble;
     let devices = trace.devices.iter().map(|device| {
         let (major, minor) = device.compute;

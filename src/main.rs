@@ -54,8 +54,8 @@ use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::LazyLock;
-use trace::control;
-use trace::segment::FORMAT_VERSION;
+use trace::file::control;
+use trace::file::segment::FORMAT_VERSION;
 
 /// Records everything a program asks of the CUDA driver, and does it again.
 #[derive(Parser)]

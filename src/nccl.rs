@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use trace::Trace;
 use trace::api::types::Kind;
-use trace::collective::{Event, text};
-use trace::objects::Objects;
-use trace::record::nccl::{Communicator, began};
-use trace::text::{handle, plain};
+use trace::read::collective::{Event, text};
+use trace::model::objects::Objects;
+use trace::file::record::nccl::{Communicator, began};
+use trace::show::text::{handle, plain};
 
 /// What was told at a time.
 enum What<'t> {

@@ -20,11 +20,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, SystemTime};
-use trace::amount;
-use trace::annotation::Wanted;
-use trace::announcements::{self, Announcements};
-use trace::finish::clock;
-use trace::record::Ended;
+use trace::base::amount;
+use trace::read::annotation::Wanted;
+use trace::base::announcements::{self, Announcements};
+use trace::write::finish::clock;
+use trace::file::record::Ended;
 
 /// Run a program and record its driver calls
 ///

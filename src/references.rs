@@ -5,7 +5,7 @@ use crate::figures::{counted, size};
 use anyhow::Result;
 use std::path::PathBuf;
 use trace::Trace;
-use trace::text::plain;
+use trace::show::text::plain;
 
 /// Files that are named at once.
 const NAMED: usize = 5;

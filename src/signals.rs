@@ -118,7 +118,7 @@ extern "C" fn cut(_: libc::c_int) {
 /// What is no trace's address is the driver's affair: met again, it ends the process as it would have.
 extern "C" fn cut_where_mapped(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: Linux gives a valid siginfo_t, which has an address for this signal.
-    if trace::mapped::has(unsafe { (*info).si_addr() }.addr()) {
+    if trace::base::mapped::has(unsafe { (*info).si_addr() }.addr()) {
         end(&IF_CUT, CUT);
     }
 }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
-use trace::record::Printed;
+use trace::file::record::Printed;
 
 /// More is not kept.
 const MOST_BYTES: u64 = 4 << 20;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use trace::Trace;
 use trace::model::outstanding::Outstanding;
-use trace::objects::Objects;
-use trace::record::Timed;
-use trace::timed::known;
+use trace::model::objects::Objects;
+use trace::file::record::Timed;
+use trace::read::timed::known;
 
 /// Device, context and stream, as the source of the times counts them.
 type Key = (u32, u32, u32);

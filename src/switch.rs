@@ -10,9 +10,9 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::time::Duration;
 use trace::Trace;
-use trace::control::{Answer, Command, Remote};
-use trace::finish::lock_holder;
-use trace::text::plain;
+use trace::file::control::{Answer, Command, Remote};
+use trace::write::finish::lock_holder;
+use trace::show::text::plain;
 
 #[derive(clap::Args)]
 #[command(after_help = "\

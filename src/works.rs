@@ -4,9 +4,9 @@
 use crate::figures::{counted, duration, grouped, size};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use trace::record::{Profile, timed};
-use trace::text::plain;
-use trace::timed::{Work, known, memory_kind};
+use trace::file::record::{Profile, timed};
+use trace::show::text::plain;
+use trace::read::timed::{Work, known, memory_kind};
 
 /// What it was measured with.
 pub fn source(source: u8, version: u32) -> String {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use trace::Trace;
 use trace::api::FUNCTIONS;
-use trace::preamble::{self, Data, Preamble};
-use trace::record::{self, CONFIG, Clock, Head, Passed};
-use trace::segment::{self, Header, Kind};
+use trace::file::preamble::{self, Data, Preamble};
+use trace::file::record::{self, CONFIG, Clock, Head, Passed};
+use trace::file::segment::{self, Header, Kind};
 
 pub struct Sample {
     pub data: Data,

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use trace::api::enums::{CUdevice_attribute, CUresult};
-use trace::text::symbol;
+use trace::show::text::symbol;
 
 /// What every driver has, by which the loader finds one.
 pub const INIT: &[u8] = b"cuInit\0";

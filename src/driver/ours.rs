@@ -11,7 +11,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use trace::mark::{self, MARK};
+use trace::file::mark::{self, MARK};
 
 const RECORDER: &str = "libcutrace.so";
 pub const SIM: &str = "libcuda_sim.so";

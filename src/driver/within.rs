@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use trace::hash::checksum;
+use trace::base::hash::checksum;
 
 const NAMES: [&str; 2] = ["libcutrace.so", "libcuda_sim.so"];
 

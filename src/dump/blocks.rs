@@ -15,10 +15,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use trace::decode::decode;
-use trace::objects::Objects;
-use trace::timed::ByCall;
-use trace::value::Value;
+use trace::model::decode::decode;
+use trace::model::objects::Objects;
+use trace::read::timed::ByCall;
+use trace::model::value::Value;
 use trace::{Call, Trace};
 
 /// Calls of a block: few enough that the first lines are there at once.

@@ -12,9 +12,9 @@ use regex_syntax::hir::{Hir, HirKind};
 use trace::api::Function;
 use trace::api::roles::{Extent, Field, Role};
 use trace::api::types::{Form, Kind, Type};
-use trace::call::Content;
-use trace::objects::Objects;
-use trace::text::plain;
+use trace::read::call::Content;
+use trace::model::objects::Objects;
+use trace::show::text::plain;
 use trace::{Call, Trace};
 
 /// Words that any line may hold, beside those of its function.

@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::fs::File;
 use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
-use trace::text::csv;
+use trace::show::text::csv;
 
 /// A directory of them.
 pub struct Csv {

@@ -8,8 +8,8 @@ use crate::streams::Streams;
 use crate::works::source;
 use std::collections::HashMap;
 use trace::Trace;
-use trace::record::{Timed, timed};
-use trace::timed::{Work, known, memory_kind};
+use trace::file::record::{Timed, timed};
+use trace::read::timed::{Work, known, memory_kind};
 
 /// Beyond those of threads.
 const TRACKS: u64 = 1 << 32;

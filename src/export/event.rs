@@ -1,10 +1,10 @@
 //! What is exported, call by call.
 
 use trace::Call;
-use trace::decode::Decoded;
+use trace::model::decode::Decoded;
 use trace::model::outstanding::Outstanding;
 use trace::model::streams::Followed;
-use trace::objects::Objects;
+use trace::model::objects::Objects;
 
 /// One call, and what is alive when it is made.
 pub struct Event<'s, 't> {

@@ -8,8 +8,8 @@ use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
 use trace::Trace;
-use trace::objects::Objects;
-use trace::timed::ByCall;
+use trace::model::objects::Objects;
+use trace::read::timed::ByCall;
 
 pub struct Jsonl<'t> {
     trace: &'t Trace,

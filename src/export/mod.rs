@@ -149,7 +149,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         writeln!(Results::begin(), "{told}")?;
     } else if !arguments.is_stdout() {
         let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(calls, "call"), size(bytes));
-        writeln!(Results::begin(), "{}", trace::text::plain(&said))?;
+        writeln!(Results::begin(), "{}", trace::show::text::plain(&said))?;
     }
     Ok(status)
 }

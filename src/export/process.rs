@@ -4,7 +4,7 @@
 //! was not started again between them; between hosts, and there, the time of day counts.
 
 use trace::Trace;
-use trace::preamble::{Preamble, RANK};
+use trace::file::preamble::{Preamble, RANK};
 
 pub struct Process<'t> {
     pub trace: &'t Trace,

@@ -7,10 +7,10 @@ use crate::reading::Reading;
 use crate::results;
 use anyhow::{Context, Result};
 use trace::Trace;
-use trace::decode::decode;
+use trace::model::decode::decode;
 use trace::model::change::resolve;
 use trace::model::outstanding::Outstanding;
-use trace::objects::Objects;
+use trace::model::objects::Objects;
 
 /// What a format writes besides times, names and results.
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,8 @@ use crate::unfinished::Unfinished;
 use crate::works;
 use serde_json::{Map, Value, json};
 use trace::Trace;
-use trace::hash::Hash;
-use trace::record::no_replay_needs;
+use trace::base::hash::Hash;
+use trace::file::record::no_replay_needs;
 
 /// Version of the JSON form. Fields may be added within a version.
 pub const SCHEMA: u32 = 1;

@@ -22,8 +22,8 @@ use trace::Trace;
 use trace::api::effect::Effect;
 use trace::api::types::Kind;
 use trace::model::change::{Change, resolve};
-use trace::record::Ended;
-use trace::text::plain;
+use trace::file::record::Ended;
+use trace::show::text::plain;
 
 /// Of one trace.
 #[derive(Default)]

@@ -16,10 +16,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use trace::Trace;
-use trace::hash::checksum;
-use trace::known::Known;
-use trace::preamble::{decode, encode};
-use trace::record::Ended;
+use trace::base::hash::checksum;
+use trace::read::known::Known;
+use trace::file::preamble::{decode, encode};
+use trace::file::record::Ended;
 use viewer::data::kept::{self, Kind};
 use viewer::data::store::Key;
 

@@ -10,9 +10,9 @@ use crate::works;
 use anyhow::Result;
 use std::io::Write;
 use trace::Trace;
-use trace::preamble::Data;
-use trace::record::no_replay_needs;
-use trace::text::plain;
+use trace::file::preamble::Data;
+use trace::file::record::no_replay_needs;
+use trace::show::text::plain;
 
 /// Threads that are listed; the others are summed up.
 const THREADS: usize = 16;

@@ -7,11 +7,11 @@ use anyhow::Result;
 use bincode::{Decode, Encode};
 use std::collections::HashSet;
 use trace::Trace;
-use trace::beside::beside;
-use trace::collective::CAPTURED;
-use trace::record::held::Held;
-use trace::record::nccl::Delivered;
-use trace::reference::Source;
+use trace::base::beside::beside;
+use trace::read::collective::CAPTURED;
+use trace::file::record::held::Held;
+use trace::file::record::nccl::Delivered;
+use trace::file::reference::Source;
 
 #[derive(Clone, Encode, Decode)]
 pub struct Told {

@@ -6,7 +6,7 @@ use crate::exit::{UNREADABLE, failure};
 use crate::figures::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use trace::job::PROCESSES;
+use trace::base::job::PROCESSES;
 
 /// Ranks that are looked for: what a trace claims is anybody's.
 const MOST_RANKS: u64 = 1 << 16;

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use trace::job::{EXTENSION, LINE, quoted};
-use trace::record::Ended;
+use trace::base::job::{EXTENSION, LINE, quoted};
+use trace::file::record::Ended;
 
 /// One process of one host's run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -18,8 +18,8 @@ use recordings::Recording;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use trace::preamble::{LOCAL_RANK, Preamble, RANK, RANKS};
-use trace::record::Ended;
+use trace::file::preamble::{LOCAL_RANK, Preamble, RANK, RANKS};
+use trace::file::record::Ended;
 
 #[derive(Default)]
 pub struct Job {
@@ -84,7 +84,7 @@ pub struct Process {
 impl Job {
     /// All that is in the directory, and not judged.
     pub fn open(directory: &Path) -> io::Result<Job> {
-        let folder = directory.join(trace::job::PROCESSES);
+        let folder = directory.join(trace::base::job::PROCESSES);
         let lines::Told { by_process, unread: lines, strange } = lines::read(&folder)?;
         let mut processes = processes(by_process, directory);
         let mut unread = traces::adopt(&mut processes, directory)?;
@@ -211,7 +211,7 @@ impl Process {
         let stat = || std::fs::read(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         self.start != 0 && self.boot == boot().trim() && {
             let stat = stat();
-            trace::job::start_in(&stat) == Some(self.start) && !watch::is_zombie(&stat)
+            trace::base::job::start_in(&stat) == Some(self.start) && !watch::is_zombie(&stat)
         }
     }
 }

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use trace::Trace;
-use trace::preamble::Preamble;
-use trace::segment::MAGIC;
+use trace::file::preamble::Preamble;
+use trace::file::segment::MAGIC;
 
 /// What no two processes of a job have in common, nor what one was before and after an exec: host, process
 /// and nanosecond. A copy of a trace, one that was repaired, packed or given device times has the same.

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use trace::finish::clock;
-use trace::job::{EXTENSION, field, start_in};
-use trace::record::Ended;
+use trace::write::finish::clock;
+use trace::base::job::{EXTENSION, field, start_in};
+use trace::file::record::Ended;
 
 pub struct Watch {
     thread: JoinHandle<Watched>,
@@ -207,7 +207,7 @@ fn asked(descriptor: &OwnedFd) -> Option<c_int> {
 
 /// The folder for the files of processes, made if it is not there.
 pub fn folder(directory: &Path) -> io::Result<PathBuf> {
-    let folder = directory.join(trace::job::PROCESSES);
+    let folder = directory.join(trace::base::job::PROCESSES);
     std::fs::create_dir_all(&folder)?;
     // That it can be written to is to be known before the program runs.
     tempfile::tempfile_in(&folder).map(drop).or_else(|_| File::open(&folder).map(drop))?;

@@ -6,7 +6,7 @@ use replayer::{Argument, Culprit, Report, Watched, What};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
 use trace::Trace;
-use trace::launch::Shape;
+use trace::show::launch::Shape;
 
 /// Why a failure that was recorded may not come again.
 pub fn not_met(place: bool) -> &'static str {

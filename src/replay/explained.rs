@@ -5,7 +5,7 @@ use crate::figures::counted;
 use replayer::{Submission, Unordered};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
-use trace::varying::Cause;
+use trace::code::varying::Cause;
 
 pub fn text(out: &mut impl Write, explained: &Explanation) -> Result<()> {
     if let Why::GivenUp(why) = &explained.why {

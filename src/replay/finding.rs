@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use trace::Trace;
-use trace::preamble::Data;
+use trace::file::preamble::Data;
 use viewer::kernel_name::{Names, Style};
 
 #[derive(clap::Args)]

@@ -12,9 +12,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 use trace::Trace;
-use trace::annotation::Wanted;
+use trace::read::annotation::Wanted;
 use trace::api::roles::Class;
-use trace::text::plain;
+use trace::show::text::plain;
 use viewer::kernel_name::{Names, Style};
 
 #[derive(clap::Args)]

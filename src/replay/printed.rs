@@ -10,8 +10,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread::JoinHandle;
 use trace::Trace;
-use trace::record::Printed;
-use trace::text::plain;
+use trace::file::record::Printed;
+use trace::show::text::plain;
 
 /// Text beyond that is counted, and no more.
 const MOST_BYTES: usize = 4 << 20;

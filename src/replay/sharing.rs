@@ -6,7 +6,7 @@ use crate::shell::shell;
 use replayer::{Awaiting, Theirs};
 use std::path::{Path, PathBuf};
 use trace::Trace;
-use trace::record::Shared;
+use trace::file::record::Shared;
 
 /// What a replay waits for, in words: launches that were given such memory.
 pub fn told(path: &Path, all: &[Awaiting]) -> String {

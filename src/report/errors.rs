@@ -14,11 +14,11 @@ use replayer::is_sticky;
 use std::collections::BTreeMap;
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
-use trace::decode::decode;
-use trace::misfit::misfits;
-use trace::objects::Objects;
-use trace::text::{self, Text, symbol};
-use trace::value::{Given, Value};
+use trace::model::decode::decode;
+use trace::model::misfit::misfits;
+use trace::model::objects::Objects;
+use trace::show::text::{self, Text, symbol};
+use trace::model::value::{Given, Value};
 use trace::{Call, Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 

@@ -16,7 +16,7 @@ use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::model::change::{Change, freed};
 use trace::model::contexts::Owner;
-use trace::objects::{Objects, ends};
+use trace::model::objects::{Objects, ends};
 use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 

@@ -3,7 +3,7 @@
 use super::table::Table;
 use super::walk::{Ending, Needs, Report, Step};
 use crate::figures::counted;
-use trace::by_thread::ByThread;
+use trace::base::by_thread::ByThread;
 use viewer::data::findings::{Cost, Finding, LOST};
 use viewer::data::holes::{Between, holes};
 

@@ -48,8 +48,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use table::Table;
 use trace::Trace;
-use trace::preamble::{Preamble, RANK};
-use trace::text::plain;
+use trace::file::preamble::{Preamble, RANK};
+use trace::show::text::plain;
 use unit::Unit;
 use viewer::kernel_name::{Names, Style};
 

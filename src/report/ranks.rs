@@ -6,8 +6,8 @@ use super::walk::{Ending, Report, Step};
 use crate::figures::duration;
 use trace::Trace;
 use trace::api::roles::Class;
-use trace::finish::now;
-use trace::preamble::RANK;
+use trace::write::finish::now;
+use trace::file::preamble::RANK;
 
 #[derive(Default)]
 pub struct Ranks<'t> {

@@ -11,12 +11,12 @@ use trace::api::roles::{Class, Role};
 use trace::api::structs::CUmemPoolProps;
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind, Typed};
-use trace::asked;
-use trace::call::When;
+use trace::read::asked;
+use trace::read::call::When;
 use trace::model::change::Change;
 use trace::model::contexts::Owner;
-use trace::objects::Objects;
-use trace::text::{handle, symbol};
+use trace::model::objects::Objects;
+use trace::show::text::{handle, symbol};
 use trace::{Call, Function};
 
 /// What ends with its context, by a handle of its own.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use trace::api::enums::{CUdevice_attribute, CUfunction_attribute, CUresult};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Enum, Form, Kind};
-use trace::launch::shape;
+use trace::show::launch::shape;
 use trace::{Call, Function};
 
 /// What the program was told that a block may have.

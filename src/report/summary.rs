@@ -12,8 +12,8 @@ use crate::shell::shell;
 use trace::Trace;
 use trace::api::effect::Work;
 use trace::api::roles::Class;
-use trace::by_thread::ByThread;
-use trace::record::timed;
+use trace::base::by_thread::ByThread;
+use trace::file::record::timed;
 use viewer::data::findings::Cost;
 
 #[derive(Default)]

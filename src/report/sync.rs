@@ -10,7 +10,7 @@ use trace::api::roles::Class;
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
 use trace::model::stream::StreamHandle;
-use trace::text::handle;
+use trace::show::text::handle;
 use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 

@@ -7,7 +7,7 @@ use crate::verdict;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
-use trace::finish::Finished;
+use trace::write::finish::Finished;
 
 pub struct OfJob {
     pub name: String,

@@ -10,8 +10,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use trace::Trace;
-use trace::announcements::{Announcements, Said};
-use trace::shared_memory;
+use trace::base::announcements::{Announcements, Said};
+use trace::file::shared_memory;
 
 #[derive(Default)]
 pub struct Facts {

@@ -8,9 +8,9 @@ use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
 use trace::api::types::Kind as Object;
-use trace::record::nccl::{DELIVERED, Delivered};
-use trace::record::with_body;
-use trace::segment::Kind;
+use trace::file::record::nccl::{DELIVERED, Delivered};
+use trace::file::record::with_body;
+use trace::file::segment::Kind;
 
 fn program() -> PathBuf {
     let library = client("libring.c");

@@ -120,7 +120,7 @@ fn annotations_are_events_of_their_threads() {
     for range in trace.annotated_ranges() {
         let [begin, end] = [range.opened.about.time, range.end.expect("it ended")].map(|at| trace.nanoseconds(at));
         match range.opened.about.what {
-            trace::record::annotated::PUSH => {
+            trace::file::record::annotated::PUSH => {
                 let sum = pushed.entry(range.opened.message.expect("a name").into_owned()).or_default();
                 *sum = (sum.0 + 1, sum.1 + end - begin);
             }

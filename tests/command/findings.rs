@@ -51,8 +51,8 @@ fn report_and_viewer_list_the_same() {
     run(&mut place.cutrace(["replay", "--driver", "sim", "--profile", "-o", "timed.bin"])).expect(0);
     assert_eq!(viewed(&place, &["timed.bin"]), reported(&place, "timed.bin"));
     let mut forge = forge::Forge::open(place.join("trace.bin"));
-    let (offset, header) = forge.segments(trace::segment::Kind::Chunk)[0];
-    forge.flip(offset + trace::segment::HEADER + header.length as usize / 2);
+    let (offset, header) = forge.segments(trace::file::segment::Kind::Chunk)[0];
+    forge.flip(offset + trace::file::segment::HEADER + header.length as usize / 2);
     forge.write(place.join("damaged.bin"));
     let found = reported(&place, "damaged.bin");
     assert_eq!(found[0], "calls are lost: the trace is damaged");

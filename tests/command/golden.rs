@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 /// The sum of two vectors; linking with options, logs and an error; calls that fail; graphs, with device
 /// times of a replay, and of the recording; polls.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::*;
 use trace::Trace;
-use trace::record::timed::{RECORDED, UNKNOWN_OCCUPANCY};
+use trace::file::record::timed::{RECORDED, UNKNOWN_OCCUPANCY};
 
 const NONE: &str = "cutrace: no device times are taken: ";
 const NO_MORE: &str = "cutrace: no more device times are taken: ";

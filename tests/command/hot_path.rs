@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use tests::*;
-use trace::maps::Mapping;
+use trace::base::maps::Mapping;
 
 /// A kind of call, what the recorder is asked, and the most that it may cost the calling thread.
 struct Case {

@@ -7,10 +7,10 @@ use std::process::Command;
 use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
-use trace::hash::Hash;
-use trace::record::held::{HELD, Held};
-use trace::record::with_body;
-use trace::segment::{HEADER, Kind};
+use trace::base::hash::Hash;
+use trace::file::record::held::{HELD, Held};
+use trace::file::record::with_body;
+use trace::file::segment::{HEADER, Kind};
 
 const KEPT: &[&str] = &["--shared-memory"];
 

@@ -161,7 +161,7 @@ fn no_directory_mounted(how: &str, told: &str) {
 /// The recorder, as another version of it would be.
 fn of_another_version(to: &Path) {
     let mut bytes = fs::read(artifact("libcutrace.so")).expect("read");
-    let mark = trace::mark::MARK;
+    let mark = trace::file::mark::MARK;
     let at = bytes.windows(mark.len()).position(|window| window == mark).expect("its mark");
     bytes[at..at + 4].copy_from_slice(b"\x029.9");
     fs::write(to, bytes).expect("written");

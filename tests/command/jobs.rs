@@ -520,7 +520,7 @@ fn a_trace_that_was_not_judged_is_judged_when_it_is_asked_about() {
     let mut entries =
         std::fs::read_dir(place.join("run")).expect("the directory").map(|entry| entry.expect("one").path());
     let path = entries.find(|path| path.extension().is_some_and(|extension| extension == "bin")).expect("a trace");
-    trace::finish::finish(&trace::Trace::open(&path).expect("a trace"), |_| Default::default()).expect("closed");
+    trace::write::finish::finish(&trace::Trace::open(&path).expect("a trace"), |_| Default::default()).expect("closed");
     assert_eq!(info(&place, 0)["verdict"], "replayable");
     let alone = run(place.cutrace(["info", "--json"]).arg(&path)).expect(0);
     assert_eq!(serde_json::from_str::<Value>(&alone.stdout).expect("JSON")["verdict"], "replayable");

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 use tests::{Outcome, Place, Screen, artifact, client, run};
-use trace::hash::checksum;
+use trace::base::hash::checksum;
 use viewer::synthetic::{Shape, write};
 
 /// The least of which something is kept.

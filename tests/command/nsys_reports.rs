@@ -174,7 +174,7 @@ fn kernels_are_found_in_the_ranges_of_their_launches() {
             let (from, to) = (range.opened.about.time, range.end.expect("it ended"));
             range.opened.thread == call.thread && from <= call.begin && call.begin < to
         });
-        let name = |range: &trace::annotation::Range| {
+        let name = |range: &trace::read::annotation::Range| {
             let (domain, message) = (range.opened.domain.as_deref(), range.opened.message.as_deref());
             format!("{}:{}", domain.unwrap_or(""), message.unwrap_or(""))
         };
@@ -214,7 +214,7 @@ fn every_range_is_a_row() {
     let (pushed, started): (Vec<_>, Vec<_>) = trace
         .annotated_ranges()
         .into_iter()
-        .partition(|range| range.opened.about.what == trace::record::annotated::PUSH);
+        .partition(|range| range.opened.about.what == trace::file::record::annotated::PUSH);
     let rows_of = |name: &str| rows(&place, name, "");
     let told = rows_of("nvtx_pushpop_trace");
     assert_eq!(told.len(), pushed.len());

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
-use trace::hash::{Hash, Hasher, checksum};
-use trace::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE, round_up};
+use trace::base::hash::{Hash, Hasher, checksum};
+use trace::file::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE, round_up};
 use viewer::data::open::Opened;
 
 const KEPT: &[&str] = &[

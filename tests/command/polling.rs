@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::process::Command;
 use tests::*;
 use trace::Trace;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 /// What the program counted: calls of cuEventQuery and of cuStreamQuery.
 fn told<const N: usize>(stdout: &str) -> [u64; N] {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::{HEADER, Kind, MAGIC};
+use trace::file::segment::{HEADER, Kind, MAGIC};
 
 const READERS: &[&[&str]] = &[
     &["info"],

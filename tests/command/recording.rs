@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use tests::*;
-use trace::preamble::{Preamble, encode};
-use trace::segment::{Kind, whole};
+use trace::file::preamble::{Preamble, encode};
+use trace::file::segment::{Kind, whole};
 
 /// `record` refuses: one line, nothing recorded.
 fn refused(place: &Place, program: impl AsRef<OsStr>, status: i32, why: &str) {
@@ -166,7 +166,7 @@ fn a_trace_that_is_still_written_is_left_open() {
     assert!(ran.stderr.contains("is still writing this trace"), "{}", ran.stderr);
     std::fs::write(place.join("go"), "").expect("our own directory");
     let done = place.join("done");
-    let is_written = || trace::finish::writer(&trace::Trace::open(&path).expect("a trace")).is_some();
+    let is_written = || trace::write::finish::writer(&trace::Trace::open(&path).expect("a trace")).is_some();
     until("the child ends", || done.exists() && !is_written());
     run(place.cutrace(["repair"]).arg(&path)).expect(0);
     assert_eq!(names(&sound(&path)), ["cuInit", "cuDeviceGetCount"]);

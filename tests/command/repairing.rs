@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
-use trace::segment::{HEADER, Kind};
+use trace::file::segment::{HEADER, Kind};
 
 fn recorded() -> (Place, PathBuf, Vec<u8>) {
     let place = Place::new();

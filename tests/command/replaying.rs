@@ -83,7 +83,7 @@ fn all_data_holds_results_too() {
     let place = recorded("vector_add.c", &["--data", "all"]);
     let trace = place.trace();
     let copy = calls_named(&trace, "cuMemcpyDtoH_v2")[0];
-    let result = copy.memory(trace::call::When::Return, copy.argument("dstHost").expect("a parameter"), 4000);
+    let result = copy.memory(trace::read::call::When::Return, copy.argument("dstHost").expect("a parameter"), 4000);
     let last = result.expect("in the trace")[3996..4000].try_into().expect("4 bytes");
     assert_eq!(f32::from_le_bytes(last), 2997.5);
     drop(trace);

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 const OURS: [&str; 10] =
     ["summary", "sync", "host", "memory", "leaks", "transfers", "launches", "modules", "errors", "pending"];

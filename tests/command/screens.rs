@@ -2,7 +2,7 @@
 
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::{HEADER, Kind};
+use trace::file::segment::{HEADER, Kind};
 
 /// PyTorch on an H200, with NVTX ranges, without its data: `cutrace redact --drop-data`.
 fn real() -> Place {

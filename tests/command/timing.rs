@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tests::*;
 use trace::Trace;
-use trace::record::timed::{COPY, FILL};
+use trace::file::record::timed::{COPY, FILL};
 
 const FIGURES: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)";
 

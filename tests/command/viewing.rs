@@ -324,7 +324,7 @@ fn damaged_data_is_told() {
     let path = place.join("trace.bin");
     let mut bytes = std::fs::read(&path).expect("a trace");
     let trace = trace::Trace::open(&path).expect("a trace");
-    let is_data = |kind| matches!(kind, trace::segment::Kind::Blob);
+    let is_data = |kind| matches!(kind, trace::file::segment::Kind::Blob);
     let (offset, _) = trace.segments.iter().rfind(|(_, header)| is_data(header.kind)).expect("data");
     bytes[*offset as usize + 200] ^= 1;
     std::fs::write(&path, bytes).expect("written");

@@ -1,9 +1,9 @@
 //! Changing a trace so that its checksums still hold: what a bug or a forger would do, not a bad disk.
 
 use std::path::Path;
-use trace::hash::{Hash, checksum};
-use trace::preamble::{Preamble, decode, encode};
-use trace::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE, SEAL_AT};
+use trace::base::hash::{Hash, checksum};
+use trace::file::preamble::{Preamble, decode, encode};
+use trace::file::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE, SEAL_AT};
 
 /// A trace's bytes, to be changed.
 #[derive(Clone)]

@@ -3,8 +3,8 @@
 
 use crate::forge::Forge;
 use std::ops::Range;
-use trace::record::{ENTRY, OPTIONAL, RETURN};
-use trace::segment::{HEADER, Kind};
+use trace::file::record::{ENTRY, OPTIONAL, RETURN};
+use trace::file::segment::{HEADER, Kind};
 
 /// Random numbers that are the same for a seed everywhere (SplitMix64).
 pub struct Random(u64);

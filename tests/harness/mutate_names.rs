@@ -3,8 +3,8 @@
 use crate::forge::Forge;
 use crate::mutate::{Random, records};
 use std::ops::Range;
-use trace::record::nccl::COMMUNICATOR;
-use trace::record::{ANNOTATION, ATTACHMENT, DEVICE, ENTRY, HEAD, KERNEL, LOSS, NAMED, PROFILE, RETURN, THREAD};
+use trace::file::record::nccl::COMMUNICATOR;
+use trace::file::record::{ANNOTATION, ATTACHMENT, DEVICE, ENTRY, HEAD, KERNEL, LOSS, NAMED, PROFILE, RETURN, THREAD};
 
 /// Letters of two to four bytes, control characters, what turns the direction of a line, what cannot be seen,
 /// what joins its neighbours; and bytes that are no UTF-8: a character cut short, one written too long, half of

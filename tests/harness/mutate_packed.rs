@@ -3,8 +3,8 @@
 
 use crate::forge::Forge;
 use crate::mutate::Random;
-use trace::hash::checksum;
-use trace::segment::{HEADER, Kind, PAGE};
+use trace::base::hash::checksum;
+use trace::file::segment::{HEADER, Kind, PAGE};
 
 const KINDS: [Kind; 5] = [Kind::Preamble, Kind::Chunk, Kind::Blob, Kind::Footer, Kind::Free];
 

@@ -3,8 +3,8 @@
 
 use crate::forge::Forge;
 use crate::mutate::{Random, records};
-use trace::hash::checksum;
-use trace::segment::{HEADER, Header, Kind, PAGE};
+use trace::base::hash::checksum;
+use trace::file::segment::{HEADER, Header, Kind, PAGE};
 
 /// Changes one thing, at random, in a trace that is otherwise sound. What was done, in words.
 pub fn mutate_segments(forge: &mut Forge, random: &mut Random) -> String {

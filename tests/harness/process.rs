@@ -20,7 +20,7 @@ fn stat(pid: u32) -> Option<Vec<u8>> {
 
 /// What it and its threads have computed for; nothing of a process that is gone.
 pub fn computed(pid: u32) -> Duration {
-    let ticks = |field| stat(pid).and_then(|stat| trace::job::field(&stat, field)).unwrap_or(0);
+    let ticks = |field| stat(pid).and_then(|stat| trace::base::job::field(&stat, field)).unwrap_or(0);
     // SAFETY: asks.
     let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
     Duration::from_secs_f64((ticks(14) + ticks(15)) as f64 / a_second)

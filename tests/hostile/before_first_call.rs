@@ -22,7 +22,7 @@ fn an_environment_that_is_emptied() {
     let ran = run(record.arg(client(PROGRAM)).arg("environment")).expect(0);
     said_once(&place, &ran, "environment", "cutrace: named.bin: 7 calls, ");
     let trace = place.trace();
-    assert_eq!(trace.preamble.data, trace::preamble::Data::All);
+    assert_eq!(trace.preamble.data, trace::file::preamble::Data::All);
     assert!(trace.footer.is_some());
 }
 

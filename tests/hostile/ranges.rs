@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::PathBuf;
 use tests::*;
-use trace::call::Content;
+use trace::read::call::Content;
 use trace::{Call, Trace};
 
 fn program() -> PathBuf {

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use tests::*;
 use trace::Trace;
-use trace::collective::Operation;
+use trace::read::collective::Operation;
 
 const MOMENTS: u32 = 100;
 /// Behind the two communicators of the file that ranks share: how many collectives each has done.

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 fn recorded(app: &str, arguments: &[&str]) -> Place {
     let place = Place::new();

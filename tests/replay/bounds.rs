@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use tests::forge::Forge;
 use tests::*;
-use trace::call::{Content, When};
-use trace::hash::Hash;
-use trace::segment::Kind;
-use trace::{Trace, record};
+use trace::read::call::{Content, When};
+use trace::base::hash::Hash;
+use trace::file::segment::Kind;
+use trace::Trace;
+use trace::file::record;
 
 /// What the program allocates and the replay cannot.
 const LARGE: u64 = 16 << 20;

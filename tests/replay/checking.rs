@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::process::Stdio;
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 fn recorded(app: &str, arguments: &[&str]) -> Place {
     let place = Place::new();
@@ -218,7 +218,7 @@ fn results_that_are_lost_are_compared_by_their_name() {
                 forge.flip(at + 8);
             }
             // What is copied for nothing is needed.
-            forge.lose_blobs_but(Some(trace::hash::Hash::of(&[0; 1 << 16])));
+            forge.lose_blobs_but(Some(trace::base::hash::Hash::of(&[0; 1 << 16])));
         });
         let report = report(&place, &[], if wrong { 4 } else { 0 });
         assert_eq!((&report["checked"]["copies"], &report["unchecked_copies"]), (&1.into(), &0.into()));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 fn recorded(app: &str, arguments: &[&str], data: &str) -> Place {
     let place = Place::new();
@@ -123,7 +123,7 @@ fn all_results_are_kept() {
         let place = recorded(app, &[], "all");
         let trace = place.trace();
         let hashes = trace.calls().flat_map(|call| call.images().collect::<Vec<_>>());
-        let hashes = hashes.filter(|image| matches!(image.content, trace::call::Content::Hash { .. })).count();
+        let hashes = hashes.filter(|image| matches!(image.content, trace::read::call::Content::Hash { .. })).count();
         assert_eq!(hashes, 0, "{app}");
         replayed(&place, &["--verify", "0,0"]).expect(0);
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tests::*;
 use trace::api::enums::CUresult;
 use trace::api::roles::Policy;
-use trace::text::symbol;
+use trace::show::text::symbol;
 
 /// What each function in a trace returned whose replay comes out verified: 0 if one call succeeded. Calls
 /// that failed, and that the replay then left out, tell nothing.

@@ -2,8 +2,8 @@
 
 use tests::forge::Forge;
 use tests::*;
-use trace::record::{WRITTEN, WRITTEN_SIZE};
-use trace::segment::{HEADER, Kind};
+use trace::file::record::{WRITTEN, WRITTEN_SIZE};
+use trace::file::segment::{HEADER, Kind};
 
 /// It runs until the program ends: looks by other calls go on, and are theirs.
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 #[test]
 fn what_graphs_bring_to_pageable_memory_is_compared() {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 fn recorded(app: &str, arguments: &[&str]) -> Place {
     let place = Place::new();
@@ -186,7 +186,7 @@ fn a_line_that_the_recorded_output_lacks_is_named_and_changes_no_verdict() {
     assert!(replay(0).starts_with("verified\n"));
     // The same is computed, and another line was printed.
     let mut forge = Forge::open(place.join("trace.bin"));
-    let line = trace::hash::checksum(b"block 1: value 5");
+    let line = trace::base::hash::checksum(b"block 1: value 5");
     forge.replace(Kind::Chunk, &line.to_le_bytes(), &(line ^ 1).to_le_bytes());
     forge.reseal();
     forge.write(place.join("trace.bin"));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tests::*;
 use trace::Trace;
-use trace::record::timed::{COPY, CUPTI, EVENTS, FILL, GRAPH, KERNEL, UNKNOWN};
-use trace::timed::Work;
+use trace::file::record::timed::{COPY, CUPTI, EVENTS, FILL, GRAPH, KERNEL, UNKNOWN};
+use trace::read::timed::Work;
 
 const SOURCES: [(&str, u8); 2] = [("cupti", CUPTI), ("events", EVENTS)];
 

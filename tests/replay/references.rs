@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use tests::*;
 use trace::Trace;
-use trace::record::PIECE;
+use trace::file::record::PIECE;
 
 const PIECES: usize = 6;
 /// Behind a header, as weights lie in a file; the last piece is a short one.

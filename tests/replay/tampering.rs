@@ -3,8 +3,8 @@
 use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
-use trace::call::{Content, When};
-use trace::segment::Kind;
+use trace::read::call::{Content, When};
+use trace::file::segment::Kind;
 
 /// Records a program and changes the byte that `find` points to; returns its place with the changed trace.
 fn tampered(app: &str, find: impl Fn(&Trace, &Forge) -> usize) -> [Place; 2] {
@@ -182,7 +182,7 @@ fn the_verdict_names_a_module_image_that_is_gone() {
                 (format!("{what}, the first (1 call: {})", call.number), hash)
             }
             None => {
-                let (adopted, hash) = (&whole.adopted[0], trace::hash::Hash::from_bytes(whole.adopted[0].images[0]));
+                let (adopted, hash) = (&whole.adopted[0], trace::base::hash::Hash::from_bytes(whole.adopted[0].images[0]));
                 let what = "was loaded unseen and its image is damaged or not in the file: blob";
                 (format!("module {:#x} {what} {hash}", adopted.module), hash)
             }
@@ -190,7 +190,7 @@ fn the_verdict_names_a_module_image_that_is_gone() {
         let mut forge = Forge::open(&path);
         let blobs = forge.segments(Kind::Blob).into_iter();
         let (at, header) = blobs.clone().find(|(_, header)| header.id == image.0).expect("the blob");
-        forge.put(at, &trace::segment::Header::new(Kind::Free, header.size).encode());
+        forge.put(at, &trace::file::segment::Header::new(Kind::Free, header.size).encode());
         forge.write(&path);
         std::fs::copy(&path, place.join("run/a.bin")).expect("our own file");
         let (listed, reasons) = verdict(&place, 3);
@@ -224,7 +224,7 @@ fn any_byte_of_any_record() {
         let path = place.join("trace.bin");
         let whole = Forge::open(&path);
         let records = whole.segments(Kind::Chunk).into_iter().flat_map(|(offset, header)| {
-            let start = offset + trace::segment::HEADER;
+            let start = offset + trace::file::segment::HEADER;
             start..start + header.length as usize
         });
         let (mut verified, mut other) = (0, 0);

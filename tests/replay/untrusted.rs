@@ -4,7 +4,7 @@ use std::io::Error;
 use std::os::unix::process::CommandExt;
 use tests::forge::Forge;
 use tests::*;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 const FORBIDDEN: &[&str] = &[
     "create",

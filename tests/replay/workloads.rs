@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 use tests::*;
-use trace::segment::Kind;
+use trace::file::segment::Kind;
 
 /// Records, looks, replays. `kernels` are launched by the program, and shown by their names.
 fn there_and_back(app: &str, verdict: &str, kernels: &[&str]) {
@@ -236,8 +236,8 @@ fn copies_are_observed_when_somebody_may_look() {
         calls_named(&trace, "cuMemcpyDtoHAsync_v2").into_iter().chain(calls_named(&trace, "cuMemcpyDtoHAsync_v2_ptsz"));
     let seen: Vec<Option<bool>> = copies
         .map(|copy| match copy.images().next().expect("an image of the destination").content {
-            trace::call::Content::Hash { late, .. } => Some(late),
-            trace::call::Content::Lost => None,
+            trace::read::call::Content::Hash { late, .. } => Some(late),
+            trace::read::call::Content::Lost => None,
             other => panic!("call {}: {other:?}", copy.number),
         })
         .collect();

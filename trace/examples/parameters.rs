@@ -8,7 +8,7 @@
 //! `tests/gpu/facts/parameters.c` prints the same of the driver.
 
 use std::io::Write;
-use trace::parameters::{Code, Parameter, from};
+use trace::code::parameters::{Code, Parameter, from};
 
 fn main() -> std::process::ExitCode {
     let (mut sm, mut pointers, mut path) = (None, false, None);

@@ -7,9 +7,9 @@ use trace::api::effect::{Bytes, Effect, Memory};
 use trace::api::roles::{Field, Role};
 use trace::api::types::Form;
 use trace::api::{FUNCTIONS, Function};
-use trace::asked;
-use trace::decode::decode;
-use trace::objects::Objects;
+use trace::model::decode::decode;
+use trace::model::objects::Objects;
+use trace::read::asked;
 use trace::{Call, Trace};
 use writer::{Writer, inline};
 

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use trace::Trace;
-use trace::call::{Call, Content, Image, When};
-use trace::decode::decode;
-use trace::preamble::{self, Footer, Preamble};
-use trace::record::{self, NESTED, Thread};
-use trace::segment::{HEADER, Header, Kind};
+use trace::file::preamble::{self, Footer, Preamble};
+use trace::file::record::{self, NESTED, Thread};
+use trace::file::segment::{HEADER, Header, Kind};
+use trace::model::decode::decode;
+use trace::read::call::{Call, Content, Image, When};
 use writer::Writer;
 
 /// The system's allocator; counts what each thread has.
@@ -73,7 +73,7 @@ fn segments_within_segments_cost_no_more_than_themselves() {
     const CHUNKS: usize = 400;
     let mut writer = Writer::new();
     let start = writer.bytes.len();
-    let page = trace::segment::PAGE as usize;
+    let page = trace::file::segment::PAGE as usize;
     for chunk in 0..CHUNKS {
         let size = ((CHUNKS - chunk) * page) as u64;
         let length = size - HEADER as u64;
@@ -96,10 +96,10 @@ fn segments_within_segments_cost_no_more_than_themselves() {
     let segments = (0..CHUNKS).map(|n| preamble::Located { kind: 2, offset: (start + n * page) as u64 }).collect();
     let content = preamble::encode(&Footer { segments, ..Footer::default() });
     let at = writer.bytes.len() as u64;
-    let mut footer = trace::segment::whole(Kind::Footer, 0, &content);
+    let mut footer = trace::file::segment::whole(Kind::Footer, 0, &content);
     let end = footer.len();
     footer[end - 16..end - 8].copy_from_slice(&at.to_le_bytes());
-    footer[end - 8..].copy_from_slice(&trace::segment::MAGIC);
+    footer[end - 8..].copy_from_slice(&trace::file::segment::MAGIC);
     writer.bytes.extend(footer);
     let file = writer.file();
     let (bytes, trace) = most(|| Trace::open(file.path()).expect("readable"));
@@ -202,7 +202,7 @@ proptest! {
 
 #[test]
 fn an_image_costs_what_it_can_mean() {
-    use trace::parameters::Code;
+    use trace::code::parameters::Code;
     let header = |size: u64| [&0xba55_ed50u32.to_le_bytes()[..], &[1, 0, 16, 0], &size.to_le_bytes()].concat();
     let entry = |stored: u64, plain: u64| {
         let sizes = [
@@ -220,7 +220,7 @@ fn an_image_costs_what_it_can_mean() {
     let many = [header(1000 * 164), [entry(100, 25_000), vec![0xff; 100]].concat().repeat(1000)].concat();
     for image in [lie, many] {
         let (bytes, kernels) = most(|| {
-            let read = trace::parameters::from(&image);
+            let read = trace::code::parameters::from(&image);
             let mut code = Code::new(0, image.len(), Some(90), &read);
             assert_eq!(code.unread().count(), 0, "the entries themselves are in order");
             code.all(&read).len()

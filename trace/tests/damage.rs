@@ -4,10 +4,10 @@ mod writer;
 
 use std::os::unix::fs::FileExt;
 use trace::Trace;
-use trace::finish::finish;
-use trace::preamble::{Footer, Located, encode};
-use trace::record::{self, Head};
-use trace::segment::{HEADER, Header, Kind, LENGTH_AT, MAGIC, PAGE, round_up, whole};
+use trace::file::preamble::{Footer, Located, encode};
+use trace::file::record::{self, Head};
+use trace::file::segment::{HEADER, Header, Kind, LENGTH_AT, MAGIC, PAGE, round_up, whole};
+use trace::write::finish::finish;
 use writer::Writer;
 
 const CALL: &str = "cuCtxGetCurrent";
@@ -16,7 +16,7 @@ fn damage(trace: &Trace) -> Vec<&str> {
     trace.damage.iter().map(|damage| damage.what.as_str()).collect()
 }
 
-fn close(trace: &Trace) -> trace::finish::Finished {
+fn close(trace: &Trace) -> trace::write::finish::Finished {
     finish(trace, |_| ("no".into(), vec![])).expect("closed")
 }
 

@@ -4,12 +4,12 @@ mod writer;
 
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
-use trace::call::{Content, When};
-use trace::decode::decode;
-use trace::finish::finish;
-use trace::objects::Objects;
-use trace::segment::{Header, Kind, PAGE};
-use trace::text::Text;
+use trace::file::segment::{Header, Kind, PAGE};
+use trace::model::decode::decode;
+use trace::model::objects::Objects;
+use trace::read::call::{Content, When};
+use trace::show::text::Text;
+use trace::write::finish::finish;
 use trace::{Error, Trace};
 use writer::Writer;
 
@@ -341,7 +341,7 @@ fn segment_at(bytes: &[u8], at: usize) -> (usize, Header) {
 fn a_newer_or_foreign_file_is_named() {
     let mut bytes = Writer::new().bytes;
     bytes[9] = 200;
-    let check = trace::hash::checksum(&bytes[..40]).to_le_bytes();
+    let check = trace::base::hash::checksum(&bytes[..40]).to_le_bytes();
     bytes[40..48].copy_from_slice(&check);
     let text = |bytes: &[u8]| {
         let file = writer::file(bytes);

@@ -1,7 +1,7 @@
 //! What the headers of module images and of packed arguments say, over memory that is a few made-up ranges.
 
-use trace::extra::Extra;
-use trace::image::{Format, Pieces, Wrapper, length, pieces};
+use trace::api::extra::Extra;
+use trace::code::image::{Format, Pieces, Wrapper, length, pieces};
 
 /// Memory at addresses of our choosing.
 struct Memory(Vec<(u64, Vec<u8>)>);

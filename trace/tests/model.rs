@@ -5,8 +5,8 @@
 mod sample;
 
 use sample::Sample;
+use trace::model::objects::Objects;
 use trace::model::outstanding::{Outstanding, outstanding};
-use trace::objects::Objects;
 
 fn streams(sample: &mut Sample) {
     sample.call(0, "cuInit", 0..1, &[0], &[]);

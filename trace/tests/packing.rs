@@ -6,9 +6,10 @@ mod writer;
 use proptest::prelude::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use trace::pack::{pack, unpack};
-use trace::segment::{HEADER, Header, PAGE, SEAL_AT};
-use trace::{Trace, hash};
+use trace::Trace;
+use trace::base::hash;
+use trace::file::segment::{HEADER, Header, PAGE, SEAL_AT};
+use trace::write::pack::{pack, unpack};
 use writer::Writer;
 
 const CALL: &str = "cuCtxGetCurrent";
@@ -16,7 +17,7 @@ const CALL: &str = "cuCtxGetCurrent";
 fn closed(directory: &Path, bytes: &[u8]) -> PathBuf {
     let path = directory.join("plain");
     std::fs::write(&path, bytes).expect("written");
-    trace::finish::finish(&Trace::open(&path).expect("a trace"), |_| ("no".into(), vec![])).expect("closed");
+    trace::write::finish::finish(&Trace::open(&path).expect("a trace"), |_| ("no".into(), vec![])).expect("closed");
     path
 }
 
@@ -165,8 +166,8 @@ fn a_damaged_piece_costs_itself_alone() {
         let lost = before - count(&trace);
         trace.check_blobs();
         assert!(!trace.damage.is_empty(), "{header:?}");
-        assert!(lost <= 200 && (lost == 0 || header.kind == trace::segment::Kind::Chunk), "{header:?}: {lost}");
-        if header.kind == trace::segment::Kind::Chunk {
+        assert!(lost <= 200 && (lost == 0 || header.kind == trace::file::segment::Kind::Chunk), "{header:?}: {lost}");
+        if header.kind == trace::file::segment::Kind::Chunk {
             let named = format!("the packed segment at offset {at} of the file does not match its checksum");
             assert!(trace.damage[0].what.starts_with(&named), "{:?}", trace.damage);
         }

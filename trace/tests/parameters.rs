@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use std::path::Path;
-use trace::parameters::{Code, Kernels, Parameter, Unread, from, of_kernel};
+use trace::code::parameters::{Code, Kernels, Parameter, Unread, from, of_kernel};
 
 fn image(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images").join(name);

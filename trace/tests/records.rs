@@ -4,7 +4,7 @@ mod writer;
 
 use proptest::prelude::*;
 use trace::Trace;
-use trace::record::{ENTRY_SIZE, INNER, OPTIONAL};
+use trace::file::record::{ENTRY_SIZE, INNER, OPTIONAL};
 use writer::Writer;
 
 /// A record of a thread, or the end of a chunk.

@@ -5,8 +5,8 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use trace::Trace;
-use trace::hash::Hash;
-use trace::record::{REFERENCED, Referenced, Referred, with_body};
+use trace::base::hash::Hash;
+use trace::file::record::{REFERENCED, Referenced, Referred, with_body};
 use writer::Writer;
 
 /// A trace that names pieces of a file: content, offset, length.

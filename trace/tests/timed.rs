@@ -4,8 +4,8 @@ mod writer;
 
 use std::io::Read;
 use trace::Trace;
-use trace::extend::Extension;
-use trace::record::{self, Named, Profile, Timed, timed, with_body};
+use trace::file::record::{self, Named, Profile, Timed, timed, with_body};
+use trace::write::extend::Extension;
 use writer::Writer;
 
 fn work(thread: u32, call: u32, start: i64, end: i64) -> Timed {

@@ -3,10 +3,10 @@
 mod writer;
 
 use trace::Trace;
-use trace::decode::{Decoded, decode};
-use trace::objects::Objects;
-use trace::record::{self, with_body};
-use trace::text::Text;
+use trace::file::record::{self, with_body};
+use trace::model::decode::{Decoded, decode};
+use trace::model::objects::Objects;
+use trace::show::text::Text;
 use writer::{Writer, arguments, blob, hash, inline, nested};
 
 /// `name(arguments) -> outputs`, for each call in turn.
@@ -17,7 +17,7 @@ fn shown(writer: &Writer) -> Vec<String> {
     let one = |call: trace::Call| {
         let Decoded { arguments, outputs } = decode(&call).expect("a known function");
         objects.advance(&call, Some(&Decoded { arguments: arguments.clone(), outputs: outputs.clone() }));
-        let list = |list: &[(&str, trace::value::Value)]| {
+        let list = |list: &[(&str, trace::model::value::Value)]| {
             let all: Vec<String> = list.iter().map(|(name, v)| format!("{name}={}", Text(v, &objects))).collect();
             all.join(", ")
         };
@@ -163,7 +163,7 @@ fn packed_arguments_are_found_through_their_words() {
 #[test]
 fn copies_to_the_host_show_what_came() {
     let mut writer = Writer::new();
-    let found = trace::hash::Hash::of(b"result");
+    let found = trace::base::hash::Hash::of(b"result");
     writer.call(0, "cuMemcpyDtoH_v2", 100, &[0x999, 0x7f00_0000_0000, 4096], 0, &[hash(0, 4096, found)]);
     let expected = format!("-> dstHost=<hash {:.8}.. 4096 bytes>", found.to_string());
     assert!(shown(&writer)[0].ends_with(&expected), "{}", shown(&writer)[0]);

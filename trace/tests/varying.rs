@@ -7,8 +7,8 @@ use computed::computed;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
-use trace::parameters::{Code, Unread, from};
-use trace::varying::{Cause, Causes, SelfContained, causes};
+use trace::code::parameters::{Code, Unread, from};
+use trace::code::varying::{Cause, Causes, SelfContained, causes};
 
 fn of(file: &str, kernel: &str, sm: Option<u32>) -> Causes {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images").join(file);

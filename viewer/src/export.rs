@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
-use trace::text::csv;
+use trace::show::text::csv;
 
 /// Writes the events between two moments that the filter lets pass, of the rows that are shown; how many. An
 /// existing file is left alone.

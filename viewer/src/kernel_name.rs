@@ -61,7 +61,7 @@ fn demangled(name: &str) -> Cow<'_, str> {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}").into();
     }
-    trace::signature::demangled(name).map_or(name.into(), Cow::Owned)
+    trace::show::signature::demangled(name).map_or(name.into(), Cow::Owned)
 }
 
 /// `foo` of `void at::native::foo<float, (int)4>(float*)`.

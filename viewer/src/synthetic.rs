@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use trace::api;
-use trace::hash::checksum;
-use trace::preamble::{Data, Footer, Located, Preamble, encode};
-use trace::record::{self, CONFIG, Clock, Device, Head, Kernel, Thread};
-use trace::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, round_up, whole};
-use trace::shared_memory::{PRIVATE, Place};
+use trace::base::hash::checksum;
+use trace::file::preamble::{Data, Footer, Located, Preamble, encode};
+use trace::file::record::{self, CONFIG, Clock, Device, Head, Kernel, Thread};
+use trace::file::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, round_up, whole};
+use trace::file::shared_memory::{PRIVATE, Place};
 
 /// What a synthetic trace is like.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Numbers and names for people.
 
-use trace::text::plain;
+use trace::show::text::plain;
 use unicode_width::UnicodeWidthChar;
 
 /// `1234567` as `1,234,567`.

@@ -88,7 +88,7 @@ static DAMAGED: LazyLock<Arc<Opened>> = LazyLock::new(|| {
     let path = directory.path().join("trace.bin");
     write(&path, Shape { calls: 40_000, threads: 2, ..Shape::default() }).expect("written");
     let trace = trace::Trace::open(&path).expect("a trace");
-    let chunks = trace.segments.iter().filter(|(_, header)| header.kind == trace::segment::Kind::Chunk);
+    let chunks = trace.segments.iter().filter(|(_, header)| header.kind == trace::file::segment::Kind::Chunk);
     let (offset, _) = *chunks.clone().nth(chunks.count() / 2).expect("chunks");
     let mut bytes = std::fs::read(&path).expect("a trace");
     bytes[offset as usize + 5000] ^= 1;

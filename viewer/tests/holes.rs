@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use tempfile::TempDir;
 use trace::Trace;
-use trace::segment::{HEADER, Header, Kind};
+use trace::file::segment::{HEADER, Header, Kind};
 use viewer::data::open::Opened;
 use viewer::export::frame;
 use viewer::state::State;

@@ -5,10 +5,10 @@ use crate::call::frame::Output;
 use crate::memory::arguments::Holds;
 use crate::memory::buffer::{Memory, Refusal};
 use trace::api::types::Type;
-use trace::call::{Content, When};
-use trace::extra::{self, Extra};
-use trace::segment::{u32_at, u64_at};
-use trace::walk::{Direction, select};
+use trace::read::call::{Content, When};
+use trace::api::extra::{self, Extra};
+use trace::file::segment::{u32_at, u64_at};
+use trace::api::walk::{Direction, select};
 
 impl Builder<'_, '_> {
     /// The pointer-array form: an array of pointers to values.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use trace::api::Function;
 use trace::api::copies::Region;
 use trace::api::types::Type;
-use trace::walk::Direction;
+use trace::api::walk::Direction;
 
 /// Something the call hands out.
 pub enum Output {

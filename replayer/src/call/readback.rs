@@ -5,7 +5,7 @@ use crate::memory::words::Layout;
 use std::borrow::Cow;
 use std::ops::Range;
 use trace::api::copies::Region;
-use trace::call::Content;
+use trace::read::call::Content;
 
 /// Where a copy brings bytes, and what they were.
 pub struct Readback<'t> {

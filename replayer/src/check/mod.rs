@@ -15,10 +15,10 @@ use trace::api::enums::CUgraphInstantiate_flags;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
-use trace::asked;
-use trace::call::When;
-use trace::recorded::made_in;
-use trace::walk::{Direction, Target, View, is_meant, member, resolve};
+use trace::read::asked;
+use trace::read::call::When;
+use trace::read::recorded::made_in;
+use trace::api::walk::{Direction, Target, View, is_meant, member, resolve};
 use trace::{Call, Function};
 
 /// After a call that succeeded in both worlds: its outputs.
@@ -148,7 +148,7 @@ impl Checker<'_, '_> {
                 }
             }
             Form::Pointer(_) | Form::Callback => {}
-            Form::Array(element, _) if trace::walk::has_structure(element) => {
+            Form::Array(element, _) if trace::api::walk::has_structure(element) => {
                 let size = element.size as usize;
                 for (n, (recorded, live)) in recorded.chunks_exact(size).zip(live.chunks_exact(size)).enumerate() {
                     self.value(element, how, recorded, live, At { offset: at.offset + n * size, ..at });

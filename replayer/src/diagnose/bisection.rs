@@ -1,7 +1,7 @@
 //! Two replays of one trace, launch by launch: where they part.
 
 use std::collections::BTreeMap;
-use trace::hash::Hash;
+use trace::base::hash::Hash;
 
 /// Allocations by name (`mem#3`), and what they held.
 pub type State = BTreeMap<String, Hash>;

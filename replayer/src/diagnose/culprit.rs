@@ -12,15 +12,15 @@ use trace::api::copies::device_region;
 use trace::api::roles::{Class, Side};
 use trace::api::structs::CUDA_MEMCPY3D;
 use trace::api::types::Typed;
-use trace::decode::decode;
-use trace::launch::{Shape, launched, shape};
-use trace::misfit::misfit;
-use trace::objects::Range;
-use trace::parameters::Number;
-use trace::segment::u64_at;
-use trace::signature::{Declared, Form};
-use trace::text::plain;
-use trace::value::Value;
+use trace::model::decode::decode;
+use trace::show::launch::{Shape, launched, shape};
+use trace::model::misfit::misfit;
+use trace::model::objects::Range;
+use trace::code::parameters::Number;
+use trace::file::segment::u64_at;
+use trace::show::signature::{Declared, Form};
+use trace::show::text::plain;
+use trace::model::value::Value;
 
 /// The first launch whose work failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,9 +197,9 @@ fn recorded_argument(value: &Value, named: &Named) -> Argument {
 }
 
 fn argument(bytes: Vec<u8>, declared: Option<&Declared>, named: &Named) -> Argument {
-    let value = match trace::argument::Argument::of(&bytes, declared, &named.objects) {
+    let value = match trace::show::argument::Argument::of(&bytes, declared, &named.objects) {
         // Where it lies is told beside it.
-        trace::argument::Argument::Address(address) => format!("{address:#x}"),
+        trace::show::argument::Argument::Address(address) => format!("{address:#x}"),
         value => value.text(&named.objects).to_string(),
     };
     let places = places(&bytes, declared.map(|declared| declared.form), named);

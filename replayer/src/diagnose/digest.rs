@@ -4,7 +4,7 @@
 use crate::driver::calls::Launch;
 use crate::driver::{Driver, Failure};
 use std::collections::HashMap;
-use trace::hash::Hash;
+use trace::base::hash::Hash;
 use trace::model::stream::StreamHandle;
 
 const CODE: &str = concat!(include_str!("digest/digest.ptx"), "\0");

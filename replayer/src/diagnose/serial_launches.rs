@@ -217,7 +217,7 @@ impl SerialLaunches {
             return self.whole(session, call, queue, &mut turn, why, plain);
         }
         let step = self.trail(&mut turn, call).map(|trail| {
-            let kernel = trace::launch::kernel(call).unwrap_or(call.name());
+            let kernel = trace::show::launch::kernel(call).unwrap_or(call.name());
             trail.before(session, call, None, kernel.to_owned(), launch_hashes::words(call))
         });
         let result = plain();

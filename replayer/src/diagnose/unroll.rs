@@ -17,9 +17,9 @@ use trace::api::enums::CUgraphNodeType;
 use trace::api::structs::CUlaunchAttributeID;
 use trace::api::structs::{CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMSET_NODE_PARAMS};
 use trace::api::types::{Form, Kind, Typed};
-use trace::extra::Extra;
+use trace::api::extra::Extra;
 use trace::model::stream::StreamHandle;
-use trace::segment::u64_at;
+use trace::file::segment::u64_at;
 
 /// One node. Those of child graphs stand in the place of their child.
 pub struct Node {
@@ -268,15 +268,15 @@ impl Kernel {
     }
 
     /// What was recorded of its function.
-    pub fn recorded<'t>(&self, session: &Session<'t>) -> Option<&'t trace::record::Kernel> {
-        let is_named = |recorded: &trace::record::Kernel| self.name.as_ref().is_none_or(|name| *name == recorded.name);
+    pub fn recorded<'t>(&self, session: &Session<'t>) -> Option<&'t trace::file::record::Kernel> {
+        let is_named = |recorded: &trace::file::record::Kernel| self.name.as_ref().is_none_or(|name| *name == recorded.name);
         let is_it = |handle| session.objects.find(Kind::Function, handle) == Found::Live(self.function);
         let all = || session.trace.kernels.values().filter(|recorded| is_named(recorded));
         // Of those that had the handle one after the other, the last: earlier ones are gone.
         let by_handle = all().filter(|recorded| is_it(recorded.handle)).max_by_key(|recorded| recorded.id);
         by_handle.or_else(|| {
             // A node of a library's kernel has a function that no call handed out.
-            let sizes = |recorded: &trace::record::Kernel| {
+            let sizes = |recorded: &trace::file::record::Kernel| {
                 let recorded = recorded.params.iter().flatten().map(|(_, size)| *size as usize);
                 recorded.eq(self.arguments.iter().map(Vec::len))
             };

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::api::types::Kind;
-use trace::objects::NUMBERED_BY_CONTEXT;
+use trace::model::objects::NUMBERED_BY_CONTEXT;
 
 const KINDS: usize = Kind::Shareable as usize + 1;
 

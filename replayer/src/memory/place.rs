@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::maps;
+use trace::base::maps;
 use trace::model::stream::StreamHandle;
 
 /// What was done about memory.

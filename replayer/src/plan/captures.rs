@@ -8,7 +8,7 @@ use trace::api::copies::region;
 use trace::api::enums::CUmemorytype;
 use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Type};
-use trace::call::{Content, Image};
+use trace::read::call::{Content, Image};
 use trace::{Call, Function};
 
 pub const WHY: &str = "a graph copies from host memory: what the CPU writes there between its launches is not recorded";

@@ -11,7 +11,7 @@ use trace::api::structs::{
     CUDA_CHILD_GRAPH_NODE_PARAMS, CUDA_CONDITIONAL_NODE_PARAMS as Conditional, CUgraphNodeParams,
 };
 use trace::api::types::{Form, Kind, Typed};
-use trace::call::When;
+use trace::read::call::When;
 use trace::model::stream::StreamId;
 use trace::model::streams::Target;
 use trace::{Call, Function};

@@ -18,10 +18,10 @@ use trace::api::effect::{Memory as Kinds, Work};
 use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
-use trace::call::{Content, When};
+use trace::read::call::{Content, When};
 use trace::model::change::Change;
 use trace::model::streams::Followed;
-use trace::sources::SelfContained;
+use trace::show::sources::SelfContained;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]

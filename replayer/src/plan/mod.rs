@@ -47,8 +47,8 @@ use crate::ranges::Ranges;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::Trace;
-use trace::hash::Hash;
-use trace::maps;
+use trace::base::hash::Hash;
+use trace::base::maps;
 
 /// A recorded allocation of device memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -270,7 +270,7 @@ mod tests {
     use crate::addresses::BLOCK;
     use crate::plan::order::Edge;
     use crate::sample::Sample;
-    use trace::preamble::Data;
+    use trace::file::preamble::Data;
 
     const AT: u64 = 0x7f00_1234_0000;
 

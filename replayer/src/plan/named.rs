@@ -1,7 +1,7 @@
 //! The program's allocations at one point of a trace, by the names that `cutrace dump` gives them.
 
 use std::collections::BTreeMap;
-use trace::objects::{Objects, Range};
+use trace::model::objects::{Objects, Range};
 use trace::{Call, Trace};
 
 /// Allocations that were alive, and those that were not any more.

@@ -8,8 +8,8 @@ use std::ops::Range;
 use trace::api::effect::Memory;
 use trace::model::change::{Change, resolve};
 use trace::model::outstanding::Outstanding;
-use trace::objects::Objects;
-use trace::record::Shared;
+use trace::model::objects::Objects;
+use trace::file::record::Shared;
 use trace::{Call, Trace};
 
 /// A launch that was given such memory.

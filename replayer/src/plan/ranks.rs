@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 use trace::Trace;
-use trace::preamble::RANKS;
-use trace::record::nccl::Communicator;
+use trace::file::preamble::RANKS;
+use trace::file::record::nccl::Communicator;
 
 /// The ranks that are replayed, by NCCL's number of the communicator.
 #[derive(Debug, Default)]

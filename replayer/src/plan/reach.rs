@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
-use trace::call::{Content, Image};
+use trace::read::call::{Content, Image};
 use trace::model::streams::Target;
 use trace::{Call, Function, Trace};
 

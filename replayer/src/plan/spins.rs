@@ -16,10 +16,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 use std::iter::Peekable;
 use trace::api::roles::Class;
-use trace::call::{Content, Image};
-use trace::hash::Hash;
-use trace::objects::Objects;
-use trace::written::{Found, Written};
+use trace::read::call::{Content, Image};
+use trace::base::hash::Hash;
+use trace::model::objects::Objects;
+use trace::read::written::{Found, Written};
 use trace::{Call, Trace};
 
 const WHAT: &str = "the CPU wrote memory that a launch under way had been given: a kernel may have waited for it";
@@ -273,7 +273,7 @@ fn holds(trace: &Trace, result: &Image, own: &[&Image]) -> bool {
 mod tests {
     use super::*;
     use crate::sample::Sample;
-    use trace::call::When;
+    use trace::read::call::When;
 
     #[test]
     fn what_pieces_say_of_themselves_is_not_believed() {

@@ -5,8 +5,8 @@ use crate::plan::named::{Named, Shown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use trace::Trace;
-use trace::launch::kernel;
-use trace::text::plain;
+use trace::show::launch::kernel;
+use trace::show::text::plain;
 
 /// Names shown where one is not known.
 const SHOWN: usize = 8;
@@ -136,7 +136,7 @@ pub fn find_memory(trace: &Trace, end: u64, memory: &Memory) -> Result<Range<u64
             }
         }
         Memory::Allocation(label, number) => {
-            let is_it = |range: &trace::objects::Range| (range.label, range.number) == (*label, *number);
+            let is_it = |range: &trace::model::objects::Range| (range.label, range.number) == (*label, *number);
             if let Some(range) = named.ranges().find(is_it) {
                 return Ok(range.base..range.base.saturating_add(range.len));
             }

@@ -7,7 +7,7 @@
 use crate::plan::Plan;
 use std::collections::HashMap;
 use trace::model::outstanding::Outstanding;
-use trace::objects::Objects;
+use trace::model::objects::Objects;
 use trace::{Call, Trace};
 
 /// A launch, copy or fill.

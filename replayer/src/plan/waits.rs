@@ -17,7 +17,7 @@ use trace::api::enums::{CUstreamBatchMemOpType as Kind, CUstreamWaitValue_flags 
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::structs::CUstreamBatchMemOpParams;
 use trace::api::types::{Form, Type, Typed};
-use trace::call::Image;
+use trace::read::call::Image;
 use trace::{Call, Function, Trace};
 
 /// Why such a wait is left out.

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace::model::stream::StreamHandle;
-use trace::record::{Timed, timed};
+use trace::file::record::{Timed, timed};
 
 /// Pairs under way before they are looked through, and how many more before the next time.
 const MANY: usize = 1 << 12;

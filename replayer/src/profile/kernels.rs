@@ -4,7 +4,7 @@ use crate::driver::Driver;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use trace::api::enums::{CUdevice_attribute, CUfunction_attribute as Of};
-use trace::record::timed;
+use trace::file::record::timed;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {

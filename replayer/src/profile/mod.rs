@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use trace::record::{Timed, timed};
+use trace::file::record::{Timed, timed};
 use trace::{Call, Trace};
 
 /// Takes what was measured. Called from threads of the replay and of CUPTI.

@@ -15,8 +15,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use trace::Trace;
-use trace::call::Image;
-use trace::written::Written;
+use trace::read::call::Image;
+use trace::read::written::Written;
 
 pub struct Callbacks<'t> {
     /// All recorded runs in the order of their beginnings.

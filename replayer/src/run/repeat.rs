@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use trace::record::Timed;
+use trace::file::record::Timed;
 
 /// What it took. All times in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use trace::api::by_name;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
-use trace::crossing::What;
+use trace::read::crossing::What;
 use trace::model::stream::StreamHandle;
 use trace::{Call, Function, Trace};
 

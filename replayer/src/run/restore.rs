@@ -7,8 +7,8 @@ use crate::plan::named::Named;
 use crate::session::Session;
 use crate::session::device_memory::read;
 use std::ops::Range;
-use trace::hash::Hash;
-use trace::room;
+use trace::base::hash::Hash;
+use trace::base::room;
 
 /// Bytes that are compared, kept and restored together.
 const PIECE: usize = 1 << 20;

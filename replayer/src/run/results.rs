@@ -11,9 +11,9 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 use trace::Call;
 use trace::api::copies::Region;
-use trace::call::Image;
-use trace::hash::Hash;
-use trace::written::Written;
+use trace::read::call::Image;
+use trace::base::hash::Hash;
+use trace::read::written::Written;
 
 /// What agrees afterwards because nobody wrote there is no result.
 pub fn before_launch(run: &Run, launch: &Call) {

@@ -13,7 +13,7 @@ use crate::session::Session;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
-use trace::hash::Hash;
+use trace::base::hash::Hash;
 
 /// A session with work under way.
 pub struct Run<'a> {

@@ -22,10 +22,10 @@ use trace::Function;
 use trace::api::copies::Region;
 use trace::api::roles::{Class, Role};
 use trace::api::table::Awaited;
-use trace::hash::{Hash, Hasher};
-use trace::invented;
-use trace::preamble::Data;
-use trace::record;
+use trace::base::hash::{Hash, Hasher};
+use trace::model::invented;
+use trace::file::preamble::Data;
+use trace::file::record;
 
 /// Memory in which callbacks have written is looked at around what they wrote, or around rather more than
 /// that.

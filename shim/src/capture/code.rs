@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use trace::api::attributes::LOG_BUFFERS;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind, Type};
-use trace::extra::Extra;
-use trace::image::{self, Pieces};
-use trace::preamble::Data;
-use trace::record;
+use trace::api::extra::Extra;
+use trace::code::image::{self, Pieces};
+use trace::file::preamble::Data;
+use trace::file::record;
 
 impl Capture<'_> {
     pub(crate) fn image(&mut self, address: u64, size: Option<u64>) {

@@ -10,9 +10,9 @@ use crate::recording::recorder;
 use crate::records::lane::Lane;
 use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
-use trace::hash::Hash;
-use trace::image::{self, Pieces, Wrapper};
-use trace::record::{self, Adopted};
+use trace::base::hash::Hash;
+use trace::code::image::{self, Pieces, Wrapper};
+use trace::file::record::{self, Adopted};
 
 /// Called for a module that was looked into; adopts it if it has no origin.
 pub fn looked_into(lane: &Lane, module: u64) {

@@ -23,9 +23,9 @@ use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::structs::CUmemHostAlloc_flags;
 use trace::api::types::{Form, Type};
-use trace::preamble::Data;
-use trace::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
-use trace::walk::{Direction, Target, View, has_structure, member, reach, resolve};
+use trace::file::preamble::Data;
+use trace::file::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
+use trace::api::walk::{Direction, Target, View, has_structure, member, reach, resolve};
 
 /// A container in the application's memory.
 pub(crate) struct Container {
@@ -289,7 +289,7 @@ impl<'a> Capture<'a> {
                     let code = word_at(codes + i * 4, 4, false);
                     let value = word_at(address + i * 8, 8, false);
                     if let (Some(code), Some(value @ 1..)) = (code, value)
-                        && let Some(ty) = trace::walk::select(types, code)
+                        && let Some(ty) = trace::api::walk::select(types, code)
                     {
                         self.attach(value, ty.size.into(), true);
                     }

@@ -2,7 +2,7 @@
 
 use crate::driver::calls;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use trace::record::Device;
+use trace::file::record::Device;
 
 static DESCRIBED: AtomicBool = AtomicBool::new(false);
 

@@ -4,7 +4,7 @@
 use crate::os::lock::Lock;
 use crate::os::probe::{string_at, word_at};
 use std::collections::HashMap;
-use trace::hash::Hash;
+use trace::base::hash::Hash;
 
 /// Where the program had an option put its log.
 pub struct Buffer {

@@ -3,7 +3,7 @@
 use crate::os::environment::variable;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
-use trace::announcements::{Announcements, Said, VARIABLE};
+use trace::base::announcements::{Announcements, Said, VARIABLE};
 
 /// None where no `record` has started this process, or there is no shared memory. A forked child has it, too.
 static ANNOUNCEMENTS: OnceLock<Option<Announcements>> = OnceLock::new();

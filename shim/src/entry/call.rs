@@ -20,7 +20,7 @@ use crate::submission::overlap::{self, Early};
 use crate::submission::shape::{Shape, Site};
 use std::cell::Cell;
 use std::sync::atomic::{Ordering::*, compiler_fence};
-use trace::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Head, INLINE, INNER, RETURN_SIZE, Return};
+use trace::file::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Head, INLINE, INNER, RETURN_SIZE, Return};
 
 /// A call under way.
 #[derive(Clone, Copy)]

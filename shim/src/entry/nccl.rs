@@ -19,7 +19,7 @@ use crate::records::join;
 use events::{Event, Told};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::record::nccl::{Began, Returned, began};
+use trace::file::record::nccl::{Began, Returned, began};
 
 /// All versions begin so. Pointers to functions of NCCL's C types, which differ.
 #[repr(C)]

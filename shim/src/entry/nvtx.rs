@@ -11,7 +11,7 @@ use crate::recording::registered;
 use crate::records::annotate;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::record::{Annotation, annotated};
+use trace::file::record::{Annotation, annotated};
 
 type Wide = libc::wchar_t;
 type Entry = unsafe extern "C" fn();

@@ -11,7 +11,7 @@ use crate::os::probe::bytes_at;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use trace::api::copies::Region;
-use trace::hash::Hash;
+use trace::base::hash::Hash;
 
 /// Of longer memory, and of more places in one graph, nothing is told but that it is so.
 pub const MOST_BYTES: u64 = 1 << 20;

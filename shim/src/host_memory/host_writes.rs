@@ -4,7 +4,7 @@ use crate::os::clock;
 use crate::os::probe::bytes_at;
 use crate::trace_file::surroundings::Surroundings;
 use std::ops::Range;
-use trace::record::{self, HEAD, WRITTEN_HERE, WRITTEN_SIZE, Written};
+use trace::file::record::{self, HEAD, WRITTEN_HERE, WRITTEN_SIZE, Written};
 
 /// Memory is read and stored in pieces of this size.
 pub const PIECE: u64 = 64 << 10;

@@ -1,7 +1,7 @@
 //! What host memory held when it was last looked at.
 
 use std::ops::Range;
-use trace::room;
+use trace::base::room;
 
 /// Bytes between two stretches that are taken along: fewer than what a stretch of its own would take in the
 /// trace.

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Duration;
 use std::time::Instant;
 use trace::api::roles::Class;
-use trace::preamble::Data;
+use trace::file::preamble::Data;
 use watched::{Reason, Watched, edges, sharing};
 
 /// Where Linux cannot tell what was written, everything is compared; longer memory than this is not, and

@@ -22,7 +22,7 @@ use trace::api::enums::{CUgraphNodeType, CUmemorytype};
 use trace::api::structs::CUDA_MEMCPY3D;
 use trace::api::table::BROKEN_CAPTURE;
 use trace::api::types::{CUdeviceptr, Kind};
-use trace::record::nccl::Delivered;
+use trace::file::record::nccl::Delivered;
 
 const CHANGED: &str = "its executable graph was changed after it was made";
 

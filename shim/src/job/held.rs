@@ -12,7 +12,7 @@ use crate::submission::{given_words, target_stream};
 use std::ops::Range;
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
-use trace::record::held::Held;
+use trace::file::record::held::Held;
 
 /// Bytes that are copied as one: more takes turns in the memory that there is for it.
 const PART: u64 = 64 << 20;

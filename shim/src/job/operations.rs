@@ -4,8 +4,8 @@ use crate::os::generation;
 use crate::os::guard::guarded;
 use crate::records::lane::{Lane, put};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use trace::record::nccl::{self, BEGAN, Began, RETURNED, Returned};
-use trace::record::{self, HEAD, Head, OPTIONAL};
+use trace::file::record::nccl::{self, BEGAN, Began, RETURNED, Returned};
+use trace::file::record::{self, HEAD, Head, OPTIONAL};
 
 /// A communicator of this process. NCCL keeps a pointer to it, and may use it as long as it likes: it is
 /// never freed.

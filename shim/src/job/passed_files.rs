@@ -10,7 +10,7 @@ use crate::os::manners::unseen;
 use crate::records::lane::Lane;
 use libc::c_int;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use trace::record::{PASSED, Passed, with_body};
+use trace::file::record::{PASSED, Passed, with_body};
 
 /// Signals that fcntl takes.
 const SIGNALS: u32 = 64;

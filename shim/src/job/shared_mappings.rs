@@ -4,8 +4,8 @@ use crate::os::manners::unseen;
 use crate::os::maps::is_open_to_others;
 use crate::records::lane::Lane;
 use std::ops::Range;
-use trace::maps::Mapping;
-use trace::record::{SHARED, Shared, with_body};
+use trace::base::maps::Mapping;
+use trace::file::record::{SHARED, Shared, with_body};
 
 /// Behind the call that has registered this memory, which is the program's own.
 #[cold]

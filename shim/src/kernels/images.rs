@@ -1,5 +1,5 @@
 //! Which code the functions of this process come from: how their parameters lie, a driver before CUDA 12.4
-//! does not tell, and the code does (`trace::parameters`).
+//! does not tell, and the code does (`trace::code::parameters`).
 //!
 //! Nothing here is on the hot path. A load keeps where the trace has its image; the image is looked into when
 //! a function of it is first launched and the driver has no answer, entry by entry until the kernel is found,
@@ -12,8 +12,8 @@ use crate::os::probe::{text_at, word_at};
 use crate::trace_file::file::TraceFile;
 use std::collections::HashMap;
 use std::sync::Arc;
-use trace::hash::Hash;
-use trace::parameters::Code;
+use trace::base::hash::Hash;
+use trace::code::parameters::Code;
 
 /// A piece of an image: bytes that lay at an address when it was loaded.
 pub struct Piece {

@@ -11,7 +11,7 @@ use crate::trace_file::file::TraceFile;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
-use trace::record::Kernel;
+use trace::file::record::Kernel;
 
 const SLOTS: usize = 1 << 16;
 
@@ -152,7 +152,7 @@ impl Layouts {
         let sizes: Option<Vec<u32>> = params.as_ref().map(|p| p.iter().map(|(_, size)| *size).collect());
         let packed = sizes.iter().flatten().map(|size| size.div_ceil(8) as usize * 8).sum();
         module = if is_kernel { 0 } else { module };
-        let is_nccls = trace::collective::is_kernel(&name);
+        let is_nccls = trace::read::collective::is_kernel(&name);
         let kernel = Kernel { id, handle, is_kernel, name, params, module };
         let dead = AtomicBool::new(false);
         // A CUkernel belongs to a library: only what ends everything ends it.

@@ -5,7 +5,7 @@ compile_error!("cutrace records on x86-64 only: this file and interpose.rs hold 
 
 use std::arch::x86_64::{_mm_lfence, _rdtsc};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use trace::record::Clock;
+use trace::file::record::Clock;
 
 static TRUSTED: AtomicBool = AtomicBool::new(false);
 

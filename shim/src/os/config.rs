@@ -7,9 +7,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
-use trace::amount;
-use trace::annotation::Wanted;
-use trace::preamble::{Data, LOCAL_RANK, RANK, RANKS};
+use trace::base::amount;
+use trace::read::annotation::Wanted;
+use trace::file::preamble::{Data, LOCAL_RANK, RANK, RANKS};
 
 #[derive(Debug)]
 pub struct Config {

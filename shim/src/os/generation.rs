@@ -4,7 +4,7 @@
 use crate::os::log::tell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
-use trace::record::BEYOND_LIMIT;
+use trace::file::record::BEYOND_LIMIT;
 
 /// What a forked child finds as if it were new: Linux wipes the page it lies in.
 pub struct Wiped {

@@ -2,7 +2,7 @@
 
 use crate::os::forks;
 use std::ops::Range;
-use trace::maps::Mapping;
+use trace::base::maps::Mapping;
 
 /// Whether part of this memory may be written through other mappings, by other processes or by system calls:
 /// none of which shows in this process's page table. What the driver gives is shared with devices, and with

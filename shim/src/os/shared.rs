@@ -8,9 +8,9 @@ use crate::os::log::tell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
-use trace::control::{self, Control};
-use trace::segment::PAGE;
-use trace::shared_memory::{self, Owner, PATH_AT, PRIVATE, Place};
+use trace::file::control::{self, Control};
+use trace::file::segment::PAGE;
+use trace::file::shared_memory::{self, Owner, PATH_AT, PRIVATE, Place};
 
 /// The first block.
 const LEAST: usize = 2 << 20;
@@ -58,7 +58,7 @@ impl Memory {
     /// Of the trace with this device and inode, at this path.
     pub fn new((device, inode): (u64, u64), path: &Path) -> Memory {
         let seed = [clock::pair().ns, clock::entry(), std::process::id().into(), inode].map(u64::to_le_bytes).concat();
-        let owner = Owner { token: trace::hash::checksum(&seed) | 1, device, inode };
+        let owner = Owner { token: trace::base::hash::checksum(&seed) | 1, device, inode };
         let (state, is_private, control, own_control) = Default::default();
         Memory { owner, path: path.to_path_buf(), state, is_private, control, own_control }
     }

@@ -17,9 +17,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
-use trace::record::held::{HELD, Held};
-use trace::record::nccl::{DELIVERED, Delivered};
-use trace::record::with_body;
+use trace::file::record::held::{HELD, Held};
+use trace::file::record::nccl::{DELIVERED, Delivered};
+use trace::file::record::with_body;
 
 /// How often the recorder thread looks.
 const OFTEN: Duration = Duration::from_millis(2);

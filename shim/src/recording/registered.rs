@@ -10,7 +10,7 @@ use crate::os::text::Text;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
-use trace::record::annotated;
+use trace::file::record::annotated;
 
 pub struct Registered {
     /// DOMAIN or TEXT.

@@ -5,7 +5,7 @@ use crate::os::{clock, generation};
 use crate::records::early;
 use crate::records::join;
 use crate::records::notes::add;
-use trace::record::Annotation;
+use trace::file::record::Annotation;
 
 /// Records an annotation, if this process records. `trouble`: what of it cannot be.
 #[inline]

@@ -2,7 +2,7 @@
 
 use crate::os::generation;
 use crate::records::lane::{Lane, put};
-use trace::record::{Attachment, INLINE, NESTED};
+use trace::file::record::{Attachment, INLINE, NESTED};
 
 /// A record of unknown length, written in place. Moves to a new chunk when it outgrows this one.
 pub struct Draft<'a> {

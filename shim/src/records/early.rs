@@ -9,7 +9,7 @@ use crate::recording::registered;
 use crate::records::lane::Lane;
 use crate::records::notes;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
-use trace::record::{Annotation, Clock, annotated};
+use trace::file::record::{Annotation, Clock, annotated};
 
 struct Early {
     next: *mut Early,

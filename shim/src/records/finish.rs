@@ -10,8 +10,8 @@ use crate::records::{early, join, lane};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use trace::maps::Mapping;
-use trace::record::{self, BEYOND_LIMIT, Loss, UNREAD_COPIES};
+use trace::base::maps::Mapping;
+use trace::file::record::{self, BEYOND_LIMIT, Loss, UNREAD_COPIES};
 
 /// Run by the loader before the program, as for every library that is there from the start. The C library
 /// then registers the destructors of all libraries, which may call the driver: what is registered first runs

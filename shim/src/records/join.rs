@@ -8,7 +8,7 @@ use crate::records::lane::{self, Lane, with_lane};
 use crate::records::{early, finish, start};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering::*, compiler_fence};
-use trace::record;
+use trace::file::record;
 
 /// First call of a thread, or of a process, or after a fork. Returns whether this thread records now.
 #[cold]

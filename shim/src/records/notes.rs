@@ -8,7 +8,7 @@ use crate::recording::range;
 use crate::recording::registered::{self, Registered};
 use crate::records::lane::{Lane, put};
 use std::sync::atomic::Ordering::*;
-use trace::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, OPTIONAL, annotated};
+use trace::file::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, OPTIONAL, annotated};
 
 const CUT: &str = "texts of annotations beyond 64 KiB";
 pub const FOREIGN: &str = "messages of annotations that nobody registered";

@@ -26,10 +26,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
-use trace::announcements::{Said, VARIABLE};
-use trace::control::{Answer, Command};
-use trace::preamble::{Preamble, encode};
-use trace::record::{SIZE_LIMIT, Switched};
+use trace::base::announcements::{Said, VARIABLE};
+use trace::file::control::{Answer, Command};
+use trace::file::preamble::{Preamble, encode};
+use trace::file::record::{SIZE_LIMIT, Switched};
 
 /// Starts recording if this process should and does not yet. Returns whether it records now. `scans_last`:
 /// has the end of the process begin with a scan of managed memory.
@@ -218,7 +218,7 @@ fn announce(session: Option<&Path>, path: &OsStr) {
 /// Read as if it could change, or the linker would drop what nobody refers to.
 // SAFETY: no other section of the library has this name, and nobody writes it.
 #[unsafe(link_section = ".cutrace")]
-static MARK: [u8; trace::mark::MARK.len()] = trace::mark::MARK;
+static MARK: [u8; trace::file::mark::MARK.len()] = trace::file::mark::MARK;
 
 fn preamble(config: &Config, clock: &str) -> Preamble {
     let first = clock::sharp_pair();
@@ -253,8 +253,8 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
             .chain(range::in_words(&config.range).map(|words| ("range".into(), words)))
             .chain(config.max_size.iter().map(|limit| (SIZE_LIMIT.into(), limit.words.clone())))
             .chain(config.by_reference.then(|| ("weights".into(), "by reference".into())))
-            .chain(config.collectives.then(|| (trace::collective::KEPT.into(), "kept".into())))
-            .chain(config.shared_memory.then(|| (trace::crossing::KEPT.into(), "kept".into())))
+            .chain(config.collectives.then(|| (trace::read::collective::KEPT.into(), "kept".into())))
+            .chain(config.shared_memory.then(|| (trace::read::crossing::KEPT.into(), "kept".into())))
             .chain(forked().map(|words| ("forked".into(), words)))
             .chain(Rank::of_process().named().map(|(name, number)| (name.into(), number.to_string())))
             .collect(),

@@ -11,7 +11,7 @@ use trace::Function;
 use trace::api::copies::{device_region, region};
 use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Type};
-use trace::walk::{Target, View, reach, resolve};
+use trace::api::walk::{Target, View, reach, resolve};
 
 /// More copies than this in one call are not looked at one by one.
 const MOST: u64 = 1 << 16;

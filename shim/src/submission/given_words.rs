@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use trace::Function;
 use trace::api::roles::Role;
 use trace::api::types::Form;
-use trace::extra::Extra;
-use trace::walk::{Target, resolve};
+use trace::api::extra::Extra;
+use trace::api::walk::{Target, resolve};
 
 /// Those of a launch's arguments that are wanted; none if nobody can tell which its arguments are.
 pub fn of_launch(lane: &Lane, launch: Launch, words: &[u64], is_wanted: impl Fn(u64) -> bool) -> Option<Vec<u64>> {

@@ -3,8 +3,8 @@
 use crate::in_flight::pending::{Copy, Work};
 use crate::os::clock;
 use crate::records::lane::Lane;
-use trace::hash::Hash;
-use trace::record;
+use trace::base::hash::Hash;
+use trace::file::record;
 
 /// Writes down what a copy brought; nothing, if it can no longer be known.
 pub fn observed(lane: &Lane, copy: &Copy, found: Option<(u8, Hash)>) {

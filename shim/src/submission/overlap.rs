@@ -12,9 +12,9 @@ use crate::submission::ends::Words;
 use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
-use trace::extra::Extra;
-use trace::hash::Hash;
-use trace::walk::{Direction, Target, View, member, resolve};
+use trace::api::extra::Extra;
+use trace::base::hash::Hash;
+use trace::api::walk::{Direction, Target, View, member, resolve};
 
 /// Whether a call may write over what another of its parameters has it read.
 pub const fn is_possible(function: &Function) -> bool {

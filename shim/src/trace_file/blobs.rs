@@ -9,9 +9,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering::*};
-use trace::hash::{Hash, sealed};
-use trace::record::{REFERENCED, Referenced, with_body};
-use trace::segment::{HEADER, Header, Kind};
+use trace::base::hash::{Hash, sealed};
+use trace::file::record::{REFERENCED, Referenced, with_body};
+use trace::file::segment::{HEADER, Header, Kind};
 
 /// Which blobs the file has. Several threads ask at once: each hash has its place in one of many maps.
 pub struct Blobs {

@@ -15,15 +15,15 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 use std::time::Duration;
-use trace::segment::{HEADER, Header, Kind, LENGTH_AT, round_up};
-use trace::shared_memory::Place;
+use trace::file::segment::{HEADER, Header, Kind, LENGTH_AT, round_up};
+use trace::file::shared_memory::Place;
 
 /// The first chunk of a thread, so that many short threads cost little.
 pub const SMALL: usize = 64 << 10;
 /// Every further one.
 pub const LARGE: usize = 512 << 10;
 
-/// Bytes of a chunk that are not for records: its header, and as many at its end (`trace::shared_memory`).
+/// Bytes of a chunk that are not for records: its header, and as many at its end (`trace::file::shared_memory`).
 pub const FRAME: usize = 2 * HEADER;
 
 /// Zeroed memory, with a place set aside in the file.
@@ -97,7 +97,7 @@ impl Chunk {
         // SAFETY: the chunk's memory; what is committed no longer changes.
         let (header, content) = unsafe { (header(self.base), committed(self.base)) };
         let header = match header.filter(|_| !content.is_empty()) {
-            Some(header) => Header { seal: trace::hash::checksum(content), ..header },
+            Some(header) => Header { seal: trace::base::hash::checksum(content), ..header },
             None => Header::new(Kind::Free, self.size as u64),
         };
         file.settle(self.home, header, content)?;

@@ -19,8 +19,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
-use trace::record::timed;
-use trace::segment::{self, HEADER, Header, Kind, PAGE};
+use trace::file::record::timed;
+use trace::file::segment::{self, HEADER, Header, Kind, PAGE};
 
 /// What closes a trace is no longer than this, and one part in so many of it: a segment takes a page and
 /// more, and a footer nine bytes for each.
@@ -185,7 +185,7 @@ impl TraceFile {
     /// Appends a whole segment. Where its content begins.
     pub fn append(&self, kind: Kind, thread: u32, id: u128, content: &[u8]) -> io::Result<u64> {
         let (file, offset, size) = self.write(content)?;
-        let seal = trace::hash::checksum(content);
+        let seal = trace::base::hash::checksum(content);
         let header = Header { thread, id, length: content.len() as u64, seal, ..Header::new(kind, size) };
         write_at(&file, &header.encode(), offset)?;
         Ok(offset + HEADER as u64)

@@ -10,10 +10,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use trace::closed_end;
-use trace::hash::checksum;
-use trace::segment::{HEADER, Header, Kind, MAGIC, whole};
-use trace::shared_memory::Place;
+use trace::file::closed_end;
+use trace::base::hash::checksum;
+use trace::file::segment::{HEADER, Header, Kind, MAGIC, whole};
+use trace::file::shared_memory::Place;
 
 pub struct Home {
     pub offset: u64,

@@ -9,8 +9,8 @@ use std::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Relaxed, Release},
 };
-use trace::record::{self, Loss, Switched, Thread};
-use trace::segment::PAGE;
+use trace::file::record::{self, Loss, Switched, Thread};
+use trace::file::segment::PAGE;
 
 pub struct LastWords {
     chunk: Chunk,

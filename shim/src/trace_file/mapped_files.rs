@@ -11,9 +11,9 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use trace::hash::Hash;
-use trace::maps::Mapping;
-use trace::record::{PIECE, Referenced, Referred};
+use trace::base::hash::Hash;
+use trace::base::maps::Mapping;
+use trace::file::record::{PIECE, Referenced, Referred};
 
 /// Linux tells what is asked here.
 pub struct MappedFiles(());

@@ -7,9 +7,9 @@ use crate::os::probe;
 use crate::trace_file::surroundings::Surroundings;
 use std::borrow::Cow;
 use std::sync::Arc;
-use trace::hash::Hash;
-use trace::preamble::Data;
-use trace::record::{self, PIECE};
+use trace::base::hash::Hash;
+use trace::file::preamble::Data;
+use trace::file::record::{self, PIECE};
 
 /// So much of memory that may be gone is tried at a time.
 const AT_ONCE: u64 = 1 << 30;

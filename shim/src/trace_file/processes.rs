@@ -15,7 +15,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::OnceLock;
-use trace::job::{self, quoted};
+use trace::base::job::{self, quoted};
 
 /// What does not change while the process is what it is, nor in its forks.
 struct Job {

@@ -8,7 +8,7 @@ use crate::trace_file::file::TraceFile;
 use crate::trace_file::mapped_files::MappedFiles;
 use crate::trace_file::workers::Workers;
 use std::sync::Arc;
-use trace::preamble::Data;
+use trace::file::preamble::Data;
 
 pub struct Surroundings {
     pub file: Arc<TraceFile>,

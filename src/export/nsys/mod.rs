@@ -29,7 +29,7 @@ use std::rc::Rc;
 use trace::Trace;
 use trace::api::effect::Memory;
 use trace::model::memory::Allocation;
-use trace::preamble::{LOCAL_RANK, RANK, RANKS};
+use trace::file::preamble::{LOCAL_RANK, RANK, RANKS};
 use viewer::kernel_name::{Names, Style};
 
 pub struct Nsys<'x, 't, S> {

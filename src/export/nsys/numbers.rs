@@ -9,8 +9,8 @@ use anyhow::Result;
 use foldhash::HashMap;
 use std::collections::BTreeMap;
 use trace::api::effect::Work;
-use trace::record::Timed;
-use trace::timed::known;
+use trace::file::record::Timed;
+use trace::read::timed::known;
 
 /// Of one process.
 #[derive(Default)]

@@ -12,8 +12,8 @@ use anyhow::Result;
 use file::File;
 use std::path::{Path, PathBuf};
 use trace::Trace;
-use trace::hash::Hash;
-use trace::preamble::Preamble;
+use trace::base::hash::Hash;
+use trace::file::preamble::Preamble;
 
 /// A directory with what one process did.
 pub struct Parquet {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Write;
 use std::time::Duration;
-use trace::text::plain;
+use trace::show::text::plain;
 
 pub struct Whole<'a> {
     pub processes: &'a [Process],

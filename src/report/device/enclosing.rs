@@ -1,7 +1,7 @@
 //! The NVTX ranges that are open at a moment of a thread.
 
 use std::collections::HashMap;
-use trace::annotation::Range;
+use trace::read::annotation::Range;
 
 pub struct Enclosing<'t> {
     pub ranges: Vec<Range<'t>>,

@@ -9,7 +9,7 @@ use crate::results;
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io::Write;
-use trace::timed::{Work, known};
+use trace::read::timed::{Work, known};
 
 const SUM: Head = Head {
     report: "cuda_kern_exec_sum",

@@ -13,8 +13,8 @@ use crate::streams::Streams;
 use crate::works::run;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use trace::Call;
-use trace::idle::{self, Idle};
-use trace::timed::Work;
+use trace::model::idle::{self, Idle};
+use trace::read::timed::Work;
 use viewer::data::findings::{Cost, Finding, IDLE};
 
 const DEVICES: Head = Head {

@@ -6,7 +6,7 @@ use crate::report::durations::{Durations, with};
 use crate::report::table::{Cell, Column, Head, Layout, Table, same};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use trace::record::timed;
+use trace::file::record::timed;
 
 const BY_NAME: &[Column] = &with::<1, 9>([same("Name")]);
 const BY_SHAPE: &[Column] = &with::<3, 11>([same("GridXYZ"), same("BlockXYZ"), same("Name")]);
@@ -19,7 +19,7 @@ const fn head(report: &'static str, title: &'static str, columns: &'static [Colu
 type Key = (&'static str, String, [u32; 3], [u32; 3]);
 
 /// Groups, by the time that they took.
-fn grouped(scope: &Scope, key: impl Fn(&trace::timed::Work) -> Option<Key>) -> (Vec<(Key, Durations)>, i64) {
+fn grouped(scope: &Scope, key: impl Fn(&trace::read::timed::Work) -> Option<Key>) -> (Vec<(Key, Durations)>, i64) {
     let mut groups: HashMap<Key, Durations> = HashMap::new();
     for work in scope.works() {
         if let Some(key) = key(&work) {
@@ -36,7 +36,7 @@ const NO_SHAPE: [u32; 3] = [0; 3];
 
 pub fn by_name(scope: &Scope) -> Vec<Table> {
     let mut table = Table::new(head("cuda_gpu_kern_sum", "CUDA GPU Kernel Summary (cuda_gpu_kern_sum)", BY_NAME));
-    let key = |work: &trace::timed::Work| work.is_kernel().then(|| ("", scope.name(work), NO_SHAPE, NO_SHAPE));
+    let key = |work: &trace::read::timed::Work| work.is_kernel().then(|| ("", scope.name(work), NO_SHAPE, NO_SHAPE));
     let (groups, whole) = grouped(scope, key);
     for ((_, name, ..), durations) in groups {
         table.row([&durations.cells(whole)[..], &[name.into()]].concat());
@@ -49,7 +49,7 @@ pub fn by_shape(scope: &Scope) -> Vec<Table> {
     let title = "CUDA GPU Kernel/Grid/Block Summary (cuda_gpu_kern_gb_sum)";
     let mut table = Table::new(head("cuda_gpu_kern_gb_sum", title, BY_SHAPE));
     let key =
-        |work: &trace::timed::Work| work.is_kernel().then(|| ("", scope.name(work), work.about.grid, work.about.block));
+        |work: &trace::read::timed::Work| work.is_kernel().then(|| ("", scope.name(work), work.about.grid, work.about.block));
     let (groups, whole) = grouped(scope, key);
     for ((_, name, grid, block), durations) in groups {
         table.row([&durations.cells(whole)[..], &[xyz(grid), xyz(block), name.into()]].concat());
@@ -70,7 +70,7 @@ pub fn all(scope: &Scope) -> Vec<Table> {
     listed(scope, head("cuda_gpu_sum", title, BY_OPERATION), groups, whole)
 }
 
-fn by_operation(scope: &Scope, work: &trace::timed::Work) -> Key {
+fn by_operation(scope: &Scope, work: &trace::read::timed::Work) -> Key {
     let category = match work.about.what {
         timed::KERNEL => "CUDA_KERNEL",
         timed::GRAPH => "CUDA_GRAPH",

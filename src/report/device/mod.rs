@@ -16,9 +16,9 @@ use crate::grep::Grep;
 use crate::reading::Reading;
 use crate::results;
 use ::trace::Trace;
-use ::trace::annotation;
-use ::trace::record::timed;
-use ::trace::timed::Work;
+use ::trace::read::annotation;
+use ::trace::file::record::timed;
+use ::trace::read::timed::Work;
 use anyhow::Result;
 use enclosing::Enclosing;
 use viewer::kernel_name::Names;
@@ -143,7 +143,7 @@ fn further<T>(rest: impl Iterator<Item = T>) -> Option<String> {
 
 /// Three numbers as Nsight Systems writes them.
 fn xyz(shape: [u32; 3]) -> Cell {
-    match ::trace::timed::known(shape[0]) {
+    match ::trace::read::timed::known(shape[0]) {
         Some(_) => Cell::Text(format!("{:>4} {:>4} {:>4}", shape[0], shape[1], shape[2])),
         None => Cell::None,
     }

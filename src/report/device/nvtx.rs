@@ -10,8 +10,8 @@ use crate::report::durations::{Durations, with};
 use crate::report::table::{Cell, Head, Layout, Table, same};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use trace::annotation::Range;
-use trace::record::annotated;
+use trace::read::annotation::Range;
+use trace::file::record::annotated;
 
 const ALL: Head = Head {
     report: "nvtx_sum",

@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::iter::successors;
-use trace::annotation::Range;
-use trace::record::annotated;
+use trace::read::annotation::Range;
+use trace::file::record::annotated;
 
 const KERNELS: Head = Head {
     report: "nvtx_kern_sum",

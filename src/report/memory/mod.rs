@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use trace::api::effect::{Bytes, Effect, Memory as Kind};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
-use trace::asked;
+use trace::read::asked;
 use trace::model::memory::{Allocation, End};
-use trace::text::symbol;
+use trace::show::text::symbol;
 use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 

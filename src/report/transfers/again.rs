@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use trace::Function;
 use trace::api::roles::{Class, Role};
-use trace::hash::Hash;
+use trace::base::hash::Hash;
 
 /// What the host gave last.
 struct Last {
@@ -186,7 +186,7 @@ impl<'t> Repeats<'t> {
                     if let Role::Writes(_) = param.role {
                         writes = true;
                         let view = Words(step.call.argument_bytes());
-                        let bytes = trace::walk::reach(function.params, index, 0, &view).unwrap_or(u64::MAX);
+                        let bytes = trace::api::walk::reach(function.params, index, 0, &view).unwrap_or(u64::MAX);
                         self.written(step.call.argument(param.name).unwrap_or(0), bytes);
                     }
                 }
@@ -246,7 +246,7 @@ fn is_batch(function: &Function) -> bool {
 /// Argument words alone: extents of what a copy or fill writes need no memory.
 struct Words<'x>(&'x [u8]);
 
-impl trace::walk::View for Words<'_> {
+impl trace::api::walk::View for Words<'_> {
     fn load(&self, offset: u32, size: u32) -> Option<u64> {
         let mut word = [0; 8];
         word.get_mut(..size as usize)?.copy_from_slice(self.0.get(offset as usize..)?.get(..size as usize)?);

@@ -12,7 +12,7 @@ use copy::{Place, Transfer, copies, is_copy, only_copy};
 use foldhash::{HashMap, HashSet};
 use trace::api::effect::{Effect, Work};
 use trace::api::roles::Class;
-use trace::objects::Objects;
+use trace::model::objects::Objects;
 use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 

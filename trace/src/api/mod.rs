@@ -13,6 +13,8 @@
 //! `execute`, and what the call [does](effect::Effect) where all that does not say it. Everything else
 //! (wrappers, entry points, record layout, `dump`, replay thunks, the support matrix) walks these lines.
 
+pub mod extra;
+pub mod walk;
 #[macro_use]
 pub mod table;
 pub mod attributes;

@@ -4,7 +4,7 @@
 //! to 5, MemcpyPtoP4, ExternalCorrelation); what is read here lies at the same offsets in all of them.
 //! Compared with offsetof in the headers of the releases below.
 
-use crate::record::{Timed, timed};
+use crate::file::record::{Timed, timed};
 use std::ffi::{CStr, c_char};
 
 /// CUPTI_API_VERSION of the releases whose layouts are known: CUDA 12.1 to 12.9, and 13.0 to 13.5.

@@ -10,8 +10,8 @@ use crate::api::roles::{Class, Field, Role, Sibling};
 use crate::api::structs::{CUDA_GRAPH_INSTANTIATE_PARAMS, CUmemLocation};
 use crate::api::table::Awaited;
 use crate::api::types::{Form, Kind, Typed};
-use crate::asked;
-use crate::call::{Call, When};
+use crate::read::asked;
+use crate::read::call::{Call, When};
 use std::mem::offset_of;
 
 /// A call, and when it was inside the driver.

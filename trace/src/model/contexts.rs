@@ -3,8 +3,8 @@
 use super::change::{Change, located};
 use crate::api::effect::Effect;
 use crate::api::types::Kind;
-use crate::by_thread::ByThread;
-use crate::call::Call;
+use crate::base::by_thread::ByThread;
+use crate::read::call::Call;
 use foldhash::HashMap;
 
 #[derive(Default)]

@@ -13,7 +13,7 @@ use crate::api::structs::{
     CUmemLocation, CUmemPoolProps,
 };
 use crate::api::types::{Form, Typed};
-use crate::call::{Call, When};
+use crate::read::call::{Call, When};
 use foldhash::{HashMap, HashSet};
 use std::mem::offset_of;
 

@@ -8,7 +8,7 @@ use super::streams::{Followed, Streams};
 use crate::api::effect::{Effect, Work as Submission};
 use crate::api::roles::Class;
 use crate::api::types::Kind;
-use crate::objects::Objects;
+use crate::model::objects::Objects;
 use crate::{Call, Function, Trace};
 use foldhash::HashMap;
 use std::collections::VecDeque;

@@ -9,7 +9,7 @@ use super::order::Order;
 use super::stream::{StreamHandle, StreamId};
 use crate::api::Function;
 use crate::api::effect::Work;
-use crate::call::Call;
+use crate::read::call::Call;
 
 #[derive(Default)]
 pub struct Streams {

@@ -5,7 +5,7 @@ use crate::api::Function;
 use crate::api::copies::{Place, place};
 use crate::api::roles::{Role, Side};
 use crate::api::types::Form;
-use crate::call::{Call, When};
+use crate::read::call::{Call, When};
 
 /// What a copy or a fill reads and writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,11 +4,11 @@
 
 use bincode::encode_to_vec;
 use trace::api::FUNCTIONS;
-use trace::hash::{Hash, checksum};
-use trace::preamble::{Data, Preamble, encode};
-use trace::record::{self, CONFIG, Clock, Entry, Head, NESTED, Repeated, Return};
-use trace::segment::{HEADER, Header, Kind, LENGTH_AT, PAGE, SEAL_AT, round_up, whole};
-use trace::shared_memory::{PRIVATE, Place};
+use trace::base::hash::{Hash, checksum};
+use trace::file::preamble::{Data, Preamble, encode};
+use trace::file::record::{self, CONFIG, Clock, Entry, Head, NESTED, Repeated, Return};
+use trace::file::segment::{HEADER, Header, Kind, LENGTH_AT, PAGE, SEAL_AT, round_up, whole};
+use trace::file::shared_memory::{PRIVATE, Place};
 
 pub struct Writer {
     pub bytes: Vec<u8>,

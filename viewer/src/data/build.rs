@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use trace::Trace;
 use trace::api::enums::CUresult;
-use trace::beside::beside;
+use trace::base::beside::beside;
 
 /// Calls read by one worker at a time: enough to keep it busy, few enough that what they leave stays small.
 const BLOCK: u64 = 1 << 16;
@@ -61,7 +61,7 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
     let ranges = |first: u64| (0..workers).map(move |n| (first + n * size).min(all)..(first + (n + 1) * size).min(all));
     let mut blocks: Vec<Block> = Vec::new();
     let mut next = 0;
-    let until = trace::finish::until(trace).map(|until| until.max(0) as u64);
+    let until = trace::write::finish::until(trace).map(|until| until.max(0) as u64);
     // What was read is taken in while the next is read.
     while next < all || !blocks.is_empty() {
         let ready = std::mem::take(&mut blocks);
@@ -176,7 +176,7 @@ fn next<'l>(left: &Mutex<std::slice::IterMut<'l, Lane>>) -> Option<&'l mut Lane>
 
 fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Model {
     // Of a trace that is still being written this moment is the end.
-    let now = trace::finish::now(trace).map_or(0, |now| now.max(0) as u64);
+    let now = trace::write::finish::now(trace).map_or(0, |now| now.max(0) as u64);
     let mut end = calls.end.max(now);
     let mut jumps: Vec<(u32, Vec<(u64, u32)>)> = Vec::new();
     let mut threads: Vec<_> = calls.threads.into_iter().collect();

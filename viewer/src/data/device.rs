@@ -16,9 +16,9 @@ use crate::text::tame;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, HashSet};
 use trace::Trace;
-use trace::idle::{self, Idle};
-use trace::record::timed;
-use trace::timed::Work;
+use trace::model::idle::{self, Idle};
+use trace::file::record::timed;
+use trace::read::timed::Work;
 
 pub struct Devices {
     pub timing: Timing,

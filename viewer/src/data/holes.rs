@@ -6,7 +6,7 @@
 use crate::text::{bytes, counted, duration};
 use bincode::{Decode, Encode};
 use trace::Trace;
-use trace::segment::{HEADER, Header, Kind};
+use trace::file::segment::{HEADER, Header, Kind};
 
 /// Calls of one thread that are not there.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trace::Trace;
-use trace::collective::Operation as Told;
+use trace::read::collective::Operation as Told;
 
 /// One process of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
-use trace::hash::checksum;
+use trace::base::hash::checksum;
 
 /// A kind of file that goes with a trace.
 pub struct Kind {

@@ -3,7 +3,7 @@
 use super::column::Column;
 use super::event::{Event, Flags};
 use super::pyramid::{Node, Pyramid};
-use trace::beside::beside;
+use trace::base::beside::beside;
 
 /// What a lane shows.
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]

@@ -8,9 +8,9 @@ use crate::kernel_name::{Names, Style};
 use bytemuck::{Pod, Zeroable};
 use std::collections::HashMap;
 use trace::api::types::Kind;
-use trace::decode::{Decoded, decode};
-use trace::objects::{Objects, Range};
-use trace::value::Value;
+use trace::model::decode::{Decoded, decode};
+use trace::model::objects::{Objects, Range};
+use trace::model::value::Value;
 use trace::{Call, Trace};
 
 /// One life.

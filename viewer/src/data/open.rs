@@ -12,8 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use trace::decode::decode;
-use trace::hash::Hash;
+use trace::model::decode::decode;
+use trace::base::hash::Hash;
 use trace::{Call, Trace};
 
 #[derive(Debug, thiserror::Error)]
@@ -279,7 +279,7 @@ impl Opened {
 
     /// Whether a process is still writing the trace.
     pub fn is_live(&self) -> bool {
-        self.trace.footer.is_none() && trace::finish::writer(&self.trace).is_some()
+        self.trace.footer.is_none() && trace::write::finish::writer(&self.trace).is_some()
     }
 
     /// What is wrong with the trace, in one line.

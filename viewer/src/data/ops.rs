@@ -4,11 +4,11 @@
 use super::event::Category;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
-use trace::asked::moved;
-use trace::call::Content;
-use trace::hash::Hash;
+use trace::read::asked::moved;
+use trace::read::call::Content;
+use trace::base::hash::Hash;
 use trace::model::change::{Change, Moment, is_followed, resolve};
-use trace::objects::Objects;
+use trace::model::objects::Objects;
 use trace::{Call, Function, Trace};
 
 /// A call that matters for streams or memory.

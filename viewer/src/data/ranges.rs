@@ -9,7 +9,7 @@ use super::threads::push;
 use crate::text::tame;
 use rustc_hash::FxHashMap;
 use trace::Trace;
-use trace::record::annotated;
+use trace::file::record::annotated;
 
 pub struct Ranges {
     pub lanes: Vec<Lane>,

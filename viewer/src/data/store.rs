@@ -29,9 +29,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::Trace;
-use trace::hash::checksum;
-use trace::known::Known;
-use trace::preamble::{decode, encode};
+use trace::base::hash::checksum;
+use trace::read::known::Known;
+use trace::file::preamble::{decode, encode};
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
 pub const INDEX: Kind = Kind { suffix: "idx", begins: &MAGIC };

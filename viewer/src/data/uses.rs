@@ -4,9 +4,9 @@ use super::lives::{Life, Lives, RANGES};
 use super::open::Opened;
 use crate::text::counted;
 use trace::api::types::Kind;
-use trace::beside::beside;
-use trace::decode::decode;
-use trace::value::Value;
+use trace::base::beside::beside;
+use trace::model::decode::decode;
+use trace::model::value::Value;
 use trace::{Call, Trace};
 
 /// Calls that are looked through: the user waits for it.

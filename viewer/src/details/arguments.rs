@@ -1,8 +1,8 @@
 //! Arguments of a kernel, each behind its type where the kernel's C++ name tells it.
 
-use trace::objects::Objects;
-use trace::text::Text;
-use trace::value::Value;
+use trace::model::objects::Objects;
+use trace::show::text::Text;
+use trace::model::value::Value;
 
 /// Longer types say less than they take.
 const LONGEST: usize = 24;

@@ -7,8 +7,8 @@ use crate::data::lane::{Cell, Lane, Source};
 use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::text::{bytes, counted, duration, grouped, percent};
-use trace::record::{Timed, timed};
-use trace::timed::{known, memory_kind};
+use trace::file::record::{Timed, timed};
+use trace::read::timed::{known, memory_kind};
 
 /// More pieces of work are not added up for a frame.
 const SUMMED: usize = 1 << 20;

@@ -10,7 +10,7 @@ use crate::state::overview::Sum;
 use crate::state::tab::Tab;
 use crate::text::moment;
 use ratatui::buffer::Buffer;
-use trace::record::timed;
+use trace::file::record::timed;
 
 pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     if state.layout.overview.height >= 2 {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
-use trace::crossing::{self, Crossing, What, exported_address};
+use trace::read::crossing::{self, Crossing, What, exported_address};
 use trace::model::change::Change;
 use trace::{Call, Function, Trace};
 

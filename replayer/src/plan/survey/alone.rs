@@ -7,9 +7,10 @@ use std::ops::Range;
 use trace::api::effect::Memory;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
-use trace::crossing::{Crossing, What};
+use trace::read::crossing::{Crossing, What};
 use trace::model::change::Change;
-use trace::{Call, Function, Trace, crossing as across};
+use trace::{Call, Function, Trace};
+use trace::read::crossing as across;
 
 const CHANGED: &str = "memory of another process that it was given changed meanwhile: if that process changed it and a kernel waits \
                        for it, the replay may wait without end";
@@ -232,7 +233,7 @@ mod tests {
     use crate::sample::Sample;
     use std::ops::Range;
     use trace::Trace;
-    use trace::record::held::Held;
+    use trace::file::record::held::Held;
 
     const AT: u64 = 0x7f00_0000_0000;
 
@@ -250,7 +251,7 @@ mod tests {
     /// As `record --shared-memory` makes it: these calls of the first thread have opened memory of others.
     fn kept(sample: &Sample, opened: &[u32]) -> Trace {
         let mut trace = sample.trace();
-        trace.preamble.more.push((trace::crossing::KEPT.into(), String::new()));
+        trace.preamble.more.push((trace::read::crossing::KEPT.into(), String::new()));
         let held = |call: &u32| Held { call: (0, *call), address: AT, len: 0x1000, ..Held::default() };
         trace.held = opened.iter().map(held).collect();
         trace

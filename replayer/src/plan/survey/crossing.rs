@@ -3,9 +3,10 @@
 use super::{FROM_ITSELF, Survey};
 use crate::plan::Allocation;
 use std::ops::Range;
-use trace::crossing::{Crossing, What};
+use trace::read::crossing::{Crossing, What};
 use trace::model::change::{Change, Moment};
-use trace::{Call, Function, crossing as across};
+use trace::{Call, Function};
+use trace::read::crossing as across;
 
 impl Survey {
     /// Physical memory that is imported by a descriptor: by which of the process's own calls it was exported.

@@ -13,8 +13,8 @@ use crate::tally::Tally;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use trace::Call;
-use trace::call::Image;
-use trace::written::{Found, Written};
+use trace::read::call::Image;
+use trace::read::written::{Found, Written};
 
 /// Lets kernels go that wait for the CPU, while these calls wait for them. Memory of the host alone: the
 /// driver is busy.

@@ -5,7 +5,7 @@ use crate::kernels::images::{Content, Piece};
 use crate::os::probe::bytes_at;
 use crate::submission::ends;
 use trace::api::roles::Class;
-use trace::record;
+use trace::file::record;
 
 /// What describes a call that the driver has not accepted is not followed if it is longer: the length may be
 /// any number.

@@ -4,7 +4,7 @@
 use crate::job::operations::Identity;
 use crate::os::text::Text;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use trace::record::nccl::{Began, Name, began};
+use trace::file::record::nccl::{Began, Name, began};
 
 /// What begins.
 pub enum Event {

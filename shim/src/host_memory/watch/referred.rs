@@ -5,7 +5,7 @@ use crate::host_memory::host_writes::HostWrites;
 use crate::in_flight::users::Users;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::*;
-use trace::preamble::Data;
+use trace::file::preamble::Data;
 
 impl Watch {
     /// Begins to watch what these words of a call point to, if it is memory of the host that the device can

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use trace::api::roles::Class;
-use trace::record;
+use trace::file::record;
 
 impl Watch {
     /// Adds what the CPU wrote since the last scan, before a call. What a callback that ends from now on has

@@ -8,7 +8,7 @@ use crate::in_flight::users::Users;
 use crate::os::intervals::{at_most, joined, within};
 use std::ops::Range;
 use trace::api::copies::Region;
-use trace::hash::Hash;
+use trace::base::hash::Hash;
 
 /// What brings the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::recording::range;
 use crate::records::lane::put;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
-use trace::record::{HEAD, Head, LEFT_OUT, LeftOut, OPTIONAL};
+use trace::file::record::{HEAD, Head, LEFT_OUT, LeftOut, OPTIONAL};
 
 const SIZE: usize = HEAD + size_of::<LeftOut>();
 

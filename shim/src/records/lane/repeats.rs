@@ -9,8 +9,8 @@ use crate::records::lane::put;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use trace::api::enums::CUresult;
-use trace::record::{ACROSS, ATTACHMENT, ENTRY_SIZE, HEAD, Head, OPTIONAL, REPEATED, RETURN_SIZE, Repeated};
-use trace::record::{TIMED_IN_PART, TIMED_ONE_IN};
+use trace::file::record::{ACROSS, ATTACHMENT, ENTRY_SIZE, HEAD, Head, OPTIONAL, REPEATED, RETURN_SIZE, Repeated};
+use trace::file::record::{TIMED_IN_PART, TIMED_ONE_IN};
 
 const SIZE: usize = HEAD + size_of::<Repeated>();
 

@@ -5,7 +5,7 @@ use crate::os::generation;
 use crate::os::manners::unseen;
 use crate::trace_file::chunk::{FRAME, LARGE};
 use std::sync::atomic::Ordering::*;
-use trace::record::CONFIG;
+use trace::file::record::CONFIG;
 
 impl Lane {
     #[inline(always)]

@@ -8,7 +8,7 @@ use crate::trace_file::file::TraceFile;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trace::cupti::{Activity, Compared};
-use trace::record::{self, Named, Profile, Timed, timed, with_body};
+use trace::file::record::{self, Named, Profile, Timed, timed, with_body};
 
 /// Readings that the clocks are compared by.
 pub const TRIES: usize = 8;

@@ -1,7 +1,7 @@
 //! A table as CSV: figures as plain numbers, times in nanoseconds.
 
 use super::rows::{Table, Value};
-use trace::text::csv as quoted;
+use trace::show::text::csv as quoted;
 
 impl Table {
     /// With a line of headings; in the order that is shown.

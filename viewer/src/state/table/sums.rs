@@ -6,7 +6,7 @@ use crate::data::tables::Row;
 use crate::kernel_name::last_part;
 use crate::state::tab::Tab;
 use std::collections::BTreeMap;
-use trace::record::timed;
+use trace::file::record::timed;
 
 /// The events of one name, and how long they took as a whole: more than the row's total, if that is what of
 /// it lies in a piece of the trace.

@@ -1,0 +1,15 @@
+//! What needs nothing else of this crate: hashes, numbers, threads, and what Linux says of memory.
+
+pub mod amount;
+pub mod announcements;
+pub mod beside;
+pub mod by_thread;
+pub mod damage;
+pub mod digits;
+pub mod hash;
+pub mod job;
+pub(crate) mod large_pages;
+pub mod mapped;
+pub mod maps;
+pub(crate) mod prefetch;
+pub mod room;

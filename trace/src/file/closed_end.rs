@@ -1,0 +1,46 @@
+//! Where the segments of a trace end that is closed, or whose process has ended by itself. It stands near
+//! the beginning of the file, in the page that is set aside for last words, if none were said: a file that
+//! was cut off between two segments is told by it from one that nobody has closed.
+
+use crate::file::mapping::Mapping;
+use crate::file::segment::{HEADER, Header, Kind, PAGE, u64_at};
+use crate::file::storage::Storage;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Behind the header of the page, which is free: what knows of no mark passes over it.
+const MARK: [u8; 8] = *b"CUTREND\n";
+
+/// Writes it, if the page behind two preambles of this size is free.
+pub fn mark(file: &File, preamble: u64, end: u64) -> io::Result<()> {
+    let mut header = [0; HEADER];
+    let page = 2 * preamble;
+    // One that is shorter has no such page.
+    if file.read_at(&mut header, page)? == HEADER && is_free(&header) {
+        write(file, page, end)?;
+    }
+    Ok(())
+}
+
+/// Writes it into the page at this offset.
+pub(crate) fn write(storage: &impl Storage, page: u64, end: u64) -> io::Result<()> {
+    storage.write(&[MARK, end.to_le_bytes()].concat(), page + HEADER as u64)
+}
+
+/// Whether there is a page at this offset, without last words.
+pub(crate) fn is_free_at(map: &Mapping, page: u64) -> bool {
+    map.peek::<HEADER>(page).is_some_and(|header| is_free(&header))
+}
+
+fn is_free(header: &[u8]) -> bool {
+    Header::decode(header).is_some_and(|header| header.kind == Kind::Free && header.size == PAGE)
+}
+
+/// Where the footer begins, or would.
+pub(crate) fn of(map: &[u8], segments: &[(u64, Header)]) -> Option<u64> {
+    let (_, preamble) = segments.iter().find(|(_, header)| header.kind == Kind::Preamble)?;
+    let page = map.get(usize::try_from(preamble.size.checked_mul(2)?).ok()?..)?;
+    let mark = page.get(HEADER..HEADER + MARK.len() + 8)?;
+    (is_free(page) && mark.starts_with(&MARK)).then(|| u64_at(mark, MARK.len()))
+}

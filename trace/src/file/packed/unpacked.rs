@@ -1,0 +1,357 @@
+//! The trace that a packed file stands for, as bytes that come into being when they are looked at.
+
+use super::hashes::Hashes;
+use super::{FIXED, LONGEST, MOST, STEP, places, unpack};
+use crate::base::damage::Damage;
+use crate::base::hash::{Checksum, Hash, checksum};
+use crate::base::mapped::Mapped;
+use crate::file::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::num::NonZero;
+use std::ops::Range;
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+
+/// A trace that is longer when it is unpacked goes to a file without a name in the directory for temporary
+/// ones, whose pages Linux can take back; what is shorter stays in memory.
+const IN_MEMORY: u64 = 1 << 30;
+/// A damaged beginning is searched this far for the first packed segment.
+const SEARCH: u64 = 16 << 20;
+
+/// The header of one of the trace's segments, and where it is.
+type Placed = (u64, [u8; HEADER]);
+
+/// A packed segment, where it is in the file, and what it stands for.
+struct Packed {
+    at: u64,
+    kind: Kind,
+    count: u32,
+    length: u64,
+    seal: u64,
+    from: u64,
+    to: u64,
+    /// Whether its bytes are there, or why not.
+    state: OnceLock<Result<(), String>>,
+}
+
+pub struct Unpacked {
+    packed: File,
+    segments: Vec<Packed>,
+    /// Of the trace's segments, with where they are, in order.
+    headers: Vec<Placed>,
+    plain: File,
+    map: memmap2::Mmap,
+    _mapped: Mapped,
+    damage: Vec<Damage>,
+}
+
+/// The header of the first packed segment, if this is such a file.
+fn first(file: &File, len: u64) -> Option<u64> {
+    for at in (0..len.min(SEARCH)).step_by(PAGE as usize) {
+        let mut bytes = [0; HEADER];
+        file.read_exact_at(&mut bytes, at).ok()?;
+        if let Some(header) = Header::decode(&bytes) {
+            return (header.version == PACKED_VERSION).then_some(at);
+        }
+    }
+    None
+}
+
+impl Unpacked {
+    /// None: the file is not packed.
+    pub fn of(file: &File) -> io::Result<Option<Unpacked>> {
+        let len = file.metadata()?.len();
+        if first(file, len).is_none() {
+            return Ok(None);
+        }
+        let (segments, damage) = found(file, len);
+        let to = segments.last().map_or(0, |last| last.to);
+        let plain = backing(to)?;
+        plain.set_len(to)?;
+        // SAFETY: nobody else has the file, and of its bytes only such are looked at as were written before.
+        let map = unsafe { memmap2::Mmap::map(&plain) }?;
+        let (packed, headers, _mapped) = (file.try_clone()?, Vec::new(), Mapped::at(&map));
+        let mut unpacked = Unpacked { packed, segments, headers, plain, map, _mapped, damage };
+        unpacked.read_headers()?;
+        unpacked.begin(len);
+        Ok(Some(unpacked))
+    }
+
+    fn read_headers(&mut self) -> io::Result<()> {
+        for one in &self.segments {
+            let there = one.length.saturating_sub(FIXED as u64);
+            // No longer than the file.
+            let mut raw = vec![0; (u64::from(one.count) * HEADER as u64).min(there) as usize];
+            if self.packed.read_exact_at(&mut raw, one.at + (HEADER + FIXED) as u64).is_ok() {
+                let all = places(&raw, one.to - one.from);
+                self.headers.extend(all.map(|(at, _, raw)| (one.from + at, raw.try_into().expect("a header"))));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a reader looks at without asking: preambles, the footer, what is no segment.
+    fn begin(&mut self, len: u64) {
+        let mut damage = Vec::new();
+        for one in &self.segments {
+            let is_cut = one.at + HEADER as u64 + one.length > len;
+            if is_cut {
+                let what = format!("the file ends inside a packed segment, which begins at offset {} of it", one.at);
+                damage.push(Damage { loses: one.kind != Kind::Preamble, ..Damage::new(one.from, what) });
+            } else if matches!(one.kind, Kind::Preamble | Kind::Footer | Kind::Free)
+                && let Err(why) = self.fill(one)
+            {
+                damage.push(Damage { loses: one.kind == Kind::Free, ..Damage::new(one.from, why.clone()) });
+            }
+        }
+        self.damage.extend(damage);
+    }
+
+    /// What is wrong with the packed file, by the offsets of the trace.
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// The bytes from an offset on, up to `end` or as far as the packed segment goes; none if it cannot be
+    /// unpacked.
+    pub fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
+        let one = self.around(at)?;
+        self.fill(one).ok()?;
+        self.map.get(at as usize..end.min(one.to) as usize)
+    }
+
+    /// Why the bytes at an offset cannot be had.
+    pub fn fault(&self, at: u64) -> Option<&str> {
+        self.fill(self.around(at)?).err().map(String::as_str)
+    }
+
+    /// A few bytes at an offset; of a segment's header without unpacking anything.
+    pub fn read(&self, at: u64, bytes: &mut [u8]) -> Option<()> {
+        let known = self.headers.binary_search_by_key(&at, |(at, _)| *at).ok().filter(|_| bytes.len() <= HEADER);
+        let from = match known {
+            Some(index) => &self.headers[index].1[..],
+            None => self.held(at, at.checked_add(bytes.len() as u64)?)?,
+        };
+        bytes.copy_from_slice(from.get(..bytes.len())?);
+        Some(())
+    }
+
+    /// Unpacks all that stands for segments of this kind, on several threads.
+    pub fn fill_all(&self, kind: Kind) {
+        let open: Vec<&Packed> =
+            self.segments.iter().filter(|one| one.kind == kind && one.state.get().is_none()).collect();
+        side_by_side(&open, |one| {
+            let _told_by_its_reader = self.fill(one);
+        });
+    }
+
+    /// Writes the trace into an empty file; of what cannot be unpacked the headers of its segments.
+    pub fn write(&self, file: &File) -> io::Result<()> {
+        for one in &self.segments {
+            match self.unpacked(one, |at, bytes| put(file, bytes, one.from + at)) {
+                Ok(()) => {}
+                Err(Fault::Room(error)) => return Err(error),
+                Err(Fault::Wrong(_)) => self.headers_of(one).try_for_each(|(at, raw)| file.write_all_at(raw, *at))?,
+            }
+        }
+        file.set_len(self.map.len() as u64)
+    }
+
+    fn headers_of(&self, one: &Packed) -> impl Iterator<Item = &Placed> {
+        let before = |end| self.headers.partition_point(|(at, _)| *at < end);
+        self.headers[before(one.from)..before(one.to)].iter()
+    }
+
+    /// The hashes of what packed blobs hold, by where that begins; none of what cannot be unpacked. Nothing
+    /// of it is unpacked for good.
+    pub fn hashes(&self) -> HashMap<u64, (u64, Hash)> {
+        let blobs: Vec<&Packed> = self.segments.iter().filter(|one| one.kind == Kind::Blob).collect();
+        let found = Mutex::new(HashMap::new());
+        side_by_side(&blobs, |one| {
+            let headers = self.headers_of(one).filter_map(|(at, raw)| Some((*at, Header::decode(raw)?)));
+            let ranges = headers.map(|(at, header)| {
+                let start = at - one.from + HEADER as u64;
+                start..start.saturating_add(header.length.min(header.room())).min(one.to - one.from)
+            });
+            let ranges: Vec<Range<u64>> = ranges.collect();
+            let mut hashes = Hashes::of(&ranges);
+            let unpacked = self.unpacked(one, |at, bytes| {
+                hashes.take(at, bytes);
+                Ok(())
+            });
+            if unpacked.is_ok() {
+                let all = ranges.iter().zip(hashes.finish());
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                found.extend(all.map(|(range, hash)| (one.from + range.start, (range.end - range.start, hash))));
+            }
+        });
+        found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The checksum of bytes, as zeros where nothing was put.
+    pub fn checksum(&self, at: u64, len: u64) -> Option<u64> {
+        self.held(at, at.checked_add(len)?)?;
+        let (mut sum, mut part) = (Checksum::default(), [0; STEP / 2]);
+        let (mut at, end) = (at, at + len);
+        while at < end {
+            let step = (end - at).min(part.len() as u64) as usize;
+            // Of a mapping that is looked at each page takes memory, whether something is there or not.
+            self.plain.read_exact_at(&mut part[..step], at).ok()?;
+            sum.update(&part[..step]);
+            at += step as u64;
+        }
+        Some(sum.finish())
+    }
+
+    fn around(&self, at: u64) -> Option<&Packed> {
+        let one = self.segments.get(self.segments.partition_point(|one| one.from <= at).checked_sub(1)?)?;
+        (at < one.to).then_some(one)
+    }
+
+    fn fill<'a>(&self, one: &'a Packed) -> Result<(), &'a String> {
+        let fill = || {
+            let unpacked = self.unpacked(one, |at, bytes| put(&self.plain, bytes, one.from + at));
+            unpacked.map_err(|fault| match fault {
+                Fault::Wrong(why) => why,
+                Fault::Room(error) => {
+                    format!("no room for what is unpacked, in memory or {}: {error}", temporary().display())
+                }
+            })
+        };
+        one.state.get_or_init(fill).as_ref().copied()
+    }
+
+    fn unpacked(&self, one: &Packed, to: impl FnMut(u64, &[u8]) -> io::Result<()>) -> Result<(), Fault> {
+        let at = one.at;
+        let wrong = |what: &str| Fault::Wrong(format!("the packed segment at offset {at} of the file {what}"));
+        let mut content = Vec::new();
+        // No longer than the file.
+        content.try_reserve_exact(one.length as usize).map_err(|_| Fault::Room(io::ErrorKind::OutOfMemory.into()))?;
+        content.resize(one.length as usize, 0);
+        let read = self.packed.read_exact_at(&mut content, at + HEADER as u64);
+        read.map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+        if checksum(&content) != one.seal {
+            return Err(wrong("does not match its checksum"));
+        }
+        unpack(&content, one.count, one.to - one.from, to).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => wrong("cannot be unpacked"),
+            _ => Fault::Room(error),
+        })
+    }
+}
+
+/// Why a packed segment is not unpacked.
+enum Fault {
+    Wrong(String),
+    /// What it stands for goes nowhere.
+    Room(io::Error),
+}
+
+/// Writes bytes into a file that has zeros there.
+fn put(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    match bytes.iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => file.write_all_at(bytes, at),
+    }
+}
+
+/// Does it with each, on several threads.
+fn side_by_side(all: &[&Packed], each: impl Fn(&Packed) + Sync) {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(one) = all.get(next.fetch_add(1, Relaxed)) {
+            each(one);
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(all.len() / 4 + 1);
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where there can be no more threads, fewer do it.
+            let _fewer = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+}
+
+impl std::ops::Deref for Unpacked {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+/// The packed segments of a file, and what else was found there.
+fn found(file: &File, len: u64) -> (Vec<Packed>, Vec<Damage>) {
+    let (mut segments, mut damage) = (Vec::<Packed>::new(), Vec::new());
+    let (mut at, mut is_lost) = (0, false);
+    while at + HEADER as u64 <= len {
+        let mut bytes = [0; HEADER];
+        let header = file.read_exact_at(&mut bytes, at).ok().and_then(|()| Header::decode(&bytes));
+        let before = segments.last().map_or(0, |last| last.to);
+        match header.and_then(|header| one(&header, at, before, len)) {
+            Some(one) => {
+                is_lost = false;
+                at += header.map_or(PAGE, |header| header.size);
+                segments.push(one);
+            }
+            None => {
+                let is_cut = header.is_some_and(|header| header.size > len - at);
+                let what = match is_cut {
+                    true => format!("the file ends inside a packed segment, which begins at offset {at} of it"),
+                    false => format!("expected the header of a packed segment at offset {at} of the file, found none"),
+                };
+                damage.extend((!is_lost).then(|| Damage::new(before, what)));
+                is_lost = true;
+                at += PAGE;
+            }
+        }
+    }
+    if at < len {
+        let before = segments.last().map_or(0, |last| last.to);
+        damage
+            .push(Damage::new(before, format!("the file ends inside the header of a packed segment, at offset {at}")));
+    }
+    (segments, damage)
+}
+
+/// The packed segment with this header, behind what stands for the trace up to `before`.
+fn one(header: &Header, at: u64, before: u64, len: u64) -> Option<Packed> {
+    let (from, bytes) = (header.id as u64, (header.id >> 64) as u64);
+    let to = from.checked_add(bytes)?;
+    let is_sound = header.version == PACKED_VERSION
+        && from >= before
+        && (1..=LONGEST).contains(&bytes)
+        && at.checked_add(header.size).is_some_and(|end| end <= i64::MAX as u64)
+        && bytes / MOST <= header.size
+        && to / MOST <= len
+        && header.length <= header.room().min(len);
+    let (kind, count, length, seal) = (header.kind, header.thread, header.length, header.seal);
+    is_sound.then(|| Packed { at, kind, count, length, seal, from, to, state: OnceLock::new() })
+}
+
+fn temporary() -> std::path::PathBuf {
+    std::env::temp_dir()
+}
+
+/// An empty file for so many bytes, without a name.
+fn backing(bytes: u64) -> io::Result<File> {
+    if bytes > IN_MEMORY {
+        let made = File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(temporary());
+        if made.is_ok() {
+            return made;
+        }
+    }
+    // SAFETY: a plain system call; the descriptor is nobody else's.
+    unsafe {
+        match libc::memfd_create(c"unpacked trace".as_ptr(), libc::MFD_CLOEXEC) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(File::from_raw_fd(descriptor)),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a trace says about itself: the preamble, written before the first call, and the footer, written after
+//! the last.
+
+use crate::file::record::{CONFIG, Clock};
+use bincode::{Decode, Encode};
+
+/// How much of the application's data a trace holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Data {
+    /// Calls alone: for profiling; not replayable.
+    None,
+    /// All inputs, and hashes of results: replayable and checkable.
+    Inputs,
+    /// Results too.
+    All,
+}
+
+impl Data {
+    pub const NAMES: &[(&str, Data)] = &[("none", Data::None), ("inputs", Data::Inputs), ("all", Data::All)];
+
+    pub fn name(self) -> &'static str {
+        Data::NAMES.iter().find(|(_, data)| *data == self).map_or("?", |(name, _)| name)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Preamble {
+    /// cutrace's own version.
+    pub writer: String,
+    /// Name and number of argument words of each function, by the ids used in this file.
+    pub functions: Vec<(String, u16)>,
+    pub data: Data,
+    /// Nanoseconds since 1970.
+    pub created: u64,
+    /// "tsc" or "monotonic": what the time stamps count.
+    pub clock: String,
+    /// Two pairs, some hundred microseconds apart.
+    pub clocks: [Clock; 2],
+    pub host: String,
+    pub program: String,
+    pub command_line: Vec<String>,
+    pub directory: String,
+    pub pid: u32,
+    pub parent: u32,
+    /// CUDA_*, NVIDIA_*, LD_* and CUTRACE_* variables.
+    pub environment: Vec<(String, String)>,
+    pub driver_path: String,
+    /// As cuDriverGetVersion tells it, 1000 * major + 10 * minor; 0 if unknown.
+    pub driver_version: i32,
+    /// Facts added later: name and value.
+    pub more: Vec<(String, String)>,
+}
+
+/// Of `more`: the number of the process in its job, of how many, and among those of its host.
+pub const RANK: &str = "rank";
+pub const RANKS: &str = "ranks";
+pub const LOCAL_RANK: &str = "local rank";
+
+/// Of `more`: that data which was recorded is not in this copy, and what has left it out. The preamble's `data`
+/// is none then.
+pub const DATA_LEFT_OUT: &str = "data left out";
+
+impl Preamble {
+    /// A number among the facts that were added later.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.more.iter().find(|(of, _)| of == name)?.1.parse().ok()
+    }
+
+    /// Whether this is a copy without the data that was recorded: what it says is lost was left out.
+    pub fn is_data_left_out(&self) -> bool {
+        self.data == Data::None && self.more.iter().any(|(of, _)| of == DATA_LEFT_OUT)
+    }
+
+    /// Why neither module images nor what was copied are in the file, if that was wanted.
+    pub fn without_data(&self) -> Option<&'static str> {
+        match self.data {
+            Data::None if self.is_data_left_out() => Some("its data was left out when it was copied"),
+            Data::None => Some("recorded with --data=none"),
+            Data::Inputs | Data::All => None,
+        }
+    }
+
+    /// Whether a launch, of a kernel or a graph, had ended when it returned, and with it what was before it
+    /// on its stream (driver 580: tests/gpu/facts/launch_blocking.c).
+    pub fn launches_wait(&self) -> bool {
+        let value = self.environment.iter().find(|(name, _)| name == "CUDA_LAUNCH_BLOCKING");
+        value.is_some_and(|(_, value)| value.trim().parse::<i64>().is_ok_and(|value| value != 0))
+    }
+}
+
+/// One segment of the file, for readers that do not want to look for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Located {
+    pub kind: u8,
+    pub offset: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Default)]
+pub struct Footer {
+    pub segments: Vec<Located>,
+    pub calls: u64,
+    /// Bytes of payload and module images in blobs.
+    pub blob_bytes: u64,
+    pub losses: Vec<(String, u64)>,
+    /// `replayable`, `partly` or `no`, and why; empty if nobody has judged the trace so far.
+    pub verdict: String,
+    pub reasons: Vec<String>,
+}
+
+pub fn encode<T: Encode>(value: &T) -> Vec<u8> {
+    bincode::encode_to_vec(value, CONFIG).expect("encoding into memory")
+}
+
+/// Decodes `bytes`, allocating no more than a bounded multiple of their length: a list takes its memory by
+/// the length that it claims, before any of it is read. Values take a few times their encoding, and the
+/// decoder's limit is a constant: 16 to 256 times the bytes.
+pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
+    match bytes.len() {
+        0..=0x100 => within::<0x1000, T>(bytes),
+        0x101..=0x1000 => within::<0x1_0000, T>(bytes),
+        0x1001..=0x1_0000 => within::<0x10_0000, T>(bytes),
+        0x1_0001..=0x10_0000 => within::<0x100_0000, T>(bytes),
+        0x10_0001..=0x100_0000 => within::<0x1000_0000, T>(bytes),
+        0x100_0001..=0x1000_0000 => within::<0x1_0000_0000, T>(bytes),
+        0x1000_0001..=0x4000_0000 => within::<0x4_0000_0000, T>(bytes),
+        _ => None,
+    }
+}
+
+fn within<const LIMIT: usize, T: Decode<()>>(bytes: &[u8]) -> Option<T> {
+    bincode::decode_from_slice(bytes, CONFIG.with_limit::<LIMIT>()).ok().map(|(value, _)| value)
+}

@@ -1,0 +1,50 @@
+//! What was alive until a call ended it, for calls that name it all the same.
+
+use crate::api::types::Kind;
+use crate::model::objects::Range;
+use foldhash::HashMap;
+use std::collections::BTreeMap;
+
+/// An object or memory that is not alive any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended<What> {
+    pub what: What,
+    /// The call that ended it.
+    pub by: u64,
+}
+
+/// The last that had each handle, or lay at each address.
+#[derive(Default)]
+pub(crate) struct Gone {
+    /// By their number.
+    objects: HashMap<(Kind, u64), Ended<u64>>,
+    ranges: BTreeMap<u64, Ended<Range>>,
+}
+
+impl Gone {
+    pub fn add(&mut self, kind: Kind, value: u64, number: u64, by: u64) {
+        self.objects.insert((kind, value), Ended { what: number, by });
+    }
+
+    pub fn add_range(&mut self, range: Range, by: u64) {
+        self.ranges.insert(range.base, Ended { what: range, by });
+    }
+
+    /// Other memory is there.
+    pub fn overlaid(&mut self, range: Range) {
+        while let Some((&base, _)) =
+            self.ranges.range(..range.end()).next_back().filter(|(_, gone)| gone.what.end() > range.base)
+        {
+            self.ranges.remove(&base);
+        }
+    }
+
+    pub fn object(&self, kind: Kind, value: u64) -> Option<Ended<u64>> {
+        self.objects.get(&(kind, value)).copied()
+    }
+
+    pub fn range(&self, address: u64) -> Option<Ended<Range>> {
+        let (_, gone) = self.ranges.range(..=address).next_back()?;
+        gone.what.holds(address).then_some(*gone)
+    }
+}

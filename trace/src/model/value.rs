@@ -1,0 +1,121 @@
+//! What an argument, a field or a result is: the form in which calls are shown.
+//!
+//! Values are raw: handles and addresses get their names from [`Objects`](crate::model::objects::Objects) when they
+//! are shown.
+
+use crate::api::roles::Side;
+use crate::api::types::{Enum, Kind};
+use crate::read::call::Content;
+use crate::read::reader::Trace;
+use crate::read::references::Lacking;
+use std::borrow::Cow;
+
+#[derive(Debug, Clone)]
+pub enum Value<'a> {
+    Null,
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    /// A value of an enumeration.
+    Symbol(&'static Enum, i64),
+    /// An or of an enumeration's values.
+    Bits(&'static Enum, u64),
+    /// `born`: this call made the object.
+    Handle {
+        kind: Kind,
+        value: u64,
+        born: bool,
+    },
+    /// An address that names memory of the device or pinned memory.
+    Address {
+        value: u64,
+        born: bool,
+    },
+    /// An address that is not followed.
+    Pointer(u64),
+    /// The address of memory that the call fills; its content stands among the outputs.
+    Result(u64),
+    Text(Cow<'a, str>),
+    /// Bytes without structure.
+    Bytes(Cow<'a, [u8]>),
+    /// Bytes that the trace holds apart, or knows by their hash, or not at all. `side`: of a copy, where they
+    /// come from or go to. `content`: of the first of so many `pieces`. `missing`: one of them should be a
+    /// blob, but the file does not hold it, and why.
+    Payload {
+        side: Option<Side>,
+        len: u64,
+        pieces: u64,
+        content: Content<'a>,
+        missing: Option<Lacking>,
+    },
+    List(Vec<Value<'a>>),
+    Struct(Named<'a>),
+    /// Kernel arguments; each an [`Argument`](Value::Argument).
+    Launch {
+        kernel: &'a str,
+        arguments: Vec<Value<'a>>,
+        given: Given,
+    },
+    /// An argument that lies beyond the bytes that a launch was given.
+    NotGiven,
+    /// One kernel argument ([`argument`](crate::show::argument) tells what it is).
+    Argument {
+        bytes: Cow<'a, [u8]>,
+        of: Slot<'a>,
+    },
+    /// Option codes and their values.
+    Options(Vec<(Value<'a>, Value<'a>)>),
+    /// Memory at this address that the trace does not hold.
+    Unrecorded(u64),
+}
+
+/// Which parameter of which kernel an argument is for. Its type is looked for when somebody asks: the code
+/// may be long.
+#[derive(Clone, Copy)]
+pub struct Slot<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) kernel: u32,
+    /// The call that gives the argument.
+    pub(crate) call: u64,
+    pub(crate) index: usize,
+}
+
+impl std::fmt::Debug for Slot<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "parameter {} of kernel {}", self.index, self.kernel)
+    }
+}
+
+pub type Named<'a> = Vec<(&'static str, Value<'a>)>;
+
+/// How a launch is given its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    /// By a pointer to each.
+    Each,
+    /// In one buffer. `declared`: bytes that the kernel's parameters take, if the trace tells.
+    Packed { bytes: u64, declared: Option<u64> },
+    /// They are not in the trace. `parameters`: how many the kernel has, if the trace tells.
+    Unread { parameters: Option<usize>, why: &'static str },
+}
+
+impl Given {
+    /// Whether the driver takes no buffer of this size.
+    pub fn is_odd(self) -> bool {
+        matches!(self, Given::Packed { bytes, declared: Some(declared) } if bytes != declared)
+    }
+
+    /// What the arguments themselves do not tell.
+    pub fn note(self) -> Option<String> {
+        Some(match self {
+            Given::Each => return None,
+            Given::Packed { bytes, declared: Some(declared) } if bytes != declared => {
+                format!("{bytes} bytes given, {declared} declared")
+            }
+            Given::Packed { bytes, .. } => format!("{bytes} bytes"),
+            Given::Unread { parameters: Some(1), why } => format!("1 argument, not recorded: {why}"),
+            Given::Unread { parameters: Some(count), why } => format!("{count} arguments, not recorded: {why}"),
+            Given::Unread { parameters: None, why } => format!("arguments not recorded: {why}"),
+        })
+    }
+}
