@@ -11,11 +11,11 @@ use std::io::Write;
 use std::iter::Peekable;
 use std::sync::Arc;
 use trace::Trace;
-use trace::read::annotation::{Annotation, Payload};
 use trace::api::types::Kind;
-use trace::model::objects::Objects;
 use trace::file::record::annotated;
 use trace::file::record::nccl::Communicator;
+use trace::model::objects::Objects;
+use trace::read::annotation::{Annotation, Payload};
 use trace::show::text::{handle, plain};
 
 /// What NVTX calls them.

@@ -2,9 +2,9 @@
 
 use replayer::Reason;
 use trace::Trace;
+use trace::code::varying::Cause;
 use trace::show::sources::{launched, varying};
 use trace::show::text::plain;
-use trace::code::varying::Cause;
 use viewer::kernel_name::{Names, Style};
 
 /// Kernels that are named; of more it is said how many.

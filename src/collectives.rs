@@ -5,9 +5,9 @@ use crate::grep::kernel_name;
 use crate::job::ranges;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace::Trace;
+use trace::file::preamble::RANK;
 use trace::read::collective::KERNELS;
 pub use trace::read::collective::is_kernel;
-use trace::file::preamble::RANK;
 use trace::show::text::plain;
 
 /// What ranks of a communicator have to agree on.

@@ -4,9 +4,9 @@ use crate::figures::counted;
 use crate::results::Results;
 use std::fmt::Display;
 use std::io::{self, Write};
-use trace::write::finish;
 use trace::file::preamble::Data;
 use trace::show::text::plain;
+use trace::write::finish;
 
 pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;

@@ -5,12 +5,12 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 use std::io::{self, Write};
 use trace::api::types::Kind;
-use trace::show::argument::Argument;
-use trace::read::call::Content;
-use trace::model::objects::Objects;
 use trace::file::record::Ended;
-use trace::show::text::{Text, bits, symbol};
+use trace::model::objects::Objects;
 use trace::model::value::{Given, Value};
+use trace::read::call::Content;
+use trace::show::argument::Argument;
+use trace::show::text::{Text, bits, symbol};
 use trace::{Lacking, Trace};
 
 /// Writes a value in one line.

@@ -10,12 +10,12 @@ use std::fmt::Write;
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
-use trace::model::decode::Decoded;
 use trace::base::digits::{decimal, right};
+use trace::model::decode::Decoded;
 use trace::model::misfit::misfits;
 use trace::model::objects::Objects;
-use trace::show::text::{named, plain, put_symbol, symbol};
 use trace::model::value::Value;
+use trace::show::text::{named, plain, put_symbol, symbol};
 use trace::{Call, Trace};
 
 /// An answer, not an error.

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use trace::Trace;
 use trace::api::types::Kind;
-use trace::read::collective::{Event, text};
-use trace::model::objects::Objects;
 use trace::file::record::nccl::{Communicator, began};
+use trace::model::objects::Objects;
+use trace::read::collective::{Event, text};
 use trace::show::text::{handle, plain};
 
 /// What was told at a time.

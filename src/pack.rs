@@ -15,11 +15,11 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use trace::write::extend::Extension;
-use trace::write::finish;
+use trace::Trace;
 use trace::base::job::{EXTENSION, PROCESSES};
 use trace::show::text::plain;
-use trace::Trace;
+use trace::write::extend::Extension;
+use trace::write::finish;
 use trace::write::pack;
 
 /// Compress a trace; every command reads the result as it is

@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 use trace::base::amount;
-use trace::read::annotation::Wanted;
 use trace::base::announcements::{self, Announcements};
-use trace::write::finish::clock;
 use trace::file::record::Ended;
+use trace::read::annotation::Wanted;
+use trace::write::finish::clock;
 
 /// Run a program and record its driver calls
 ///

@@ -13,13 +13,13 @@ use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use trace::api::roles::Role;
-use trace::model::decode::decode;
-use trace::write::extend::Extension;
 use trace::base::job::PROCESSES;
 use trace::file::preamble::{DATA_LEFT_OUT, Data, Preamble};
-use trace::write::redact::{Found, Redaction};
-use trace::show::text::plain;
+use trace::model::decode::decode;
 use trace::model::value::Value;
+use trace::show::text::plain;
+use trace::write::extend::Extension;
+use trace::write::redact::{Found, Redaction};
 use trace::{Call, Trace};
 
 /// Write a copy of a trace without what it says of the machine and its user

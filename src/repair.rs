@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use trace::read::call::{Content, Image};
-use trace::write::finish::{self, Finished, finish};
-use trace::file::preamble::Data;
-use trace::show::text::plain;
 use trace::Trace;
+use trace::file::preamble::Data;
+use trace::read::call::{Content, Image};
+use trace::show::text::plain;
+use trace::write::finish::{self, Finished, finish};
 use trace::write::pack;
 
 /// Close a trace: checksums for what was left open, and the index at its end

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use trace::Trace;
-use trace::model::outstanding::Outstanding;
-use trace::model::objects::Objects;
 use trace::file::record::Timed;
+use trace::model::objects::Objects;
+use trace::model::outstanding::Outstanding;
 use trace::read::timed::known;
 
 /// Device, context and stream, as the source of the times counts them.

@@ -11,8 +11,8 @@ use std::io::{ErrorKind, Write};
 use std::time::Duration;
 use trace::Trace;
 use trace::file::control::{Answer, Command, Remote};
-use trace::write::finish::lock_holder;
 use trace::show::text::plain;
+use trace::write::finish::lock_holder;
 
 #[derive(clap::Args)]
 #[command(after_help = "\

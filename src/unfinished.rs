@@ -3,11 +3,11 @@
 
 use crate::figures::{counted, duration};
 use serde_json::{Value, json};
-use trace::write::finish::{now, until, writer};
-use trace::show::launch::launched;
-use trace::model::outstanding::{Work, outstanding};
 use trace::model::objects::Objects;
+use trace::model::outstanding::{Work, outstanding};
+use trace::show::launch::launched;
 use trace::show::text::plain;
+use trace::write::finish::{now, until, writer};
 use trace::{Call, Trace};
 
 /// Of a trace that has no end yet, why: to be put behind its size.

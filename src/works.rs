@@ -5,8 +5,8 @@ use crate::figures::{counted, duration, grouped, size};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::file::record::{Profile, timed};
-use trace::show::text::plain;
 use trace::read::timed::{Work, known, memory_kind};
+use trace::show::text::plain;
 
 /// What it was measured with.
 pub fn source(source: u8, version: u32) -> String {

@@ -3,11 +3,11 @@
 
 use crate::figures::{seconds, size};
 use serde::Serialize;
-use trace::read::call::{Content, Image};
 use trace::model::objects::Objects;
-use trace::show::text::Text;
 use trace::model::value::Value;
+use trace::read::call::{Content, Image};
 use trace::read::written::Written;
+use trace::show::text::Text;
 use trace::{Call, Trace};
 
 /// Lines about what was found before the call: one for all that was found alike, or, with `all`, one for each

@@ -17,8 +17,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use trace::model::decode::decode;
 use trace::model::objects::Objects;
-use trace::read::timed::ByCall;
 use trace::model::value::Value;
+use trace::read::timed::ByCall;
 use trace::{Call, Trace};
 
 /// Calls of a block: few enough that the first lines are there at once.

@@ -12,8 +12,8 @@ use regex_syntax::hir::{Hir, HirKind};
 use trace::api::Function;
 use trace::api::roles::{Extent, Field, Role};
 use trace::api::types::{Form, Kind, Type};
-use trace::read::call::Content;
 use trace::model::objects::Objects;
+use trace::read::call::Content;
 use trace::show::text::plain;
 use trace::{Call, Trace};
 

@@ -20,12 +20,12 @@ use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::io::Write;
 use trace::Call;
-use trace::read::annotation::Annotation;
 use trace::api::enums::CUresult;
 use trace::file::preamble::RANKS;
 use trace::file::record::{Timed, annotated, timed};
-use trace::show::text::symbol;
+use trace::read::annotation::Annotation;
 use trace::read::timed::{Work, known, memory_kind};
+use trace::show::text::symbol;
 use viewer::kernel_name::{Names, Style};
 
 /// Threads that stand for streams; Linux has none of these numbers, on hosts that are told apart neither.

@@ -2,9 +2,9 @@
 
 use trace::Call;
 use trace::model::decode::Decoded;
+use trace::model::objects::Objects;
 use trace::model::outstanding::Outstanding;
 use trace::model::streams::Followed;
-use trace::model::objects::Objects;
 
 /// One call, and what is alive when it is made.
 pub struct Event<'s, 't> {

@@ -8,8 +8,8 @@ use anyhow::Result;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use trace::Trace;
-use trace::read::annotation::Annotation;
 use trace::file::record::annotated;
+use trace::read::annotation::Annotation;
 
 /// Beyond those of devices.
 const TRACKS: u64 = 1 << 33;

@@ -20,11 +20,11 @@ use crate::reading::Reading;
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io::Write;
-use trace::read::annotation::{Annotation, Payload};
 use trace::api::enums::CUresult;
 use trace::model::objects::Objects;
-use trace::show::text::{Text, symbol};
 use trace::model::value::Value;
+use trace::read::annotation::{Annotation, Payload};
+use trace::show::text::{Text, symbol};
 use trace::{Call, Trace};
 use viewer::kernel_name::{Names, Style};
 

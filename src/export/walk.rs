@@ -7,10 +7,10 @@ use crate::reading::Reading;
 use crate::results;
 use anyhow::{Context, Result};
 use trace::Trace;
-use trace::model::decode::decode;
 use trace::model::change::resolve;
-use trace::model::outstanding::Outstanding;
+use trace::model::decode::decode;
 use trace::model::objects::Objects;
+use trace::model::outstanding::Outstanding;
 
 /// What a format writes besides times, names and results.
 #[derive(Debug, Clone, Copy)]

@@ -9,14 +9,14 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
 use std::ops::Range;
-use trace::read::annotation::Annotation;
 use trace::api::roles::Side;
 use trace::base::beside::beside;
-use trace::read::call::Content;
-use trace::model::decode::decode;
 use trace::base::hash::Hash;
 use trace::file::record::annotated::MARK;
+use trace::model::decode::decode;
 use trace::model::value::Value as Shown;
+use trace::read::annotation::Annotation;
+use trace::read::call::Content;
 use trace::{Call, Trace};
 
 #[derive(Default, Clone, Encode, Decode)]

@@ -21,8 +21,8 @@ use std::path::Path;
 use trace::Trace;
 use trace::api::effect::Effect;
 use trace::api::types::Kind;
-use trace::model::change::{Change, resolve};
 use trace::file::record::Ended;
+use trace::model::change::{Change, resolve};
 use trace::show::text::plain;
 
 /// Of one trace.

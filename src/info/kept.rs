@@ -17,9 +17,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use trace::Trace;
 use trace::base::hash::checksum;
-use trace::read::known::Known;
 use trace::file::preamble::{decode, encode};
 use trace::file::record::Ended;
+use trace::read::known::Known;
 use viewer::data::kept::{self, Kind};
 use viewer::data::store::Key;
 

@@ -8,10 +8,10 @@ use bincode::{Decode, Encode};
 use std::collections::HashSet;
 use trace::Trace;
 use trace::base::beside::beside;
-use trace::read::collective::CAPTURED;
 use trace::file::record::held::Held;
 use trace::file::record::nccl::Delivered;
 use trace::file::reference::Source;
+use trace::read::collective::CAPTURED;
 
 #[derive(Clone, Encode, Decode)]
 pub struct Told {

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use trace::write::finish::clock;
 use trace::base::job::{EXTENSION, field, start_in};
 use trace::file::record::Ended;
+use trace::write::finish::clock;
 
 pub struct Watch {
     thread: JoinHandle<Watched>,

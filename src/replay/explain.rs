@@ -10,9 +10,9 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace::Trace;
+use trace::code::varying::Causes;
 use trace::show::sources::{Launched, launched, varying};
 use trace::show::text::plain;
-use trace::code::varying::Causes;
 use viewer::kernel_name::{Names, Style};
 
 /// A byte that programs seldom mean.

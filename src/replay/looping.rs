@@ -12,8 +12,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 use trace::Trace;
-use trace::read::annotation::Wanted;
 use trace::api::roles::Class;
+use trace::read::annotation::Wanted;
 use trace::show::text::plain;
 use viewer::kernel_name::{Names, Style};
 

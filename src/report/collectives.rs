@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use trace::Trace;
 use trace::api::roles::Class;
-use trace::show::launch::launched;
 use trace::read::timed::ByCall;
+use trace::show::launch::launched;
 
 pub struct Collectives<'t> {
     trace: &'t Trace,

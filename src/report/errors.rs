@@ -17,8 +17,8 @@ use trace::api::roles::Class;
 use trace::model::decode::decode;
 use trace::model::misfit::misfits;
 use trace::model::objects::Objects;
-use trace::show::text::{self, Text, symbol};
 use trace::model::value::{Given, Value};
+use trace::show::text::{self, Text, symbol};
 use trace::{Call, Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 

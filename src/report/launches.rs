@@ -5,8 +5,8 @@ use super::table::{Cell, Head, Layout, Table, column};
 use super::walk::{Ending, Needs, Report, Step};
 use foldhash::{HashMap, HashSet};
 use trace::api::roles::Class;
-use trace::show::launch::{Shape, shape};
 use trace::file::record::Kernel;
+use trace::show::launch::{Shape, shape};
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]

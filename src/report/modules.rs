@@ -7,11 +7,11 @@ use crate::figures::{counted, duration, size};
 use foldhash::{HashMap, HashSet};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
-use trace::read::call::Content;
 use trace::base::hash::Hash;
 use trace::code::image::Format;
-use trace::show::text::handle;
 use trace::model::value::Value;
+use trace::read::call::Content;
+use trace::show::text::handle;
 use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 

@@ -5,8 +5,8 @@ use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::counted;
-use trace::write::finish::{now, until};
 use trace::show::launch::launched;
+use trace::write::finish::{now, until};
 use trace::{Call, Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 

@@ -6,8 +6,8 @@ use super::walk::{Ending, Report, Step};
 use crate::figures::duration;
 use trace::Trace;
 use trace::api::roles::Class;
-use trace::write::finish::now;
 use trace::file::preamble::RANK;
+use trace::write::finish::now;
 
 #[derive(Default)]
 pub struct Ranks<'t> {

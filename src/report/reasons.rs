@@ -11,11 +11,11 @@ use trace::api::roles::{Class, Role};
 use trace::api::structs::CUmemPoolProps;
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind, Typed};
-use trace::read::asked;
-use trace::read::call::When;
 use trace::model::change::Change;
 use trace::model::contexts::Owner;
 use trace::model::objects::Objects;
+use trace::read::asked;
+use trace::read::call::When;
 use trace::show::text::{handle, symbol};
 use trace::{Call, Function};
 

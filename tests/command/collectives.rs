@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::*;
 use trace::Trace;
-use trace::read::collective::Operation;
 use trace::file::record::nccl::began::COLLECTIVE;
+use trace::read::collective::Operation;
 
 /// The program, linked with the library that plays NCCL.
 fn program() -> PathBuf {

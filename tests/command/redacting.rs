@@ -3,8 +3,8 @@
 use std::path::Path;
 use tests::forge::Forge;
 use tests::*;
-use trace::read::call::{Content, Image};
 use trace::file::segment::{HEADER, Kind};
+use trace::read::call::{Content, Image};
 use trace::{Call, Trace};
 
 /// Whether a file holds some text anywhere.

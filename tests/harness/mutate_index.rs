@@ -2,8 +2,8 @@
 
 use crate::mutate::Random;
 use std::path::Path;
+use trace::base::bytes::u64_at;
 use trace::base::hash::checksum;
-use trace::file::segment::u64_at;
 
 /// Where the header says what the directory is, and where its own checksum stands.
 const DIRECTORY_AT: usize = 32;

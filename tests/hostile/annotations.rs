@@ -4,8 +4,8 @@ use serde_json::Value;
 use std::path::PathBuf;
 use tests::*;
 use trace::Trace;
-use trace::read::annotation::{Annotation, Payload};
 use trace::file::record::annotated;
+use trace::read::annotation::{Annotation, Payload};
 
 fn annotating(name: &str) -> PathBuf {
     client_with(name, &["-I", nvtx_include().to_str().expect("a plain path")])

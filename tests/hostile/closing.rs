@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
-use trace::write::finish::{self, finish_on};
 use trace::file::record::{self, Ended, Printed, with_body};
 use trace::file::segment::{HEADER, Header, Kind, PAGE};
 use trace::file::shared_memory::{OWNER, Owner, PRIVATE, Place as InMemory};
 use trace::file::storage::Storage;
+use trace::write::finish::{self, finish_on};
 
 /// The file of a process that is killed after so many steps.
 struct Killed {

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 use tests::*;
 use trace::Trace;
-use trace::read::call::Content;
 use trace::base::hash::Hash;
+use trace::read::call::Content;
 
 const START: [&str; 4] = ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"];
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use tests::forge::Forge;
 use tests::*;
-use trace::read::call::{Content, When};
-use trace::base::hash::Hash;
-use trace::file::segment::Kind;
 use trace::Trace;
+use trace::base::hash::Hash;
 use trace::file::record;
+use trace::file::segment::Kind;
+use trace::read::call::{Content, When};
 
 /// What the program allocates and the replay cannot.
 const LARGE: u64 = 16 << 20;

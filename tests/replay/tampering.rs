@@ -3,8 +3,8 @@
 use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
-use trace::read::call::{Content, When};
 use trace::file::segment::Kind;
+use trace::read::call::{Content, When};
 
 /// Records a program and changes the byte that `find` points to; returns its place with the changed trace.
 fn tampered(app: &str, find: impl Fn(&Trace, &Forge) -> usize) -> [Place; 2] {
@@ -182,7 +182,8 @@ fn the_verdict_names_a_module_image_that_is_gone() {
                 (format!("{what}, the first (1 call: {})", call.number), hash)
             }
             None => {
-                let (adopted, hash) = (&whole.adopted[0], trace::base::hash::Hash::from_bytes(whole.adopted[0].images[0]));
+                let (adopted, hash) =
+                    (&whole.adopted[0], trace::base::hash::Hash::from_bytes(whole.adopted[0].images[0]));
                 let what = "was loaded unseen and its image is damaged or not in the file: blob";
                 (format!("module {:#x} {what} {hash}", adopted.module), hash)
             }

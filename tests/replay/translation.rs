@@ -112,7 +112,8 @@ fn a_wrong_address_is_found_out() {
     let list = trace.calls().find_map(|call| call.output("dptr")).expect("an allocation");
     let path = place.join("trace.bin");
     let mut forge = tests::forge::Forge::open(&path);
-    let at = forge.find(trace::file::segment::Kind::Chunk, &[list + 16, 0, list + 32, 1].map(u64::to_le_bytes).concat());
+    let at =
+        forge.find(trace::file::segment::Kind::Chunk, &[list + 16, 0, list + 32, 1].map(u64::to_le_bytes).concat());
     forge.flip_bit(at + 16, 4);
     forge.reseal();
     forge.write(&path);

@@ -4,11 +4,11 @@ use crate::call::build::Builder;
 use crate::call::frame::Output;
 use crate::memory::arguments::Holds;
 use crate::memory::buffer::{Memory, Refusal};
-use trace::api::types::Type;
-use trace::read::call::{Content, When};
 use trace::api::extra::{self, Extra};
-use trace::file::segment::{u32_at, u64_at};
+use trace::api::types::Type;
 use trace::api::walk::{Direction, select};
+use trace::base::bytes::{u32_at, u64_at};
+use trace::read::call::{Content, When};
 
 impl Builder<'_, '_> {
     /// The pointer-array form: an array of pointers to values.

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use trace::api::roles::{Class, Extent, Field, Role, Sibling};
 use trace::api::structs::CUmemLocation;
 use trace::api::types::{Form, Kind, Type, Typed};
-use trace::read::call::When;
-use trace::model::stream::StreamHandle;
-use trace::read::recorded::{Recorded, load};
 use trace::api::walk::{has_structure, member, most, reach};
+use trace::model::stream::StreamHandle;
+use trace::read::call::When;
+use trace::read::recorded::{Recorded, load};
 use trace::{Call, Function};
 
 /// Argument words or a struct, recorded and live, around the fields that are being walked.

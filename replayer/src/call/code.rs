@@ -10,10 +10,10 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind, Type};
-use trace::read::call::When;
+use trace::base::bytes::{u32_at, u64_at};
 use trace::base::hash::Hash;
 use trace::code::image::{self, Format, Wrapper};
-use trace::file::segment::{u32_at, u64_at};
+use trace::read::call::When;
 
 /// The path of a file that there is not.
 const NO_FILE: &[u8] = b"/proc/self/fd/none\0";

@@ -17,8 +17,8 @@ use trace::api::enums::{CUmemcpy3DOperandType, CUmemorytype};
 use trace::api::roles::{Class, Field, Side};
 use trace::api::structs::CUmemcpy3DOperand;
 use trace::api::types::{CUarray, CUdeviceptr, Form, Kind, Type, Typed};
+use trace::base::bytes::u64_at;
 use trace::read::call::{Content, Image, When};
-use trace::file::segment::u64_at;
 
 /// For what nothing is copied from or to: no memory is here, and the driver does not take it for none.
 const NOWHERE: u64 = 64;

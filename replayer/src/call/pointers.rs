@@ -11,10 +11,10 @@ use trace::api::effect::Effect;
 use trace::api::roles::{Extent, Field, Role};
 use trace::api::structs::{CUmemAccessDesc, CUtensorMap};
 use trace::api::types::{Form, Type, Typed};
+use trace::api::walk::{Direction, Target, has_structure, resolve};
+use trace::base::bytes::u64_at;
 use trace::read::call::When;
 use trace::read::recorded::Recorded;
-use trace::file::segment::u64_at;
-use trace::api::walk::{Direction, Target, has_structure, resolve};
 
 /// Outputs are given a little more room than the recorded call had use for.
 const SLACK: usize = 64;

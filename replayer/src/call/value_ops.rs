@@ -4,9 +4,9 @@ use crate::call::build::{Builder, Here};
 use crate::memory::buffer::{Memory, Refusal};
 use crate::plan::waits::{Operation, WHY};
 use trace::api::roles::{Extent, Field, Role};
+use trace::api::walk::{Target, resolve};
 use trace::read::call::When;
 use trace::read::recorded::Recorded;
-use trace::api::walk::{Target, resolve};
 
 impl Builder<'_, '_> {
     /// Whether the whole call is a wait that might not end.

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use trace::api::copies::Region;
 use trace::api::roles::Field;
 use trace::api::types::{Form, Kind};
-use trace::file::segment::u64_at;
+use trace::base::bytes::u64_at;
 
 /// Where in one argument an address may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

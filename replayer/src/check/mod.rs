@@ -15,10 +15,10 @@ use trace::api::enums::CUgraphInstantiate_flags;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
+use trace::api::walk::{Direction, Target, View, is_meant, member, resolve};
 use trace::read::asked;
 use trace::read::call::When;
 use trace::read::recorded::made_in;
-use trace::api::walk::{Direction, Target, View, is_meant, member, resolve};
 use trace::{Call, Function};
 
 /// After a call that succeeded in both worlds: its outputs.

@@ -10,8 +10,8 @@ use crate::tally::{Divergence, Tally, hex};
 use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::ops::Range;
-use trace::read::call::Content;
 use trace::base::hash::Hash;
+use trace::read::call::Content;
 
 /// A copy to the host that has finished. It counts as compared as far as there was something to compare it
 /// with.

@@ -12,15 +12,15 @@ use trace::api::copies::device_region;
 use trace::api::roles::{Class, Side};
 use trace::api::structs::CUDA_MEMCPY3D;
 use trace::api::types::Typed;
+use trace::base::bytes::u64_at;
+use trace::code::parameters::Number;
 use trace::model::decode::decode;
-use trace::show::launch::{Shape, launched, shape};
 use trace::model::misfit::misfit;
 use trace::model::objects::Range;
-use trace::code::parameters::Number;
-use trace::file::segment::u64_at;
+use trace::model::value::Value;
+use trace::show::launch::{Shape, launched, shape};
 use trace::show::signature::{Declared, Form};
 use trace::show::text::plain;
-use trace::model::value::Value;
 
 /// The first launch whose work failed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,12 +20,12 @@ use crate::session::device_memory::{context_of, read};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range as Addresses;
-use trace::model::decode::decode;
-use trace::base::hash::{Hash, Hasher};
-use trace::file::segment::u64_at;
-use trace::model::value::{Given, Value};
 use trace::Call;
+use trace::base::bytes::u64_at;
+use trace::base::hash::{Hash, Hasher};
+use trace::model::decode::decode;
 use trace::model::objects::Range;
+use trace::model::value::{Given, Value};
 
 pub struct LaunchHashes {
     named: Named,

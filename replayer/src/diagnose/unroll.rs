@@ -14,12 +14,12 @@ use crate::session::Session;
 use std::collections::HashMap;
 use trace::Trace;
 use trace::api::enums::CUgraphNodeType;
+use trace::api::extra::Extra;
 use trace::api::structs::CUlaunchAttributeID;
 use trace::api::structs::{CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMSET_NODE_PARAMS};
 use trace::api::types::{Form, Kind, Typed};
-use trace::api::extra::Extra;
+use trace::base::bytes::u64_at;
 use trace::model::stream::StreamHandle;
-use trace::file::segment::u64_at;
 
 /// One node. Those of child graphs stand in the place of their child.
 pub struct Node {
@@ -269,7 +269,8 @@ impl Kernel {
 
     /// What was recorded of its function.
     pub fn recorded<'t>(&self, session: &Session<'t>) -> Option<&'t trace::file::record::Kernel> {
-        let is_named = |recorded: &trace::file::record::Kernel| self.name.as_ref().is_none_or(|name| *name == recorded.name);
+        let is_named =
+            |recorded: &trace::file::record::Kernel| self.name.as_ref().is_none_or(|name| *name == recorded.name);
         let is_it = |handle| session.objects.find(Kind::Function, handle) == Found::Live(self.function);
         let all = || session.trace.kernels.values().filter(|recorded| is_named(recorded));
         // Of those that had the handle one after the other, the last: earlier ones are gone.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::alloc::Layout;
 use std::ops::Deref;
 use std::sync::Arc;
-use trace::file::segment::u64_at;
+use trace::base::bytes::u64_at;
 
 /// Why a call cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]

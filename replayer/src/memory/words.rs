@@ -12,7 +12,7 @@ use crate::ranges::Ranges;
 use std::borrow::Cow;
 use std::ops::Range;
 use trace::api::copies::Region;
-use trace::file::segment::u64_at;
+use trace::base::bytes::u64_at;
 
 /// Memory begins above this.
 const LOWEST: u64 = 1 << 16;

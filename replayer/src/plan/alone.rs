@@ -11,12 +11,12 @@ use crate::ranges::Ranges;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::Class;
-use trace::read::call::Content;
-use trace::read::collective::{CAPTURED, is_kernel};
 use trace::base::hash::Hash;
 use trace::file::record;
 use trace::file::record::held::Held;
 use trace::file::record::nccl::{Delivered, began};
+use trace::read::call::Content;
+use trace::read::collective::{CAPTURED, is_kernel};
 use trace::{Call, Function, Trace};
 
 /// What an operation brought to this rank.

@@ -5,9 +5,9 @@ use std::ops::Range;
 use trace::api::copies::{device_region, region};
 use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Kind, Type};
+use trace::api::walk::reach;
 use trace::read::call::When;
 use trace::read::recorded::Recorded;
-use trace::api::walk::reach;
 use trace::{Call, Function};
 
 /// One end of a copy.

@@ -4,11 +4,11 @@ use crate::company::{HostPart, Imports, Source};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Range;
-use trace::read::crossing::{Crossing, What, bytes, exported_address, of};
+use trace::file::record::Shared;
 use trace::model::change::{Moment, resolve};
 use trace::model::memory::Memory;
 use trace::model::streams::Streams;
-use trace::file::record::Shared;
+use trace::read::crossing::{Crossing, What, bytes, exported_address, of};
 use trace::{Call, Function, Trace};
 
 /// What a process exports and imports, in the order of its calls.

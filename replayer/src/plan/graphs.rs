@@ -11,9 +11,9 @@ use trace::api::structs::{
     CUDA_CHILD_GRAPH_NODE_PARAMS, CUDA_CONDITIONAL_NODE_PARAMS as Conditional, CUgraphNodeParams,
 };
 use trace::api::types::{Form, Kind, Typed};
-use trace::read::call::When;
 use trace::model::stream::StreamId;
 use trace::model::streams::Target;
+use trace::read::call::When;
 use trace::{Call, Function};
 
 /// Allocations, by number. Shared, as a graph is launched many times.

@@ -18,9 +18,9 @@ use trace::api::effect::{Memory as Kinds, Work};
 use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
-use trace::read::call::{Content, When};
 use trace::model::change::Change;
 use trace::model::streams::Followed;
+use trace::read::call::{Content, When};
 use trace::show::sources::SelfContained;
 use trace::{Call, Function, Trace};
 

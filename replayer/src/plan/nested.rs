@@ -3,9 +3,9 @@
 
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
+use trace::api::walk::{Direction, Target, has_structure, member, resolve};
 use trace::read::call::When;
 use trace::read::recorded::Recorded;
-use trace::api::walk::{Direction, Target, has_structure, member, resolve};
 use trace::{Call, Function};
 
 /// Shows `see` each of them: its type and its bytes.

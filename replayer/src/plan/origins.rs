@@ -9,12 +9,12 @@ use crate::plan::nested::structs;
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
-use trace::read::call::{Content, When};
-use trace::base::hash::Hash;
-use trace::model::objects::Objects;
-use trace::file::record::{Adopted, Kernel};
-use trace::read::recorded::Recorded;
 use trace::api::walk::{View, is_meant};
+use trace::base::hash::Hash;
+use trace::file::record::{Adopted, Kernel};
+use trace::model::objects::Objects;
+use trace::read::call::{Content, When};
+use trace::read::recorded::Recorded;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]

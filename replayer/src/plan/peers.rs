@@ -6,10 +6,10 @@ use crate::plan::alone::names;
 use crate::ranges::Ranges;
 use std::ops::Range;
 use trace::api::effect::Memory;
-use trace::model::change::{Change, resolve};
-use trace::model::outstanding::Outstanding;
-use trace::model::objects::Objects;
 use trace::file::record::Shared;
+use trace::model::change::{Change, resolve};
+use trace::model::objects::Objects;
+use trace::model::outstanding::Outstanding;
 use trace::{Call, Trace};
 
 /// A launch that was given such memory.

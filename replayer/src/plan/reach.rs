@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
-use trace::read::call::{Content, Image};
 use trace::model::streams::Target;
+use trace::read::call::{Content, Image};
 use trace::{Call, Function, Trace};
 
 /// Allocations that exist at a point of the trace.

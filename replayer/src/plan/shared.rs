@@ -6,10 +6,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::api::effect::Memory as Kind;
 use trace::api::roles::Class;
-use trace::read::call::Content;
 use trace::model::memory::{Allocation, Memory};
-use trace::model::outstanding::{Outstanding, Wait};
 use trace::model::objects::Objects;
+use trace::model::outstanding::{Outstanding, Wait};
+use trace::read::call::Content;
 use trace::{Call, Function};
 
 #[derive(Default)]

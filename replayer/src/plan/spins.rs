@@ -16,9 +16,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 use std::iter::Peekable;
 use trace::api::roles::Class;
-use trace::read::call::{Content, Image};
 use trace::base::hash::Hash;
 use trace::model::objects::Objects;
+use trace::read::call::{Content, Image};
 use trace::read::written::{Found, Written};
 use trace::{Call, Trace};
 

@@ -6,8 +6,8 @@
 
 use crate::plan::Plan;
 use std::collections::HashMap;
-use trace::model::outstanding::Outstanding;
 use trace::model::objects::Objects;
+use trace::model::outstanding::Outstanding;
 use trace::{Call, Trace};
 
 /// A launch, copy or fill.

@@ -8,8 +8,8 @@ use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::Class;
-use trace::read::call::Image;
 use trace::model::objects::Objects;
+use trace::read::call::Image;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]

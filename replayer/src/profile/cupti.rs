@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64};
 use trace::api::by_name;
 use trace::cupti::library::DRIVER_API;
 use trace::cupti::{Activity, Compared, Library, Record, activity, release, request};
-use trace::show::launch::shape;
 use trace::file::record::{Timed, timed};
+use trace::show::launch::shape;
 
 /// Readings that CUPTI's clock is compared by.
 const TRIES: usize = 32;

@@ -4,9 +4,9 @@ use crate::plan::copied::{Copied, End, copied};
 use crate::session::Session;
 use trace::api::effect::Work;
 use trace::api::types::{Form, Kind};
+use trace::file::record::{Timed, timed};
 use trace::read::asked::moved;
 use trace::show::launch::{kernel, shape};
-use trace::file::record::{Timed, timed};
 use trace::{Call, Function};
 
 /// A call that is about to be made.

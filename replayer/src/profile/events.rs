@@ -16,8 +16,8 @@ use crate::session::Session;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use trace::model::stream::StreamHandle;
 use trace::file::record::{Timed, timed};
+use trace::model::stream::StreamHandle;
 
 /// Pairs under way before they are looked through, and how many more before the next time.
 const MANY: usize = 1 << 12;

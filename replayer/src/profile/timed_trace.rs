@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use trace::Trace;
-use trace::write::extend::Extension;
 use trace::file::record::{self, Named, Profile, Timed, with_body};
+use trace::write::extend::Extension;
 
 pub struct TimedTrace {
     /// None once writing has failed.

@@ -14,11 +14,11 @@ use crate::run::state::Run;
 use crate::run::worker::Worker;
 use std::ops::Range;
 use trace::api::types::Kind;
-use trace::read::crossing::{Crossing, What};
-use trace::model::stream::StreamHandle;
-use trace::{Call, Function};
-use trace::read::crossing;
 use trace::file::record;
+use trace::model::stream::StreamHandle;
+use trace::read::crossing;
+use trace::read::crossing::{Crossing, What};
+use trace::{Call, Function};
 
 pub(super) const OF_OTHERS: &str = "other processes are not here";
 

@@ -12,9 +12,9 @@ use trace::api::effect::{Effect, Work};
 use trace::api::enums::CUgraphNodeType;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
+use trace::api::walk::has_structure;
 use trace::read::call::When;
 use trace::read::crossing::{self, Crossing, What};
-use trace::api::walk::has_structure;
 use trace::{Call, Function};
 
 /// `Skip`, `Refuse`: with the reason.

@@ -23,8 +23,8 @@ use std::sync::Arc;
 use trace::api::by_name;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
-use trace::read::crossing::What;
 use trace::model::stream::StreamHandle;
+use trace::read::crossing::What;
 use trace::{Call, Function, Trace};
 
 /// A call that can be made at once.

@@ -11,8 +11,8 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 use trace::Call;
 use trace::api::copies::Region;
-use trace::read::call::Image;
 use trace::base::hash::Hash;
+use trace::read::call::Image;
 use trace::read::written::Written;
 
 /// What agrees afterwards because nobody wrote there is no result.

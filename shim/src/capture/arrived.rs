@@ -23,9 +23,9 @@ use trace::api::copies::Region;
 use trace::api::roles::{Class, Role};
 use trace::api::table::Awaited;
 use trace::base::hash::{Hash, Hasher};
-use trace::model::invented;
 use trace::file::preamble::Data;
 use trace::file::record;
+use trace::model::invented;
 
 /// Memory in which callbacks have written is looked at around what they wrote, or around rather more than
 /// that.

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
-use trace::file::record::Written;
 use trace::api::walk::{View, member};
+use trace::file::record::Written;
 
 /// What the driver is given for the function of a node.
 pub fn own_function() -> u64 {

@@ -20,8 +20,8 @@ use trace::Function;
 use trace::api::roles::{Class, Extent, Field, Role, Side};
 use trace::api::structs::CUstreamBatchMemOpParams;
 use trace::api::types::{Form, Typed};
-use trace::file::record;
 use trace::api::walk::{Target, resolve};
+use trace::file::record;
 
 #[cold]
 #[inline(never)]

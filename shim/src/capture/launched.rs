@@ -2,7 +2,9 @@
 
 use crate::records::lane::{Lane, put, put_padded};
 use crate::submission::shape::{Config, Launch, Site};
-use trace::file::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Head, INLINE, INLINE_LIMIT, NESTED, RETURN_SIZE, Return};
+use trace::file::record::{
+    self, ATTACHMENT, Attachment, ENTRY_SIZE, Head, INLINE, INLINE_LIMIT, NESTED, RETURN_SIZE, Return,
+};
 
 /// The return of a plain launch whose kernel was launched before; false if it is not that simple.
 #[inline(always)]

@@ -18,9 +18,9 @@ use crate::trace_file::pieces::{self, Lost, Memory};
 use trace::api::copies::{Region, device_region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
 use trace::api::types::{Form, Type};
+use trace::api::walk::View;
 use trace::file::preamble::Data;
 use trace::file::record;
-use trace::api::walk::View;
 
 impl Capture<'_> {
     /// Arrays of unified addresses: the array itself is an input, and what lies at each may be the host's.

@@ -23,9 +23,9 @@ use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::structs::CUmemHostAlloc_flags;
 use trace::api::types::{Form, Type};
+use trace::api::walk::{Direction, Target, View, has_structure, member, reach, resolve};
 use trace::file::preamble::Data;
 use trace::file::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
-use trace::api::walk::{Direction, Target, View, has_structure, member, reach, resolve};
 
 /// A container in the application's memory.
 pub(crate) struct Container {

@@ -9,9 +9,9 @@ use crate::records::lane::Lane;
 use crate::submission::shape::Launch;
 use crate::submission::target_stream;
 use trace::Function;
-use trace::read::collective::{CAPTURED, brings};
 use trace::file::record::nccl::{Began, DELIVERED, Delivered};
 use trace::file::record::with_body;
+use trace::read::collective::{CAPTURED, brings};
 
 /// Behind a call that has given a device work.
 pub fn put(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {

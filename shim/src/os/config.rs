@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 use trace::base::amount;
-use trace::read::annotation::Wanted;
 use trace::file::preamble::{Data, LOCAL_RANK, RANK, RANKS};
+use trace::read::annotation::Wanted;
 
 #[derive(Debug)]
 pub struct Config {

@@ -14,9 +14,9 @@ use crate::recording::registered;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
-use trace::read::annotation::Wanted;
 use trace::file::control::Answer;
 use trace::file::record::{Annotation, annotated};
+use trace::read::annotation::Wanted;
 
 /// Of one recording.
 #[derive(Default)]

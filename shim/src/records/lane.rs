@@ -25,7 +25,9 @@ use crate::trace_file::chunk::Chunk;
 use std::arch::{asm, global_asm};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::file::record::{self, ATTACHMENT, Attachment, EITHER, ENTRY_SIZE, Entry, HEAD, Head, MEANWHILE, RETURN_SIZE, Return, Written};
+use trace::file::record::{
+    self, ATTACHMENT, Attachment, EITHER, ENTRY_SIZE, Entry, HEAD, Head, MEANWHILE, RETURN_SIZE, Return, Written,
+};
 
 /// What every call needs stands first, in a cache line or two: between two calls of a program the processor's
 /// caches have often been used for something else.

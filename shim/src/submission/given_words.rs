@@ -7,9 +7,9 @@ use crate::submission::readable::Readable;
 use crate::submission::shape::Launch;
 use std::borrow::Cow;
 use trace::Function;
+use trace::api::extra::Extra;
 use trace::api::roles::Role;
 use trace::api::types::Form;
-use trace::api::extra::Extra;
 use trace::api::walk::{Target, resolve};
 
 /// Those of a launch's arguments that are wanted; none if nobody can tell which its arguments are.

@@ -10,11 +10,11 @@ use crate::os::probe::{bytes_at, word_at};
 use crate::records::lane::Lane;
 use crate::submission::ends::Words;
 use trace::Function;
+use trace::api::extra::Extra;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
-use trace::api::extra::Extra;
-use trace::base::hash::Hash;
 use trace::api::walk::{Direction, Target, View, member, resolve};
+use trace::base::hash::Hash;
 
 /// Whether a call may write over what another of its parameters has it read.
 pub const fn is_possible(function: &Function) -> bool {

@@ -10,8 +10,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use trace::file::closed_end;
 use trace::base::hash::checksum;
+use trace::file::closed_end;
 use trace::file::segment::{HEADER, Header, Kind, MAGIC, whole};
 use trace::file::shared_memory::Place;
 

@@ -6,8 +6,8 @@ use super::{Nsys, labels};
 use crate::reading::Reading;
 use anyhow::Result;
 use std::collections::BTreeSet;
-use trace::read::annotation::Annotation;
 use trace::file::record::annotated;
+use trace::read::annotation::Annotation;
 
 impl<S: Store> Nsys<'_, '_, S> {
     pub(super) fn annotations(&mut self, reading: &Reading) -> Result<()> {

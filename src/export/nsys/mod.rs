@@ -28,8 +28,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use trace::Trace;
 use trace::api::effect::Memory;
-use trace::model::memory::Allocation;
 use trace::file::preamble::{LOCAL_RANK, RANK, RANKS};
+use trace::model::memory::Allocation;
 use viewer::kernel_name::{Names, Style};
 
 pub struct Nsys<'x, 't, S> {

@@ -6,9 +6,9 @@ use super::{Nsys, labels};
 use crate::export::placed::Slice;
 use anyhow::Result;
 use std::rc::Rc;
-use trace::show::launch::is_cooperative;
 use trace::file::record::timed;
 use trace::read::timed::known;
+use trace::show::launch::is_cooperative;
 
 /// A kernel's names.
 pub struct Kernel {

@@ -48,8 +48,9 @@ pub fn by_name(scope: &Scope) -> Vec<Table> {
 pub fn by_shape(scope: &Scope) -> Vec<Table> {
     let title = "CUDA GPU Kernel/Grid/Block Summary (cuda_gpu_kern_gb_sum)";
     let mut table = Table::new(head("cuda_gpu_kern_gb_sum", title, BY_SHAPE));
-    let key =
-        |work: &trace::read::timed::Work| work.is_kernel().then(|| ("", scope.name(work), work.about.grid, work.about.block));
+    let key = |work: &trace::read::timed::Work| {
+        work.is_kernel().then(|| ("", scope.name(work), work.about.grid, work.about.block))
+    };
     let (groups, whole) = grouped(scope, key);
     for ((_, name, grid, block), durations) in groups {
         table.row([&durations.cells(whole)[..], &[xyz(grid), xyz(block), name.into()]].concat());

@@ -10,8 +10,8 @@ use crate::report::durations::{Durations, with};
 use crate::report::table::{Cell, Head, Layout, Table, same};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use trace::read::annotation::Range;
 use trace::file::record::annotated;
+use trace::read::annotation::Range;
 
 const ALL: Head = Head {
     report: "nvtx_sum",

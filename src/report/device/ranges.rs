@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::iter::successors;
-use trace::read::annotation::Range;
 use trace::file::record::annotated;
+use trace::read::annotation::Range;
 
 const KERNELS: Head = Head {
     report: "nvtx_kern_sum",

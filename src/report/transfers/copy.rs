@@ -5,8 +5,8 @@ use foldhash::HashSet;
 use replayer::{Copied, End, copied, flat_copy};
 use trace::Function;
 use trace::api::effect::{Memory, Work};
-use trace::read::call::Content;
 use trace::base::hash::{Hash, Hasher};
+use trace::read::call::Content;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {

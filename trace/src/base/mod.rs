@@ -4,6 +4,7 @@ pub mod amount;
 pub mod announcements;
 pub mod beside;
 pub mod by_thread;
+pub mod bytes;
 pub mod damage;
 pub mod digits;
 pub mod hash;

@@ -1,6 +1,6 @@
 //! What a module image is, and how long: the calls that load one carry no size, its own headers do.
 
-use crate::file::segment::{u32_at, u64_at};
+use crate::base::bytes::{u32_at, u64_at};
 
 const WRAPPER: u32 = 0x4662_43b1;
 const FATBIN: u32 = 0xba55_ed50;

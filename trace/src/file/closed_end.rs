@@ -2,8 +2,9 @@
 //! the beginning of the file, in the page that is set aside for last words, if none were said: a file that
 //! was cut off between two segments is told by it from one that nobody has closed.
 
+use crate::base::bytes::u64_at;
 use crate::file::mapping::Mapping;
-use crate::file::segment::{HEADER, Header, Kind, PAGE, u64_at};
+use crate::file::segment::{HEADER, Header, Kind, PAGE};
 use crate::file::storage::Storage;
 use std::fs::File;
 use std::io;

@@ -17,6 +17,7 @@
 //! The preamble stands twice at the start, so that one bad page does not cost the names of the functions. The
 //! last 16 bytes of a footer segment are its own offset and the magic.
 
+use crate::base::bytes::{u32_at, u64_at};
 use crate::base::hash::checksum;
 
 pub const MAGIC: [u8; 8] = *b"CUTRACE\n";
@@ -128,12 +129,4 @@ pub fn whole(kind: Kind, id: u128, content: &[u8]) -> Vec<u8> {
 
 pub fn round_up(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE) * PAGE
-}
-
-pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
-}
-
-pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }

@@ -19,7 +19,8 @@
 //! the trace, 8 bytes each. At 64 are the words by which its process is asked to pause (`control`), at 2048 the
 //! path of the trace as it was made, with a zero behind it.
 
-use crate::file::segment::{Header, Kind, PAGE, u64_at};
+use crate::base::bytes::u64_at;
+use crate::file::segment::{Header, Kind, PAGE};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

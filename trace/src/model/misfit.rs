@@ -6,7 +6,7 @@ use crate::api::enums::CUresult;
 use crate::api::roles::{Field, Role, Sibling, Side};
 use crate::api::types::Form;
 use crate::api::walk::{self, Target, View};
-use crate::file::segment::u64_at;
+use crate::base::bytes::u64_at;
 use crate::model::objects::Objects;
 use crate::read::call::{Call, When};
 

@@ -1,10 +1,10 @@
 //! From the index to calls: each is read from the file when it is asked for.
 
+use crate::base::bytes::{u32_at, u64_at};
 use crate::base::prefetch::prefetch;
 use crate::file::located::{Located, Standing};
 use crate::file::record;
 use crate::file::repeats::Run;
-use crate::file::segment::{u32_at, u64_at};
 use crate::read::call::{Call, Content, Image};
 use crate::read::reader::Trace;
 

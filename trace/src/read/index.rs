@@ -1,5 +1,6 @@
 //! Finding what a file holds: the records in its chunks, and which return belongs to which entry.
 
+use crate::base::bytes::{u32_at, u64_at};
 use crate::base::damage::Damage;
 use crate::base::hash::Hash;
 use crate::base::prefetch::prefetch;
@@ -9,7 +10,7 @@ use crate::file::preamble::decode;
 use crate::file::record::{self, Clock, Head, Kernel, Observed, Repeated, held, nccl};
 use crate::file::repeats::{Repeats, Run};
 use crate::file::scale::Scale;
-use crate::file::segment::{HEADER, Header, Kind, u32_at, u64_at};
+use crate::file::segment::{HEADER, Header, Kind};
 use crate::read::ahead::{Ahead, Looked};
 use crate::read::lane::Lane;
 use crate::read::reader::{Thread, Trace};

@@ -1,6 +1,7 @@
 //! Opening a trace without looking at its records, for a reader that keeps what [`Trace::open`] had found in
 //! an index of its own. Single calls are then found by the chunk that they stand in.
 
+use crate::base::bytes::u32_at;
 use crate::base::damage::Damage;
 use crate::base::hash::checksum;
 use crate::file::located::Located;
@@ -8,7 +9,7 @@ use crate::file::origin::Origin;
 use crate::file::record::{self, Adopted, Clock, Device, Ended, Kernel, LeftOut, Observed, Profile, Switched};
 use crate::file::repeats::Run;
 use crate::file::scale::Scale;
-use crate::file::segment::{HEADER, Kind, u32_at};
+use crate::file::segment::{HEADER, Kind};
 use crate::read::call::Call;
 use crate::read::reader::Trace;
 use crate::read::reader::{Error, Thread};

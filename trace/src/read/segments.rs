@@ -1,10 +1,11 @@
 //! Finding the segments of a file: by the footer's list, or one behind the other where it has none.
 
+use crate::base::bytes::u64_at;
 use crate::base::damage::Damage;
 use crate::base::hash::checksum;
 use crate::file::closed_end;
 use crate::file::preamble::{Footer, decode};
-use crate::file::segment::{HEADER, Header, Kind, MAGIC, PAGE, u64_at};
+use crate::file::segment::{HEADER, Header, Kind, MAGIC, PAGE};
 use crate::file::shared_memory::Place;
 use crate::file::writer;
 use crate::read::reader::Trace;

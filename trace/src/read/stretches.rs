@@ -4,10 +4,10 @@
 //! A stretch is a run of entries and returns about which there is nothing to be told. Records between two of
 //! them (counts of repeated calls, descriptions, and all that is odd) are read one by one.
 
+use crate::base::bytes::{u32_at, u64_at};
 use crate::file::located::Packed;
 use crate::file::lookup;
 use crate::file::record;
-use crate::file::segment::{u32_at, u64_at};
 use crate::read::reader::Record;
 use std::ops::Range;
 

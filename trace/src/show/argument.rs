@@ -1,8 +1,8 @@
 //! Kernel arguments as they are shown, everywhere: by the type that the kernel declares, or as bare bits.
 
+use crate::base::bytes::u64_at;
 use crate::base::digits::{decimal, hexadecimal, signed};
 use crate::code::parameters::Number;
-use crate::file::segment::u64_at;
 use crate::model::objects::Objects;
 use crate::show::signature::{Declared, Form};
 use crate::show::text;

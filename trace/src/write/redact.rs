@@ -1,11 +1,12 @@
 //! Records of a trace as they may be shown to others: without names, and without the program's data.
 
+use crate::base::bytes::u32_at;
 use crate::base::hash::Hash;
 use crate::file::preamble::decode;
 use crate::file::record::held::{HELD, Held};
 use crate::file::record::nccl::{COMMUNICATOR, Communicator, DELIVERED, Delivered};
 use crate::file::record::{self, Annotation, Attachment, CONFIG, ENTRY_SIZE, HEAD, KIND_AT, RETURN_SIZE, with_body};
-use crate::file::segment::{Header, u32_at};
+use crate::file::segment::Header;
 use crate::read::call::{Attachments, When};
 use crate::read::described::Described;
 use crate::read::reader::Trace;

@@ -16,8 +16,8 @@ use crate::text::tame;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, HashSet};
 use trace::Trace;
-use trace::model::idle::{self, Idle};
 use trace::file::record::timed;
+use trace::model::idle::{self, Idle};
 use trace::read::timed::Work;
 
 pub struct Devices {

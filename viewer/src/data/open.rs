@@ -12,8 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use trace::model::decode::decode;
 use trace::base::hash::Hash;
+use trace::model::decode::decode;
 use trace::{Call, Trace};
 
 #[derive(Debug, thiserror::Error)]

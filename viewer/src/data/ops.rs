@@ -4,11 +4,11 @@
 use super::event::Category;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
-use trace::read::asked::moved;
-use trace::read::call::Content;
 use trace::base::hash::Hash;
 use trace::model::change::{Change, Moment, is_followed, resolve};
 use trace::model::objects::Objects;
+use trace::read::asked::moved;
+use trace::read::call::Content;
 use trace::{Call, Function, Trace};
 
 /// A call that matters for streams or memory.

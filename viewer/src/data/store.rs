@@ -30,8 +30,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::Trace;
 use trace::base::hash::checksum;
-use trace::read::known::Known;
 use trace::file::preamble::{decode, encode};
+use trace::read::known::Known;
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
 pub const INDEX: Kind = Kind { suffix: "idx", begins: &MAGIC };

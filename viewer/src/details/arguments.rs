@@ -1,8 +1,8 @@
 //! Arguments of a kernel, each behind its type where the kernel's C++ name tells it.
 
 use trace::model::objects::Objects;
-use trace::show::text::Text;
 use trace::model::value::Value;
+use trace::show::text::Text;
 
 /// Longer types say less than they take.
 const LONGEST: usize = 24;

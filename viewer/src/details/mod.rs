@@ -25,12 +25,12 @@ use crate::state::State;
 use crate::text::{bytes, counted, duration, moment, tame};
 use trace::Call;
 use trace::api::enums::CUresult;
-use trace::read::call::{Content, Image};
 use trace::model::decode::{Decoded, decode};
 use trace::model::misfit::misfits;
 use trace::model::objects::Objects;
-use trace::show::text::{Text, symbol};
 use trace::model::value::Value;
+use trace::read::call::{Content, Image};
+use trace::show::text::{Text, symbol};
 
 /// What is known of the current event; empty if there is none.
 pub fn of(state: &State) -> Vec<Detail> {

@@ -11,8 +11,8 @@ use std::ops::Range;
 use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
-use trace::read::crossing::{self, Crossing, What, exported_address};
 use trace::model::change::Change;
+use trace::read::crossing::{self, Crossing, What, exported_address};
 use trace::{Call, Function, Trace};
 
 const WRITTEN_BY_OTHERS: &str =

@@ -7,10 +7,10 @@ use std::ops::Range;
 use trace::api::effect::Memory;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
-use trace::read::crossing::{Crossing, What};
 use trace::model::change::Change;
-use trace::{Call, Function, Trace};
 use trace::read::crossing as across;
+use trace::read::crossing::{Crossing, What};
+use trace::{Call, Function, Trace};
 
 const CHANGED: &str = "memory of another process that it was given changed meanwhile: if that process changed it and a kernel waits \
                        for it, the replay may wait without end";

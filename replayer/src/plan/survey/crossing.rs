@@ -3,10 +3,10 @@
 use super::{FROM_ITSELF, Survey};
 use crate::plan::Allocation;
 use std::ops::Range;
-use trace::read::crossing::{Crossing, What};
 use trace::model::change::{Change, Moment};
-use trace::{Call, Function};
 use trace::read::crossing as across;
+use trace::read::crossing::{Crossing, What};
+use trace::{Call, Function};
 
 impl Survey {
     /// Physical memory that is imported by a descriptor: by which of the process's own calls it was exported.

@@ -8,8 +8,8 @@ use crate::plan::waits::{self, Memories};
 use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::api::types::Form;
-use trace::read::call::{Content, When};
 use trace::file::preamble::Data;
+use trace::read::call::{Content, When};
 use trace::{Call, Function, Trace};
 
 const MANAGED: &str =

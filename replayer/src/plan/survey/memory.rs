@@ -10,11 +10,11 @@ use trace::api::effect::{Effect, Memory as Kind};
 use trace::api::enums::{CUmemAllocationType, CUmemLocationType};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind as Handle, Typed};
-use trace::read::call::When;
-use trace::model::invented::block_of;
 use trace::model::change::{Change, Moment};
+use trace::model::invented::block_of;
 use trace::model::memory::Allocation;
 use trace::model::stream::StreamId;
+use trace::read::call::When;
 use trace::{Call, Function, Trace};
 
 const ADOPTED: &str = "writes memory that no recorded call made: that one was lost, or the driver's own tables made it (nvJPEG's \
@@ -195,7 +195,9 @@ impl Survey {
                 let made = fields.iter().any(|field| matches!(field.role, Role::Allocated(_)));
                 made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
             };
-            if let Some((start, len)) = recorded(fields).and_then(|bytes| trace::read::recorded::made_in(fields, &bytes)) {
+            if let Some((start, len)) =
+                recorded(fields).and_then(|bytes| trace::read::recorded::made_in(fields, &bytes))
+            {
                 self.of_graph(start, len);
             }
         }

@@ -14,7 +14,7 @@
 //! of pointers alone: 4 is global, 5 generic.
 
 use super::parameter::{Kernels, MOST_BYTES, Parameter};
-use crate::file::segment::{u32_at, u64_at};
+use crate::base::bytes::{u32_at, u64_at};
 use std::collections::BTreeSet;
 
 const PREFIX: &[u8] = b".nv.info.";

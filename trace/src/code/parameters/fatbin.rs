@@ -11,8 +11,8 @@
 
 use super::parameter::{Kernels, Unread};
 use super::{cubin, lz4, ptx, zstd};
+use crate::base::bytes::{u32_at, u64_at};
 use crate::code::image::{Format, Read};
-use crate::file::segment::{u32_at, u64_at};
 
 const HEADER: usize = 16;
 const ENTRY: usize = 64;

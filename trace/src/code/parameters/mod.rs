@@ -20,8 +20,8 @@ mod zstd;
 pub use fatbin::Entry;
 pub use parameter::{Element, Kernels, Number, Parameter, Unread};
 
+use crate::base::bytes::u64_at;
 use crate::code::image::{Format, Read, Wrapper};
-use crate::file::segment::u64_at;
 
 /// The code of one image, read as far as it is asked about.
 #[derive(Debug, Default)]

@@ -18,8 +18,8 @@
 //! looked at.
 
 use super::Cause;
+use crate::base::bytes::{u32_at, u64_at};
 use crate::code::parameters::cubin::Sections;
-use crate::file::segment::{u32_at, u64_at};
 use std::collections::{BTreeSet, HashMap};
 
 const INSTRUCTION: usize = 16;

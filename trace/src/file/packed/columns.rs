@@ -13,8 +13,8 @@
 //! less the time stamp before it; the word in which a return names its call less the number of the last call
 //! that was entered.
 
+use crate::base::bytes::{u32_at, u64_at};
 use crate::file::record;
-use crate::file::segment::{u32_at, u64_at};
 use std::collections::HashMap;
 
 const FIXED: usize = 16;

@@ -19,8 +19,9 @@ mod columns;
 mod hashes;
 mod unpacked;
 
+use crate::base::bytes::u64_at;
 use crate::base::hash::checksum;
-use crate::file::segment::{HEADER, Header, Kind, PACKED_VERSION, round_up, u64_at};
+use crate::file::segment::{HEADER, Header, Kind, PACKED_VERSION, round_up};
 use std::io::{self, Read};
 pub use unpacked::Unpacked;
 
