@@ -5,7 +5,7 @@
 //! Writes by DMA do not show. For managed memory the page table tells: a page is present exactly when the CPU
 //! has touched it since the device last did. (All seen on driver 580, tests/gpu/facts.)
 
-use crate::trace_file::file::away_from_standard_streams;
+use crate::os::descriptors::away_from_standard_streams;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};

@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod counters;
+pub(crate) mod descriptors;
 pub(crate) mod dirty_pages;
 pub(crate) mod dl;
 pub(crate) mod environment;

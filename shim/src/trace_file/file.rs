@@ -5,6 +5,7 @@
 
 use crate::driver::directory;
 use crate::os::config::Limit;
+use crate::os::descriptors::away_from_standard_streams;
 use crate::os::generation;
 use crate::os::lock::Lock;
 use crate::os::shared::Memory;
@@ -212,17 +213,6 @@ impl TraceFile {
         self.whole.fetch_max(offset + size, Release);
         Ok((file, offset, size))
     }
-}
-
-/// The host may have closed its standard streams and expect the next file it opens to become one of them.
-pub fn away_from_standard_streams(file: File) -> io::Result<File> {
-    // SAFETY: duplicates our own descriptor; the result, if any, is owned by nobody else.
-    let fd = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
-    if fd >= 0 {
-        // SAFETY: just made.
-        return Ok(unsafe { File::from_raw_fd(fd) });
-    }
-    if file.as_raw_fd() > 2 { Ok(file) } else { Err(io::Error::last_os_error()) }
 }
 
 /// By its path, or in the directory that was opened before: the program may have another root by now.

@@ -5,8 +5,9 @@
 //! The page table tells which pages are the file's, and which a private mapping has got of its own since it
 //! wrote there. Asked are Linux's lists, of a whole process, so this is for long copies alone.
 
+use crate::os::descriptors::away_from_standard_streams;
 use crate::os::dirty_pages::{PAGE, pages_of};
-use crate::trace_file::file::{TraceFile, away_from_standard_streams};
+use crate::trace_file::file::TraceFile;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;

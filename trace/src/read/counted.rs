@@ -67,7 +67,7 @@ impl Trace {
     /// What stands directly behind the return of a call that stands for others.
     pub(crate) fn repeats_behind(&self, call: &Located, begin: u64, run: Run) -> Option<Repeats> {
         let found = self.record(call.ret)?;
-        let end = crate::file::segment::u64_at(found.bytes, 8).max(begin);
+        let end = crate::base::bytes::u64_at(found.bytes, 8).max(begin);
         let (at, committed) = (call.ret + found.bytes.len() as u64, self.committed_around(call.ret));
         let counted = self.record_within(at, committed).filter(|next| next.head.kind == record::REPEATED)?;
         let repeated: record::Repeated = crate::read::index::body_of(&counted.bytes[record::HEAD..])?;
@@ -79,7 +79,7 @@ impl Trace {
         let next =
             self.record_within(behind, committed).filter(|next| next.head.kind == record::ENTRY && run != Run::Last);
         let next =
-            next.map(|entry| (crate::file::segment::u64_at(entry.bytes, 8), self.ends_no_run(entry.head.function)));
+            next.map(|entry| (crate::base::bytes::u64_at(entry.bytes, 8), self.ends_no_run(entry.head.function)));
         if let Some((next, false)) = next
             && last <= next
         {
