@@ -29,7 +29,9 @@
 //! for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says; so are `nccl`
 //! and `operations` by NCCL.
 //!
-//! No file imports from a layer above its own: tests/command/layers.rs has the layers.
+//! The folders are the layers, from the lowest: `os`, `driver`, `in_flight`, `trace_file`, `kernels`, `readback`,
+//! `host_memory`, `recording`, `records`, `submission`, `capture`, `job`, `entry`. Each `mod.rs` says what lives
+//! there; no file imports from a folder above its own (tests/command/layers.rs).
 
 mod capture;
 mod driver;
