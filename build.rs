@@ -9,7 +9,7 @@ use std::process::Command;
 
 const LIBRARIES: [&str; 2] = ["libcutrace.so", "libcuda_sim.so"];
 /// What they are made of.
-const SOURCES: [&str; 4] = ["Cargo.lock", "trace", "shim", "tests/sim"];
+const SOURCES: [&str; 4] = ["Cargo.lock", "trace", "shim", "sim"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -44,7 +44,7 @@ fn clusters_of_several_blocks_are_not_simulated() {
 /// What compilers wrote for the kernels here is known, every operation of it.
 #[test]
 fn committed_kernels_have_nothing_refused() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../apps/kernels");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/apps/kernels");
     let mut seen = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

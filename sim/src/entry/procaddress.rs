@@ -191,7 +191,7 @@ mod tests {
     /// with the rest, or all with 7.0.
     #[test]
     fn versions_are_those_of_the_header() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/cuda/include-13.5/cudaTypedefs.h");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/cuda/include-13.5/cudaTypedefs.h");
         let header = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}: run scripts/cuda-headers"));
         let mut versions: HashMap<&str, BTreeSet<i32>> = HashMap::new();
         for name in header.split("PFN_").skip(1).filter_map(|rest| rest.split(')').next()) {

@@ -17,7 +17,7 @@ use crate::memory::table::Kind;
 
 macro_rules! ptx {
     ($name:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../apps/kernels/", $name, ".ptx"))
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/apps/kernels/", $name, ".ptx"))
     };
 }
 use ptx;
