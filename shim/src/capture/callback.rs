@@ -3,8 +3,8 @@
 //!
 //! Whoever asks for a node's parameters is given the application's back.
 
-use crate::capture::arrived;
-use crate::driver::ask;
+use crate::capture::completed;
+use crate::driver::queries;
 use crate::driver::queue::Queue;
 use crate::host_memory::host_writes::HostWrites;
 use crate::in_flight::host_functions::{Callback, OF_NODES, UNDER_WAY};
@@ -12,8 +12,8 @@ use crate::in_flight::node_runs::Turn;
 use crate::os::guard::guarded;
 use crate::os::probe::{bytes_at, word_at};
 use crate::os::{clock, generation};
-use crate::records::join;
 use crate::records::lane::{self, Lane};
+use crate::records::thread_start;
 use crate::submission::substitute::{HandedOver, Of, STRUCT, Substitute};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -57,9 +57,9 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
             return None;
         }
         let with_status = function.params[index].ty.name == "CUstreamCallback";
-        let queue = Queue::of(words[0], function.twin_of.is_some(), lane.index(), ask::current_context);
+        let queue = Queue::of(words[0], function.twin_of.is_some(), lane.index(), queries::current_context);
         // A captured one has become a node.
-        let is_captured = ask::is_capturing(words[0], function.twin_of.is_some());
+        let is_captured = queries::is_capturing(words[0], function.twin_of.is_some());
         let turn = (!is_captured).then(|| {
             let position = lane.recorder().around.pending.take_position();
             let by = (lane.index(), call);
@@ -216,14 +216,14 @@ struct Begun {
 fn began(callback: &Callback) -> Begun {
     let mut begun = Begun { time: clock::entry(), number: 0, turn: callback.turn.clone() };
     if callback.generation == generation::generation() {
-        join::with_any_lane(|lane| {
+        thread_start::with_any_lane(|lane| {
             let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
             let position = lane.recorder().around.pending.take_position();
             begun.turn = begun.turn.take().or_else(of_launch).map(|turn| Turn { begun: Some(position), ..turn });
             // What a scan under way finds is stamped before it.
             lane.recorder().watch.wait_for_scan();
             begun.time = clock::entry();
-            begun.turn.iter().for_each(|turn| arrived::turn_comes(lane, callback.thread, turn));
+            begun.turn.iter().for_each(|turn| completed::turn_comes(lane, callback.thread, turn));
             // Nor what others find before it really runs.
             begun.number = lane.recorder().watch.callback_begins(callback.thread, begun.turn.clone());
         });
@@ -236,7 +236,7 @@ fn ended(callback: &Callback, begun: Begun) {
         return;
     }
     let run = callback.runs.fetch_add(1, AcqRel) + 1;
-    join::with_any_lane(|lane| {
+    thread_start::with_any_lane(|lane| {
         let (thread, call, end) = (callback.thread, callback.call, clock::exit());
         let mut writes =
             HostWrites::at(Written { begin: begun.time, end, thread, call, run, seen: 0 }, &lane.recorder().around);

@@ -17,7 +17,7 @@ use trace::file::record::{self, Adopted};
 /// Called for a module that was looked into; adopts it if it has no origin.
 pub fn looked_into(lane: &Lane, module: u64) {
     let recorder = recorder::recorder();
-    let context = crate::driver::ask::current_context();
+    let context = crate::driver::queries::current_context();
     if module == 0 || !recorder.modules.is_new(module, context) {
         return;
     }

@@ -1,11 +1,11 @@
 //! What a call's records hold beyond its argument words: memory, payloads, images, completed results. Imports from `submission` and below.
 
-pub(crate) mod arrived;
 pub(crate) mod callback;
 pub(crate) mod code;
-pub(crate) mod concern;
-pub(crate) mod host;
+pub(crate) mod completed;
 pub(crate) mod implicit_modules;
-pub(crate) mod launched;
+pub(crate) mod launch_records;
+pub(crate) mod needs_scan;
 pub(crate) mod payload;
 pub(crate) mod pointers;
+pub(crate) mod scan_before_call;

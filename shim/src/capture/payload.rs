@@ -1,16 +1,16 @@
 //! The bytes that copies carry: to the device when the driver takes them, from the device when the call
 //! returns, or later (`arrived.rs`).
 
-use crate::capture::arrived::{By, arrived, filled, in_pieces, packed_rows};
+use crate::capture::completed::{By, arrived, filled, in_pieces, packed_rows};
 use crate::capture::pointers::{Capture, Container, MOST_FOLLOWED, Moment};
-use crate::driver::ask::{self, Place};
+use crate::driver::queries::{self, Place};
 use crate::driver::queue::Queue;
 use crate::in_flight::host_functions;
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::in_flight::pending::{Copy, Work};
 use crate::os::intervals::without;
 use crate::os::probe::{bytes_at, word_at};
-use crate::submission::ends::Ends;
+use crate::submission::copy_endpoints::Ends;
 use crate::submission::nodes::is_hosts;
 use crate::submission::observation::give_up;
 use crate::submission::target_stream;
@@ -56,7 +56,7 @@ impl Capture<'_> {
         // Managed memory is the device's here: replay has it there, and what it holds came by recorded work.
         let pinned = self.lane.recorder().around.pinned.holds(address, bytes);
         if !pinned && self.moment == Moment::Success {
-            match ask::place(address) {
+            match queries::place(address) {
                 Place::Managed if written => return self.brought(Landing::Flat { address, len: bytes }),
                 Place::Device | Place::Managed => return,
                 Place::Pageable | Place::Pinned => {}
@@ -90,7 +90,7 @@ impl Capture<'_> {
             Moment::Entry if self.may_be_filled_late() => {
                 bytes_at(address, bytes as usize, true).iter().for_each(|bytes| self.early.source(address, bytes));
             }
-            Moment::Success if !pinned => match ask::place(address) {
+            Moment::Success if !pinned => match queries::place(address) {
                 // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing
                 // is lost. Managed memory was looked at before the call.
                 Place::Device | Place::Managed => {}
@@ -203,7 +203,7 @@ impl Capture<'_> {
 
     /// A graph reads this memory each time it runs.
     fn watch_source(&mut self, address: u64, bytes: u64) {
-        let place = ask::place(address);
+        let place = queries::place(address);
         if place != Place::Device {
             let mut writes = self.lane.writes_before(self.call);
             let watch = &self.lane.recorder().watch;
@@ -259,13 +259,13 @@ impl Capture<'_> {
         }
         let stream = self.function.param("hStream").map(|at| self.words[self.function.params[at].offset as usize / 8]);
         let per_thread = self.function.twin_of.is_some();
-        if stream.is_some_and(|stream| ask::is_capturing(stream, per_thread)) {
+        if stream.is_some_and(|stream| queries::is_capturing(stream, per_thread)) {
             // Nothing was copied: the copy became a node. What it will bring is looked at when its graph has
             // run.
             return self.destination(landing);
         }
         let place =
-            if recorder.around.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
+            if recorder.around.pinned.holds(address, landing.span()) { Place::Pinned } else { queries::place(address) };
         match place {
             Place::Device => return,
             // What the CPU makes of managed memory is seen when it has touched it.
@@ -274,9 +274,9 @@ impl Capture<'_> {
         }
         let later = self.function.class == Class::submit && (batch || place == Place::Pinned);
         if later && let Some(stream) = stream {
-            let (thread, context) = (self.lane.index(), ask::current_context());
+            let (thread, context) = (self.lane.index(), queries::current_context());
             let queue = Queue::of(stream, per_thread, thread, || context);
-            let mut copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
+            let mut copy = Copy::new(landing, context, queries::is_blocking(stream), thread, self.call);
             copy.by_cpu = place == Place::Pinned && self.is_by_cpu();
             for piece in in_pieces(landing) {
                 self.draft.attach(record::PENDING | rows, piece.address(), piece.bytes() as u32, &[]);
@@ -351,7 +351,7 @@ impl Capture<'_> {
         let recorder = self.lane.recorder();
         let Some(descriptor) = bytes_at(container + u64::from(base), ty.size as usize, self.careful()) else { return };
         let descriptor = descriptor.into_owned();
-        let element = |array: trace::api::types::CUarray| ask::array_element(array.0 as u64);
+        let element = |array: trace::api::types::CUarray| queries::array_element(array.0 as u64);
         let Some(region) = region(ty, &descriptor, side, element) else {
             match side {
                 Side::Source if self.moment == Moment::Entry && self.function.class == Class::submit => {
@@ -397,7 +397,7 @@ impl Capture<'_> {
                 if !now {
                     return;
                 }
-                match if pinned { Place::Pinned } else { ask::place(region.address) } {
+                match if pinned { Place::Pinned } else { queries::place(region.address) } {
                     Place::Device => return,
                     Place::Managed => return self.watch_source(region.address, region.span()),
                     Place::Pinned if self.pinned_source(Landing::Rows(region)) => return,

@@ -10,7 +10,7 @@ mod attach;
 pub use attach::MOST_FOLLOWED;
 
 use crate::driver::logs::Buffer;
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::kernels::images::Piece;
 use crate::os::clock;
 use crate::os::guard::guarded;

@@ -2,7 +2,7 @@
 //! and are allowed while a stream is being captured, but for those of the last block: with these it has what
 //! collectives delivered and what imported memory holds copied, where that was asked for.
 
-use crate::driver::real;
+use crate::driver::real_driver;
 use std::ffi::c_char;
 use trace::api::structs::{CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS};
 
@@ -17,7 +17,7 @@ macro_rules! calls {
         pub unsafe fn $name($($argument: $type),*) -> Option<u32> {
             type Call = unsafe extern "C" fn($($type),*) -> u32;
             // SAFETY: the signature is that of cuda.h.
-            let call = unsafe { real::function::<Call>(const { real::id_named($exported) }) }?;
+            let call = unsafe { real_driver::function::<Call>(const { real_driver::id_named($exported) }) }?;
             // SAFETY: the caller's promise.
             Some(unsafe { call($($argument),*) })
         }
@@ -90,5 +90,5 @@ calls! {
 
 /// Whether this driver can be asked how parameters lie. It then tells names and modules as well.
 pub fn tells_parameters() -> bool {
-    ["cuFuncGetParamInfo", "cuKernelGetParamInfo"].iter().all(|name| real::has(name))
+    ["cuFuncGetParamInfo", "cuKernelGetParamInfo"].iter().all(|name| real_driver::has(name))
 }

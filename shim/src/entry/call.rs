@@ -3,17 +3,17 @@
 //! A call costs two time stamps and two small records written into memory that is already there: no lock, no
 //! allocation, no system call.
 
-use crate::capture::launched::launched;
+use crate::capture::launch_records::launched;
 use crate::capture::pointers;
-use crate::capture::{arrived, concern, host};
+use crate::capture::{completed, needs_scan, scan_before_call};
 use crate::driver::devices;
 use crate::in_flight::host_functions;
-use crate::job::{delivered, held};
+use crate::job::{collective_results, imported_snapshots};
 use crate::os::guard::guarded;
 use crate::os::{clock, counters, generation};
 use crate::recording::range;
-use crate::records::join::join;
 use crate::records::lane::{self, Again, Lane, Question, Repeat, put, put_padded};
+use crate::records::thread_start::join;
 use crate::records::times;
 use crate::submission::hook::Hook;
 use crate::submission::overlap::{self, Early};
@@ -76,11 +76,11 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         } else {
             0
         };
-        if (shape.submits || shape.waits) && concern::is_concerned(lane, &shape, words) {
-            host::before(lane, function, shape.launch, words);
+        if (shape.submits || shape.waits) && needs_scan::is_concerned(lane, &shape, words) {
+            scan_before_call::before(lane, function, shape.launch, words);
         }
         if shape.submits && lane.recorder().imported.any() {
-            held::before(lane, function, shape.launch, words);
+            imported_snapshots::before(lane, function, shape.launch, words);
         }
         let flags = if inner { INNER } else { 0 };
         if is_asked(&shape)
@@ -181,7 +181,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             lane.asks_across(lane.cursor().wrapping_sub(answer + ENTRY_SIZE + 8 * N), end);
         }
         if (shape.waits || has_waited) && result == 0 {
-            arrived::waited(lane, function, words, open.position, has_waited);
+            completed::waited(lane, function, words, open.position, has_waited);
         }
         if shape.submits && result != 0 && lane.recorder().around.pending.any() {
             guarded(|| lane.recorder().around.pending.refused(lane.index(), open.sequence));
@@ -212,13 +212,13 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
 #[cold]
 fn behind_work(lane: &Lane, site: Site, words: &[u64], call: u32) {
     if site.shape.launches && lane.recorder().launches_wait {
-        arrived::launch_ended(lane, site.function, words);
+        completed::launch_ended(lane, site.function, words);
     }
     if lane.recorder().imported.any() {
-        guarded(|| held::behind(lane, site.function, site.shape.launch, words, call));
+        guarded(|| imported_snapshots::behind(lane, site.function, site.shape.launch, words, call));
     }
     if lane.recorder().keeps_collectives {
-        guarded(|| delivered::put(lane, site.function, site.shape.launch, words, call));
+        guarded(|| collective_results::put(lane, site.function, site.shape.launch, words, call));
     }
 }
 

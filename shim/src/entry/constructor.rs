@@ -3,7 +3,7 @@
 //! and, below `cutrace record`, a mapping; one that is linked with the driver also the loading of it, as it
 //! does without us.
 
-use crate::driver::{directory, real, said};
+use crate::driver::{announcement, directory, real_driver};
 use crate::os::{config, environment};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -16,9 +16,9 @@ extern "C" fn at_start() {
     crate::os::dl::discover();
     // A panic must not leave through the loader.
     drop(std::panic::catch_unwind(|| {
-        crate::os::manners::unseen(|| {
+        crate::os::transparency::unseen(|| {
             environment::keep();
-            said::map();
+            announcement::map();
             if is_linked_with_driver() {
                 driver_is_loaded();
             }
@@ -29,7 +29,7 @@ extern "C" fn at_start() {
 /// Loads the driver when the program does: it may not be found any more at the first call.
 pub fn driver_is_loaded() -> bool {
     config::keep_program();
-    let is_there = real::present();
+    let is_there = real_driver::present();
     if is_there {
         directory::keep();
     }

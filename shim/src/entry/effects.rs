@@ -2,13 +2,13 @@
 
 use crate::capture::callback;
 use crate::capture::implicit_modules;
-use crate::driver::ask;
+use crate::driver::queries;
 use crate::driver::queue::{PER_THREAD, Queue};
 use crate::entry::call::Open;
 use crate::entry::graph_dot;
 use crate::in_flight::host_functions;
 use crate::in_flight::pending::Uses;
-use crate::job::{collective_graphs, held, passed_files, shared_mappings};
+use crate::job::{collective_graphs, imported_snapshots, passed_files, shared_mappings};
 use crate::os::generation;
 use crate::os::guard::guarded;
 use crate::os::probe::{handed_out, word_at};
@@ -72,7 +72,7 @@ const OF_OTHERS: u64 = 1 << 63;
 #[cold]
 fn imported_freed(lane: &Lane, address: u64) -> u64 {
     let range = recorder::recorder().imported.closed(address);
-    held::ends(lane, range.clone());
+    imported_snapshots::ends(lane, range.clone());
     range.map_or(0, |range| OF_OTHERS | (range.end - range.start))
 }
 
@@ -84,13 +84,13 @@ fn imported_ends(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
     match hook {
         Hook::Closed { address } => {
             let range = imported.closed(word(address));
-            held::ends(lane, range.clone());
+            imported_snapshots::ends(lane, range.clone());
             range.map_or(0, |range| range.end - range.start)
         }
         Hook::Unmapped { at, bytes } => {
             let range = word(at)..word(at).saturating_add(word(bytes));
             let request = imported.unmaps(&range);
-            held::ends(lane, Some(range));
+            imported_snapshots::ends(lane, Some(range));
             request
         }
         Hook::Released { handle } => {
@@ -179,7 +179,7 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
             }
         }
         Hook::StreamEnds { stream } => {
-            recorder.around.pending.stream_ends(Queue::of(word(stream), false, lane.index(), ask::current_context))
+            recorder.around.pending.stream_ends(Queue::of(word(stream), false, lane.index(), queries::current_context))
         }
         Hook::MemoryFree { address } => return managed_ends(lane, word(address)),
         Hook::HostFree { address, gone } => {
@@ -264,10 +264,10 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.kernels.forget();
             recorder.modules.owner_ends(word(owner));
             recorder.variables.owner_ended(word(owner), succeeded, &recorder.watch);
-            recorder.around.pinned.drop_gone(ask::is_not_pinned);
+            recorder.around.pinned.drop_gone(queries::is_not_pinned);
             recorder.watch.drop_gone(&recorder.around.pinned);
             if recorder.imported.any() {
-                recorder.imported.drop_gone(ask::is_no_memory);
+                recorder.imported.drop_gone(queries::is_no_memory);
             }
         }
         (Hook::ModuleEnds { module }, _) => {
@@ -295,7 +295,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
 
 /// Memory of another process was not given up after all.
 fn stays(address: u64) {
-    ask::memory_around(address).into_iter().for_each(|range| recorder::recorder().imported.opened(range));
+    queries::memory_around(address).into_iter().for_each(|range| recorder::recorder().imported.opened(range));
 }
 
 fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
@@ -321,7 +321,7 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
             shared_mappings::registered(lane, word(address)..word(address).saturating_add(word(bytes)));
         }
         Hook::EventRecord { event, stream, per_thread } => {
-            let queue = Queue::of(word(stream), per_thread, lane.index(), ask::current_context);
+            let queue = Queue::of(word(stream), per_thread, lane.index(), queries::current_context);
             recorder.around.pending.event_recorded(word(event), queue, position);
         }
         Hook::ContextRecord { event, context } => {
@@ -329,7 +329,7 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
         }
         Hook::EventEnds { event } => recorder.around.pending.event_ends(word(event)),
         Hook::StreamWait { stream, event, per_thread } => {
-            let queue = Queue::of(word(stream), per_thread, lane.index(), ask::current_context);
+            let queue = Queue::of(word(stream), per_thread, lane.index(), queries::current_context);
             recorder.around.pending.stream_waits(queue, word(event));
         }
         Hook::Textured { address, within } if recorder.reaches_host() => {
@@ -352,27 +352,27 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
             recorder.destinations.ends(word(executable));
             recorder.node_runs.ends(word(executable));
         }
-        Hook::Opened { place } => held::opened(lane, handed_out(word(place))),
+        Hook::Opened { place } => imported_snapshots::opened(lane, handed_out(word(place))),
         Hook::Mapped { at, bytes, handle } => {
             recorder.imported.mapped(word(at)..word(at).saturating_add(word(bytes)), word(handle));
             if recorder.imported.any() {
-                held::imported(lane);
+                imported_snapshots::imported(lane);
             }
         }
         Hook::FilePassed { file, kind, is_exported, place } if word(kind) == FILE_DESCRIPTOR => {
             if let Some(place) = place.filter(|_| recorder.imported.is_kept()) {
                 recorder.imported.imported(handed_out(word(place)));
-                held::imported(lane);
+                imported_snapshots::imported(lane);
             }
             // What is handed out has been put where the call points to; what is taken is the word itself.
             let file = if is_exported { word_at(word(file), 4, true) } else { Some(word(file)) };
             file.into_iter().for_each(|file| passed_files::passed(lane, file as i32, is_exported));
         }
         Hook::BeginCapture => {
-            ask::GRAPHS.store(true, Relaxed);
+            queries::GRAPHS.store(true, Relaxed);
             range::capture_begins();
         }
-        Hook::GraphMade => ask::GRAPHS.store(true, Relaxed),
+        Hook::GraphMade => queries::GRAPHS.store(true, Relaxed),
         Hook::EndCapture { .. } => range::capture_ends(),
         _ => code_found(hook, lane, word),
     }
@@ -386,7 +386,7 @@ fn code_found(hook: Hook, lane: &Lane, word: impl Fn(u8) -> u64) {
             let module = handed_out(word(place));
             let library = library.map_or(0, word);
             recorder.images.library_module(module, library);
-            recorder.modules.add(module, library, ask::current_context());
+            recorder.modules.add(module, library, queries::current_context());
         }
         Hook::ModuleUsed { place, module, name } => {
             implicit_modules::looked_into(lane, word(module));

@@ -4,12 +4,12 @@
 //! glibc finds the true caller's return address: it derives RUNPATH and the start of RTLD_NEXT from it. The
 //! filter acts on the address found, never on how the library was spelled.
 
-use crate::driver::real;
+use crate::driver::real_driver;
 use crate::entry::{constructor, nccl, nvtx};
 use crate::os::counters;
 use crate::os::dl::{self, Verdict};
 use crate::os::guard::guarded;
-use crate::os::manners::unseen;
+use crate::os::transparency::unseen;
 use crate::records::times;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::Ordering::*;
@@ -70,15 +70,15 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
         guarded(|| verdict = times::looked_up(index, handle, caller));
         return verdict;
     }
-    let Some(id) = is_driver_name.then(|| crate::driver::real::id_of(name.to_bytes())).flatten() else {
-        if !dl::is_own_handle(handle) || is_entry(name.to_bytes()) || !real::present() {
+    let Some(id) = is_driver_name.then(|| crate::driver::real_driver::id_of(name.to_bytes())).flatten() else {
+        if !dl::is_own_handle(handle) || is_entry(name.to_bytes()) || !real_driver::present() {
             return pass;
         }
         // Asked of the driver by its handle, which is ours: a newer driver may have more than this table.
-        if is_driver_name && !dl::real_dlsym(real::handle(), name).is_null() {
+        if is_driver_name && !dl::real_dlsym(real_driver::handle(), name).is_null() {
             counters::UNKNOWN_NAMES.fetch_add(1, Relaxed);
         }
-        return Verdict { handle: real::handle(), ..pass };
+        return Verdict { handle: real_driver::handle(), ..pass };
     };
     unseen(|| driver_name(handle, name, id, caller))
 }
@@ -92,7 +92,7 @@ fn is_entry(name: &[u8]) -> bool {
 fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void) -> Verdict {
     let pass = Verdict { found: std::ptr::null_mut(), handle };
     let wrapper = crate::entry::wrappers::address(id);
-    let address = real::REAL[id as usize].load(Relaxed);
+    let address = real_driver::REAL[id as usize].load(Relaxed);
     if !address.is_null() && times::is_cuptis(caller) {
         // Its questions are not the program's.
         return Verdict { found: address, handle };
@@ -107,16 +107,16 @@ fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void)
         return pass;
     }
     if found == wrapper {
-        return match (real::present(), has(id)) {
+        return match (real_driver::present(), has(id)) {
             (_, true) => Verdict { found, handle },
             // A name this driver lacks: let the real library say so.
-            (true, false) => Verdict { handle: real::handle(), ..pass },
+            (true, false) => Verdict { handle: real_driver::handle(), ..pass },
             // No driver: any library that has no such name may say so.
             (false, false) => Verdict { handle: dl::libc_handle(), ..pass },
         };
     }
-    real::load();
-    match real::id_at(found) {
+    real_driver::load();
+    match real_driver::id_at(found) {
         Some(id) => Verdict { found: crate::entry::wrappers::address(id), handle },
         None => pass,
     }
@@ -139,8 +139,8 @@ extern "C" fn filter_dlopen(name: *const c_char, _flags: c_int) -> *const c_char
 }
 
 fn has(id: u16) -> bool {
-    real::load();
-    !real::REAL[id as usize].load(Relaxed).is_null()
+    real_driver::load();
+    !real_driver::REAL[id as usize].load(Relaxed).is_null()
 }
 
 fn is_own(address: *const c_void) -> bool {
@@ -155,7 +155,7 @@ fn is_own(address: *const c_void) -> bool {
 
 /// What to hand out for an address that cuGetProcAddress returned.
 fn substitute(address: *mut c_void) -> *mut c_void {
-    match real::id_at(address) {
+    match real_driver::id_at(address) {
         Some(id) => crate::entry::wrappers::address(id),
         None => {
             if !address.is_null() {

@@ -10,12 +10,12 @@
 
 mod events;
 
-use crate::job::delivered;
+use crate::job::collective_results;
 use crate::job::operations::{self, Communicator, Identity};
 use crate::os::clock;
 use crate::os::guard::guarded;
 use crate::os::text::Text;
-use crate::records::join;
+use crate::records::thread_start;
 use events::{Event, Told};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -115,7 +115,7 @@ unsafe fn begin<const VERSION: u32>(
         made.as_ref()
     };
     if let Some(communicator) = communicator {
-        join::annotate(|lane| {
+        thread_start::annotate(|lane| {
             if communicator.known.is_some() {
                 communicator.tell(lane, clock::entry(), Identity::default);
             }
@@ -147,7 +147,7 @@ fn write(communicator: &Communicator, told: &Told) -> usize {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let operation = LAST.fetch_add(1, Relaxed) + 1;
     let parent = if told.parent == PASSED_OVER { 0 } else { told.parent as u64 };
-    join::annotate(|lane| {
+    thread_start::annotate(|lane| {
         let time = clock::entry();
         communicator.tell(lane, time, || told.identity());
         let about = Began { time, operation, parent, communicator: communicator.number, ..told.about };
@@ -157,7 +157,7 @@ fn write(communicator: &Communicator, told: &Told) -> usize {
         {
             let identity = told.identity();
             let known = communicator.known.as_ref().unwrap_or(&identity);
-            guarded(|| delivered::given(lane, deliveries, &about, known.rank, known.ranks));
+            guarded(|| collective_results::given(lane, deliveries, &about, known.rank, known.ranks));
         }
     });
     // What is told when it has been given to the device returns at once.
@@ -167,7 +167,7 @@ fn write(communicator: &Communicator, told: &Told) -> usize {
 extern "C" fn stop(handle: usize) -> c_int {
     if handle != 0 && handle != PASSED_OVER {
         let operation = handle as u64;
-        join::annotate(|lane| operations::returned(lane, Returned { time: clock::entry(), operation }));
+        thread_start::annotate(|lane| operations::returned(lane, Returned { time: clock::entry(), operation }));
     }
     SUCCESS
 }

@@ -7,8 +7,8 @@
 //! Results are as without a tool where NVTX lets them be: a push answers that levels are not tracked.
 
 use crate::os::text::Text;
-use crate::recording::registered;
-use crate::records::annotate;
+use crate::recording::nvtx_registry;
+use crate::records::annotation;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::file::record::{Annotation, annotated};
@@ -124,18 +124,18 @@ fn modules() -> [(c_uint, Vec<Option<*const ()>>); 4] {
 }
 
 fn of(what: u8, domain: u64, subject: u64) -> Annotation {
-    Annotation { what, domain: registered::domain(domain), subject, ..Annotation::default() }
+    Annotation { what, domain: nvtx_registry::domain(domain), subject, ..Annotation::default() }
 }
 
 fn note(what: u8, domain: u64, subject: u64, text: Text) {
-    annotate::write(of(what, domain, subject), text, None);
+    annotation::write(of(what, domain, subject), text, None);
 }
 
 fn note_with(what: u8, domain: u64, subject: u64, attributes: *const u8) {
     let mut about = of(what, domain, subject);
     // SAFETY: NVTX's contract: null, or attributes as long as they say.
     let (text, trouble) = unsafe { read(&mut about, attributes) };
-    annotate::write(about, text, trouble);
+    annotation::write(about, text, trouble);
 }
 
 /// Ids of ranges; 0 is what a program has without a tool.
@@ -239,8 +239,8 @@ by_width! {
     name_context, name_context_wide(context: u64), text: note(annotated::CONTEXT, 0, context, text);
     name_stream, name_stream_wide(stream: u64), text: note(annotated::STREAM, 0, stream, text);
     name_event, name_event_wide(event: u64), text: note(annotated::EVENT, 0, event, text);
-    register, register_wide(domain: u64) -> u64, text: registered::text(domain, text);
-    domain, domain_wide() -> u64, text: registered::named_domain(text);
+    register, register_wide(domain: u64) -> u64, text: nvtx_registry::text(domain, text);
+    domain, domain_wide() -> u64, text: nvtx_registry::named_domain(text);
 }
 
 extern "C" fn mark_ex(attributes: *const u8) {

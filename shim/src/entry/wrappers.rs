@@ -1,6 +1,6 @@
 //! The exported functions, one for each line of the table, with their true C signatures.
 
-use crate::driver::real;
+use crate::driver::real_driver;
 use crate::os::counters;
 use crate::submission::substitute::Substitute;
 use std::ffi::c_void;
@@ -49,7 +49,7 @@ macro_rules! wrapper {
             let removed = if open.is_some() { $crate::entry::effects::before(site.hook, &words) } else { 0 };
             // SAFETY: the entry point of this very function in the real driver, or a stand-in that takes no
             // argument.
-            let real: Real = unsafe { std::mem::transmute($crate::driver::real::entry(site.id)) };
+            let real: Real = unsafe { std::mem::transmute($crate::driver::real_driver::entry(site.id)) };
             let made = $crate::entry::effects::substitute(site, &words, open);
             #[allow(unused_mut, unused_variables)]
             let mut at = 0;
@@ -134,7 +134,7 @@ macro_rules! wrap {
 
 pub extern "C" fn opaque_entry(id: u16) -> *const c_void {
     counters::OPAQUE_CALLS.fetch_add(1, Relaxed);
-    real::entry(id)
+    real_driver::entry(id)
 }
 
 macro_rules! families {

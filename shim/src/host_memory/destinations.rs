@@ -4,7 +4,7 @@
 //! The driver is asked what a graph copies when it is instantiated, so that nobody has to follow how it was
 //! made. Until some node with a pageable destination is made, or memory is pinned, nothing is asked.
 
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::in_flight::pending::Work;
 use crate::os::lock::Lock;
 use crate::os::probe::bytes_at;

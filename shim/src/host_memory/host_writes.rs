@@ -2,7 +2,7 @@
 
 use crate::os::clock;
 use crate::os::probe::bytes_at;
-use crate::trace_file::surroundings::Surroundings;
+use crate::trace_file::recorder_parts::Surroundings;
 use std::ops::Range;
 use trace::file::record::{self, HEAD, WRITTEN_HERE, WRITTEN_SIZE, Written};
 

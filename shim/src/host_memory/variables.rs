@@ -1,7 +1,7 @@
 //! Variables of modules and libraries that lie in managed memory: the CPU reads and writes them at the
 //! address that the driver hands out.
 
-use crate::driver::ask::{self, Place};
+use crate::driver::queries::{self, Place};
 use crate::host_memory::watch::Watch;
 use crate::os::lock::Lock;
 use crate::os::probe::handed_out;
@@ -39,17 +39,17 @@ impl Variables {
         let start = handed_out(place);
         // Libraries hand out no others there, and before there is a context about which the driver could be
         // asked.
-        if !managed && ask::place(start) != Place::Managed {
+        if !managed && queries::place(start) != Place::Managed {
             return;
         }
         let len = match length {
             // The runtime of CUDA 13 does not ask.
-            0 => ask::variable_length(in_library, managed, owner, name),
+            0 => queries::variable_length(in_library, managed, owner, name),
             _ => Some(handed_out(length)),
         };
         let Some(len) = len.filter(|len| *len > 0) else { return };
         let library = library_of(owner);
-        let owners = [owner, library, ask::current_context(), ask::current_device().unwrap_or(u64::MAX)];
+        let owners = [owner, library, queries::current_context(), queries::current_device().unwrap_or(u64::MAX)];
         let variable = Variable { start, len, owners };
         let mut managed = self.managed.lock();
         managed.retain(|other| other.start != start || *other == variable);
@@ -74,7 +74,7 @@ impl Variables {
         let is_owned = |variable: &mut Variable| variable.owners.contains(&owner);
         let owned: Vec<Variable> = self.managed.lock().extract_if(.., is_owned).collect();
         for variable in owned {
-            if ask::is_managed(variable.start).unwrap_or(!succeeded) {
+            if queries::is_managed(variable.start).unwrap_or(!succeeded) {
                 self.managed.lock().push(variable);
                 watch.managed_made(variable.start, variable.len);
             }

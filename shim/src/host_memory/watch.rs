@@ -12,17 +12,17 @@ mod referred;
 mod scan;
 mod watched;
 
-use crate::driver::ask;
+use crate::driver::queries;
 use crate::host_memory::host_writes::HostWrites;
 use crate::host_memory::shadow::Shadow;
 use crate::in_flight::pinned::Ranges;
-use crate::in_flight::running::Callbacks;
+use crate::in_flight::running_callbacks::Callbacks;
 use crate::in_flight::users::Users;
 use crate::os::dirty_pages::Tracker;
 use crate::os::external_writers::{self, ExternalWriters};
 use crate::os::lock::Lock;
 use crate::os::{generation, maps};
-use crate::trace_file::surroundings::Surroundings;
+use crate::trace_file::recorder_parts::Surroundings;
 use scan::may_be_theirs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -304,7 +304,7 @@ impl Watch {
 
     /// Stops watching what is no pinned, or no managed, memory any more.
     pub fn drop_gone(&self, pinned: &Ranges) {
-        for (start, len) in self.managed.drop_gone(|start| ask::is_managed(start) == Some(false)) {
+        for (start, len) in self.managed.drop_gone(|start| queries::is_managed(start) == Some(false)) {
             self.forget(start, len, true, None);
         }
         let state = self.state.lock();

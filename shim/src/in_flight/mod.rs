@@ -1,10 +1,10 @@
 //! Work that is not known to have completed, and what may read or write host memory until it has. Imports from `driver` and below.
 
 pub(crate) mod host_functions;
-pub(crate) mod landing;
+pub(crate) mod landing_range;
 pub(crate) mod long_results;
 pub(crate) mod node_runs;
 pub(crate) mod pending;
 pub(crate) mod pinned;
-pub(crate) mod running;
+pub(crate) mod running_callbacks;
 pub(crate) mod users;

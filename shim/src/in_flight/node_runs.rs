@@ -6,7 +6,7 @@
 //! is known until all of them have come.
 
 use crate::driver::queue::Queue;
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::os::lock::Lock;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;

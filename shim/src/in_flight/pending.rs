@@ -16,7 +16,7 @@ pub use copy::{Beside, Copy, Work};
 pub use order::Covered;
 
 use crate::driver::queue::Queue;
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::os::intervals::{at_most, joined};
 use crate::os::lock::Lock;
 use order::Order;

@@ -1,14 +1,14 @@
 //! Collectives in graphs, whose results are to be kept: found when they are captured, copied by a clone of
 //! the graph that is launched in its place (`cloned_graphs`).
 
-use crate::driver::ask;
 use crate::driver::calls;
+use crate::driver::queries;
 use crate::os::generation;
 use crate::os::guard::guarded;
 use crate::os::probe::handed_out;
 use crate::readback::cloned_graphs::{CloneOfGraph, Collective, Ended, Executable, Launching};
-use crate::readback::deliveries::{Deliveries, Kept, relaxed};
-use crate::readback::staging::Room;
+use crate::readback::readback_pool::Room;
+use crate::readback::readback_queue::{Deliveries, Kept, relaxed};
 use crate::recording::recorder;
 use crate::recording::recorder::Recorder;
 use crate::records::lane::{self, Lane};
@@ -29,8 +29,8 @@ const CHANGED: &str = "its executable graph was changed after it was made";
 /// The collective that was just launched into a capture of this stream; an error says why it is not followed.
 pub fn captured(lane: &Lane, of: &Delivered, stream: u64) -> Result<(), &'static str> {
     const OTHERWISE: &str = "it was captured into a graph, and its node is not known";
-    let (graph, node) = ask::captured_last(stream).ok_or(OTHERWISE)?;
-    if ask::node_kind(node) != Some(CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL) {
+    let (graph, node) = queries::captured_last(stream).ok_or(OTHERWISE)?;
+    if queries::node_kind(node) != Some(CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL) {
         return Err(OTHERWISE);
     }
     if of.len > 0 {
@@ -47,7 +47,7 @@ pub fn instantiated(recorder: &'static Recorder, executable: u64, graph: u64, is
     // Which nodes are switched off an update leaves as it is, and nothing tells.
     let was_changed = !is_new
         && graphs.executable(executable).is_some_and(|known| known.clone.as_ref().is_err_and(|why| why == CHANGED));
-    let nodes = ask::graph_nodes(graph);
+    let nodes = queries::graph_nodes(graph);
     let mut collectives = graphs.of(graph);
     collectives.retain(|one| nodes.contains(&one.node));
     let before = match (was_changed, collectives.is_empty()) {
@@ -74,9 +74,9 @@ fn with_copies(
     let mut cloned = 0;
     // SAFETY: the application has just instantiated the graph.
     done("to clone the graph", unsafe { calls::clone_graph(&mut cloned, graph) })?;
-    let (context, device) = (ask::current_context(), ask::current_device());
+    let (context, device) = (queries::current_context(), queries::current_device());
     let mut clone = CloneOfGraph { graph: cloned, executable: 0, copies: Vec::new(), context, device };
-    let edges = ask::graph_edges(cloned).ok_or("the driver does not tell the edges of the graph's clone")?;
+    let edges = queries::graph_edges(cloned).ok_or("the driver does not tell the edges of the graph's clone")?;
     for one in collectives {
         let (mut node, mut copy) = (0, 0);
         let described = described(one, anywhere);
@@ -148,7 +148,7 @@ fn prepared(lane: &Lane, executable: &Arc<Executable>, stream: u64, call: u32) -
     let recorder = recorder::recorder();
     let deliveries = recorder.collectives()?;
     // It becomes part of another graph.
-    if ask::is_capturing(stream, false) {
+    if queries::is_capturing(stream, false) {
         return None;
     }
     let about = |one: &Collective| Delivered {
@@ -275,7 +275,7 @@ pub fn behind(hook: Hook, function: &'static Function, words: &[u64], result: u3
         Hook::EndCapture { .. } if BROKEN_CAPTURE.contains(&result) => graphs.capture_ended(None),
         Hook::NodeDestroyed { node } if result == 0 => graphs.node_destroyed(word(node)),
         Hook::CodeEnds { owner, .. } => match function.effect {
-            Effect::ReleasePrimary if ask::is_primary_active(word(owner)) => {}
+            Effect::ReleasePrimary if queries::is_primary_active(word(owner)) => {}
             Effect::ReleasePrimary | Effect::ResetPrimary => {
                 graphs.context_ended(|clone| clone.device == Some(word(owner)));
             }

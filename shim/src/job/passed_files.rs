@@ -6,7 +6,7 @@
 //! of the descriptor shows, wherever it has got to: owner and signal of fcntl(2), which mean nothing as long
 //! as nobody asks for signals (O_ASYNC). A file that has any is left as it is.
 
-use crate::os::manners::unseen;
+use crate::os::transparency::unseen;
 use crate::records::lane::Lane;
 use libc::c_int;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

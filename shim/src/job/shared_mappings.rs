@@ -1,7 +1,7 @@
 //! Registered host memory that other processes may have mapped as well: what tells its file from others.
 
-use crate::os::manners::unseen;
 use crate::os::maps::is_open_to_others;
+use crate::os::transparency::unseen;
 use crate::records::lane::Lane;
 use std::ops::Range;
 use trace::base::maps::Mapping;

@@ -5,8 +5,8 @@
 //! a function of it is first launched and the driver has no answer, entry by entry until the kernel is found,
 //! and what was found is kept.
 
-use crate::driver::ask;
 use crate::driver::calls;
+use crate::driver::queries;
 use crate::os::lock::Lock;
 use crate::os::probe::{text_at, word_at};
 use crate::trace_file::file::TraceFile;
@@ -170,7 +170,7 @@ impl Images {
     /// images, they must agree: which of them is the module's, nobody tells.
     pub fn parameters(&self, owner: u64, name: &str, file: &TraceFile) -> Option<Vec<(u32, u32)>> {
         let images = self.owners.lock().get(&owner).cloned()?;
-        let sm = ask::compute_capability();
+        let sm = queries::compute_capability();
         let mut all = images.iter().filter_map(|image| image.parameters(file, name, sm));
         let first = all.next()?;
         all.all(|other| other == first).then_some(first)

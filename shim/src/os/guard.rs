@@ -1,7 +1,7 @@
 //! A fault of ours must not become the program's.
 
 use crate::os::generation;
-use crate::os::manners::unseen;
+use crate::os::transparency::unseen;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A fault of ours must not become the program's, nor an error of our system calls.

@@ -1,6 +1,6 @@
 //! What is said to whoever runs the program.
 
-use crate::os::manners::without_signals;
+use crate::os::transparency::without_signals;
 use std::io;
 
 /// One line on stderr, written in one call, past any buffer of the host. A closed stderr is the host's

@@ -4,9 +4,9 @@
 
 use crate::driver::calls;
 use crate::os::lock::Lock;
-use crate::readback::deliveries::{Deliveries, Kept};
-use crate::readback::staging::Room;
-use crate::trace_file::surroundings::Surroundings;
+use crate::readback::readback_pool::Room;
+use crate::readback::readback_queue::{Deliveries, Kept};
+use crate::trace_file::recorder_parts::Surroundings;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};

@@ -1,6 +1,6 @@
 //! Copies that the recorder itself asks the device for: imported memory and results of collectives. Imports from `kernels` and below.
 
 pub(crate) mod cloned_graphs;
-pub(crate) mod deliveries;
-pub(crate) mod imported;
-pub(crate) mod staging;
+pub(crate) mod imported_memory;
+pub(crate) mod readback_pool;
+pub(crate) mod readback_queue;

@@ -10,7 +10,7 @@ use crate::os::config::{Asked, Trigger};
 use crate::os::generation;
 use crate::os::lock::Lock;
 use crate::os::log::tell;
-use crate::recording::registered;
+use crate::recording::nvtx_registry;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
@@ -196,7 +196,7 @@ pub fn capture_ends() {
 #[cold]
 pub fn annotated(range: &Range, within: &Cell<(u32, u32)>, about: &Annotation, text: impl Fn() -> Option<Vec<u8>>) {
     let Trigger::Nvtx(wanted) = &range.asked.trigger else { return };
-    let of = || registered::find(about.domain.into()).map(|domain| &*domain.text);
+    let of = || nvtx_registry::find(about.domain.into()).map(|domain| &*domain.text);
     let is_it = || wanted.matches(text().as_deref(), of());
     let (domain, depth) = within.get();
     match about.what {

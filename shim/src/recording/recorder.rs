@@ -3,15 +3,15 @@
 use crate::driver::logs;
 use crate::host_memory::{destinations, variables, watch};
 use crate::in_flight::{long_results, node_runs};
-use crate::kernels::{images, invented, modules, parameters};
+use crate::kernels::{driver_addresses, images, modules, parameters};
 use crate::os::generation;
 use crate::readback::cloned_graphs::CollectiveGraphs;
-use crate::readback::deliveries::Deliveries;
-use crate::readback::imported::Imported;
+use crate::readback::imported_memory::Imported;
+use crate::readback::readback_queue::Deliveries;
 use crate::recording::range;
 use crate::trace_file::chunk::Supply;
 use crate::trace_file::last_words::LastWords;
-use crate::trace_file::surroundings::Surroundings;
+use crate::trace_file::recorder_parts::Surroundings;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
@@ -37,7 +37,7 @@ pub struct Recorder {
     pub images: images::Images,
     pub logs: logs::Logs,
     pub variables: variables::Variables,
-    pub invented: invented::Invented,
+    pub invented: driver_addresses::Invented,
     pub around: Surroundings,
     pub destinations: destinations::Destinations,
     pub node_runs: node_runs::NodeRuns,

@@ -4,8 +4,8 @@
 use crate::os::generation;
 use crate::os::guard::guarded;
 use crate::os::text::Text;
+use crate::recording::nvtx_registry::{self, Registered};
 use crate::recording::range;
-use crate::recording::registered::{self, Registered};
 use crate::records::lane::{Lane, put};
 use std::sync::atomic::Ordering::*;
 use trace::file::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, OPTIONAL, annotated};
@@ -15,14 +15,14 @@ pub const FOREIGN: &str = "messages of annotations that nobody registered";
 
 pub fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&'static str>) {
     if about.domain != 0 {
-        registered::find(about.domain.into()).into_iter().for_each(|domain| tell(lane, about.domain, domain));
+        nvtx_registry::find(about.domain.into()).into_iter().for_each(|domain| tell(lane, about.domain, domain));
     }
     if range::by_name() {
         guarded(|| range::annotated(&lane.recorder().range, lane.within(), &about, || message(text)));
     }
     let (mut len, mut cut) = (0, false);
     match text {
-        Text::Registered(handle) => match registered::find(handle).filter(|found| found.what == annotated::TEXT) {
+        Text::Registered(handle) => match nvtx_registry::find(handle).filter(|found| found.what == annotated::TEXT) {
             Some(found) => {
                 tell(lane, handle as u32, found);
                 (about.message, about.registered) = (handle as u32, true);
@@ -59,14 +59,14 @@ pub fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&
 /// Appends an annotation that was made before the recording began.
 pub fn add_early(lane: &Lane, about: &Annotation, text: Option<&[u8]>, trouble: Option<&'static str>) {
     if about.domain != 0 {
-        registered::find(about.domain.into()).into_iter().for_each(|domain| tell(lane, about.domain, domain));
+        nvtx_registry::find(about.domain.into()).into_iter().for_each(|domain| tell(lane, about.domain, domain));
     }
     if about.registered {
         let number = about.message;
-        registered::find(number.into()).into_iter().for_each(|found| tell(lane, number, found));
+        nvtx_registry::find(number.into()).into_iter().for_each(|found| tell(lane, number, found));
     }
     if range::by_name() {
-        let registered = || registered::find(about.message.into()).map(|found| found.text.to_vec());
+        let registered = || nvtx_registry::find(about.message.into()).map(|found| found.text.to_vec());
         range::annotated(&lane.recorder().range, lane.within(), about, || {
             if about.registered { registered() } else { text.map(<[u8]>::to_vec) }
         });
@@ -78,7 +78,7 @@ pub fn add_early(lane: &Lane, about: &Annotation, text: Option<&[u8]>, trouble: 
 #[cold]
 fn message(text: Text) -> Option<Vec<u8>> {
     match text {
-        Text::Registered(handle) => registered::find(handle).map(|found| found.text.to_vec()),
+        Text::Registered(handle) => nvtx_registry::find(handle).map(|found| found.text.to_vec()),
         _ => text.copied(),
     }
 }

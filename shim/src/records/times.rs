@@ -21,7 +21,7 @@ use crate::os::clock;
 use crate::os::generation;
 use crate::os::guard::guarded;
 use crate::os::log::tell;
-use crate::os::manners::unseen;
+use crate::os::transparency::unseen;
 use crate::recording::range;
 use crate::recording::recorder::Recorder;
 use library::{BY_NAME, candidates, open};

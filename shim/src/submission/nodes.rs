@@ -1,12 +1,12 @@
 //! A graph as the driver tells it: what its nodes write, which callbacks they run, and what of the one stands
 //! before the other.
 
-use crate::driver::ask::{self, Place};
 use crate::driver::calls;
+use crate::driver::queries::{self, Place};
 use crate::host_memory::destinations::{By, Write};
 use crate::in_flight::node_runs::Around;
 use crate::recording::recorder;
-use crate::submission::ends;
+use crate::submission::copy_endpoints;
 use std::collections::{HashMap, HashSet};
 use trace::api::copies::{Region, device_region, region};
 use trace::api::enums::CUgraphNodeType as Kind;
@@ -29,7 +29,7 @@ impl Nodes {
         let mut next = 0;
         while let Some((graph, _)) = nodes.graphs.get(next).copied() {
             next += 1;
-            for node in ask::graph_nodes(graph) {
+            for node in queries::graph_nodes(graph) {
                 let (mut kind, mut child) = (0, 0);
                 // SAFETY: the node has just been told.
                 let asked = unsafe { calls::node_type(node, &mut kind) };
@@ -62,7 +62,7 @@ impl Nodes {
             if asked == Some(0) {
                 let of_host = region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None);
                 let written = of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination));
-                let from_host = ends::copies_host(CUDA_MEMCPY3D::TYPE, &bytes);
+                let from_host = copy_endpoints::copies_host(CUDA_MEMCPY3D::TYPE, &bytes);
                 let written = written.filter(|region| is_hosts(region.address));
                 found.extend(written.map(|region| Write { region, node, by: By::Copy, from_host }));
             }
@@ -103,7 +103,7 @@ impl Nodes {
 
 /// Whether the CPU can see it: pageable, pinned or managed memory. With no lock held: it asks the driver.
 pub fn is_hosts(address: u64) -> bool {
-    recorder::recorder().shares(address, 1) || ask::place(address) == Place::Pageable
+    recorder::recorder().shares(address, 1) || queries::place(address) == Place::Pageable
 }
 
 /// Which node waits for which. A child graph is entered at its node and left at another place of the same
@@ -121,13 +121,13 @@ impl Order {
         let mut order = Order::default();
         let parents: HashSet<u64> = nodes.graphs.iter().filter_map(|(_, parent)| *parent).collect();
         for (graph, parent) in &nodes.graphs {
-            ask::graph_edges(*graph)
+            queries::graph_edges(*graph)
                 .into_iter()
                 .flatten()
                 .for_each(|(from, to)| order.waits((from, parents.contains(&from)), (to, false)));
             let Some(parent) = *parent else { continue };
             order.waits((parent, false), (parent, true));
-            for node in ask::graph_nodes(*graph) {
+            for node in queries::graph_nodes(*graph) {
                 order.waits((parent, false), (node, false));
                 order.waits((node, parents.contains(&node)), (parent, true));
             }

@@ -8,7 +8,7 @@
 use crate::os::guard::guarded;
 use crate::os::probe::{bytes_at, word_at};
 use crate::records::lane::Lane;
-use crate::submission::ends::Words;
+use crate::submission::copy_endpoints::Words;
 use trace::Function;
 use trace::api::extra::Extra;
 use trace::api::roles::{Field, Role};

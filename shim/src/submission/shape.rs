@@ -2,7 +2,7 @@
 
 use crate::records::lane::{MOST_ASKED, Repeat};
 use crate::submission::hook::{self, Hook};
-use crate::submission::{overlap, shown_memory};
+use crate::submission::{driver_memory, overlap};
 use trace::Function;
 use trace::api::effect::Work;
 use trace::api::roles::{Class, Extent, Field, Role};
@@ -102,7 +102,7 @@ pub const fn shape(function: &Function) -> Shape {
     let mut shape = Shape {
         at_entry: false,
         may_overlap: overlap::is_possible(function),
-        may_be_freed: shown_memory::may_be_freed(function),
+        may_be_freed: driver_memory::may_be_freed(function),
         at_return: false,
         outputs: [(0, 0); 4],
         waits: false,

@@ -1,9 +1,9 @@
 //! Work that a call gives its stream: which stream that is, and what is known of what is under way there.
 
-use crate::driver::ask;
+use crate::driver::queries;
 use crate::driver::queue::Queue;
 use crate::in_flight::host_functions;
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::in_flight::pending::{Copy, Work};
 use crate::os::probe::word_at;
 use crate::records::lane::Lane;
@@ -31,12 +31,12 @@ pub fn under_way(
         let per_thread = function.twin_of.is_some();
         let (stream, captured, context) = *queue.get_or_insert_with(|| {
             let stream = stream(function, words).unwrap_or(0);
-            (stream, ask::is_capturing(stream, per_thread), ask::current_context())
+            (stream, queries::is_capturing(stream, per_thread), queries::current_context())
         });
         if captured {
             return;
         }
-        let mut copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), call);
+        let mut copy = Copy::new(landing, context, queries::is_blocking(stream), lane.index(), call);
         (copy.work, copy.by_cpu, copy.is_being_put) = (work, by_cpu, true);
         let queue = Queue::of(stream, per_thread, lane.index(), || context);
         let given_up = recorder.around.pending.add_work(queue, copy);
@@ -46,12 +46,12 @@ pub fn under_way(
 
 pub fn queue(lane: &Lane, function: &Function, words: &[u64]) -> Queue {
     let stream = stream(function, words).unwrap_or(0);
-    Queue::of(stream, function.twin_of.is_some(), lane.index(), ask::current_context)
+    Queue::of(stream, function.twin_of.is_some(), lane.index(), queries::current_context)
 }
 
 /// Whether a capture takes the work: nothing is done now.
 pub fn makes_node(function: &Function, words: &[u64]) -> bool {
-    stream(function, words).is_some_and(|stream| ask::is_capturing(stream, function.twin_of.is_some()))
+    stream(function, words).is_some_and(|stream| queries::is_capturing(stream, function.twin_of.is_some()))
 }
 
 /// The stream that a call names. The driver has not seen it yet: what it points to may be bad.

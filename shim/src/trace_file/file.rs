@@ -10,7 +10,7 @@ use crate::os::generation;
 use crate::os::lock::Lock;
 use crate::os::shared::Memory;
 use crate::trace_file::blobs::Blobs;
-use crate::trace_file::homes::Home;
+use crate::trace_file::chunk_slots::Home;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;

@@ -2,11 +2,11 @@
 
 pub(crate) mod blobs;
 pub(crate) mod chunk;
+pub(crate) mod chunk_slots;
 pub(crate) mod file;
-pub(crate) mod homes;
 pub(crate) mod last_words;
 pub(crate) mod mapped_files;
 pub(crate) mod pieces;
 pub(crate) mod processes;
-pub(crate) mod surroundings;
+pub(crate) mod recorder_parts;
 pub(crate) mod workers;

@@ -4,7 +4,7 @@
 //! A piece is hashed where it lies, and is stored, if it is new, out of the cache.
 
 use crate::os::probe;
-use crate::trace_file::surroundings::Surroundings;
+use crate::trace_file::recorder_parts::Surroundings;
 use std::borrow::Cow;
 use std::sync::Arc;
 use trace::base::hash::Hash;

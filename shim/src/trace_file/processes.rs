@@ -8,7 +8,7 @@
 //! In a forked child nothing is allocated: another library's allocator may not be ready yet.
 
 use crate::os::config::{self, Rank};
-use crate::os::manners::{unseen, without_signals};
+use crate::os::transparency::{unseen, without_signals};
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt::Write;
 use std::io;

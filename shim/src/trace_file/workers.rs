@@ -7,8 +7,8 @@
 
 use crate::os::generation;
 use crate::os::lock::Lock;
-use crate::os::manners::uninterrupted;
 use crate::os::thread;
+use crate::os::transparency::uninterrupted;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};

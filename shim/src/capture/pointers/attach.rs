@@ -3,7 +3,7 @@
 use super::{Capture, Moment};
 use crate::kernels::images::{Content, Piece};
 use crate::os::probe::bytes_at;
-use crate::submission::ends;
+use crate::submission::copy_endpoints;
 use trace::api::roles::Class;
 use trace::file::record;
 
@@ -76,7 +76,8 @@ impl Capture<'_> {
         };
         // What a copy's description names was looked at before the call: now the copy may have brought
         // something there.
-        let is_copys = by_name && self.function.class != Class::graph && ends::describes_copies(self.function);
+        let is_copys =
+            by_name && self.function.class != Class::graph && copy_endpoints::describes_copies(self.function);
         if !known.is_empty() && !is_copys {
             let mut writes = self.lane.writes_before(self.call);
             let watch = &self.lane.recorder().watch;

@@ -7,7 +7,7 @@ use crate::host_memory::host_writes::HostWrites;
 use crate::in_flight::host_functions;
 use crate::in_flight::node_runs::Turn;
 use crate::in_flight::pending::{Copy, Pending, Uses};
-use crate::in_flight::running::{Callbacks, Running};
+use crate::in_flight::running_callbacks::{Callbacks, Running};
 use crate::in_flight::users::Users;
 use crate::os::dirty_pages::{PAGE, Tracker};
 use crate::os::intervals::{joined, within, without};

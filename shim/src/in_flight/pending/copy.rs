@@ -2,7 +2,7 @@
 
 use super::row::Row;
 use crate::driver::queue::Queue;
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::in_flight::node_runs::Turn;
 use crate::in_flight::users::Users;
 use crate::os::intervals::{at_most, joined, within};

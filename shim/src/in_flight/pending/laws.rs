@@ -2,7 +2,7 @@
 
 use super::{Copy, Covered, Pending, Uses};
 use crate::driver::queue::{LEGACY, Queue};
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::in_flight::node_runs::Turn;
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use super::{Lane, exit};
 use crate::os::generation;
-use crate::os::manners::unseen;
+use crate::os::transparency::unseen;
 use crate::trace_file::chunk::{FRAME, LARGE};
 use std::sync::atomic::Ordering::*;
 use trace::file::record::CONFIG;

@@ -6,7 +6,7 @@
 
 use super::library::{is_ours, loaded};
 use super::{is_cuptis, stand_aside};
-use crate::driver::real;
+use crate::driver::real_driver;
 use crate::os::dl::{self, Verdict};
 use crate::os::guard::guarded;
 use std::ffi::{CStr, CString, c_void};
@@ -99,8 +99,8 @@ fn theirs(name: &CStr, caller: *const c_void) -> *mut c_void {
         address.unwrap_or(std::ptr::null_mut())
     };
     // A driver may bring its own.
-    let in_driver = || match real::present() {
-        true => dl::real_dlsym(real::handle(), name),
+    let in_driver = || match real_driver::present() {
+        true => dl::real_dlsym(real_driver::handle(), name),
         false => std::ptr::null_mut(),
     };
     let places: [&dyn Fn() -> *mut c_void; 4] = [&|| next, &in_reach, &in_libcupti, &in_driver];
@@ -145,7 +145,7 @@ pub fn looked_up(index: usize, handle: *mut c_void, caller: *const c_void) -> Ve
     let ask = |handle| Verdict { found: std::ptr::null_mut(), handle };
     if dl::is_own_handle(handle) {
         // The driver's is meant.
-        return ask(if real::present() { real::handle() } else { dl::libc_handle() });
+        return ask(if real_driver::present() { real_driver::handle() } else { dl::libc_handle() });
     }
     if handle == libc::RTLD_NEXT {
         // Which is next depends on who asks: glibc sees that.

@@ -5,7 +5,7 @@
 use crate::os::clock;
 use crate::os::guard::guarded;
 use crate::os::text::Text;
-use crate::recording::registered;
+use crate::recording::nvtx_registry;
 use crate::records::lane::Lane;
 use crate::records::notes;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
@@ -39,7 +39,7 @@ pub fn keep(mut about: Annotation, text: Text, mut trouble: Option<&'static str>
     }
     guarded(|| {
         if let Text::Registered(handle) = text {
-            match registered::find(handle).filter(|found| found.what == annotated::TEXT) {
+            match nvtx_registry::find(handle).filter(|found| found.what == annotated::TEXT) {
                 Some(_) => (about.message, about.registered) = (handle as u32, true),
                 None => trouble = Some(notes::FOREIGN),
             }

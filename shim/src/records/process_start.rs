@@ -1,18 +1,18 @@
 //! From dormant to recording: at the first driver call of a process, and again in a forked child.
 
 use crate::driver::calls;
-use crate::driver::{devices, logs, real, said};
+use crate::driver::{announcement, devices, logs, real_driver};
 use crate::host_memory::{destinations, variables, watch};
 use crate::in_flight::{long_results, node_runs};
-use crate::kernels::{images, invented, modules, parameters};
+use crate::kernels::{driver_addresses, images, modules, parameters};
 use crate::os::config::{self, Config, Rank};
 use crate::os::generation::{self, LAST, LAST_WORDS, OFF, generation, off, page, wiped_page};
 use crate::os::log::tell;
-use crate::os::manners::{with_descriptors, without_signals};
+use crate::os::transparency::{with_descriptors, without_signals};
 use crate::os::{clock, counters, environment, external_writers, thread};
 use crate::readback::cloned_graphs::CollectiveGraphs;
-use crate::readback::deliveries::Deliveries;
-use crate::readback::imported::Imported;
+use crate::readback::imported_memory::Imported;
+use crate::readback::readback_queue::Deliveries;
 use crate::recording::range;
 use crate::recording::recorder::{self, RECORDER, Recorder, recorder};
 use crate::records::{lane, times};
@@ -20,7 +20,7 @@ use crate::trace_file::file::TraceFile;
 use crate::trace_file::last_words::LastWords;
 use crate::trace_file::mapped_files::MappedFiles;
 use crate::trace_file::processes;
-use crate::trace_file::surroundings::Surroundings;
+use crate::trace_file::recorder_parts::Surroundings;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub fn begin(scans_last: fn()) -> bool {
         _ => return true,
     }
     // Before anybody waits for anybody: opening the driver takes the loader's lock.
-    real::load();
+    real_driver::load();
     if let Err(why) = wiped_page() {
         return refused(&why);
     }
@@ -63,7 +63,7 @@ pub fn begin(scans_last: fn()) -> bool {
         return generation() != OFF;
     }
     page().starting.store(thread, Release);
-    said::say(&Said::Called);
+    announcement::say(&Said::Called);
     let started =
         with_descriptors(|| std::panic::catch_unwind(|| start(scans_last))).unwrap_or(Err("an internal error".into()));
     page().starting.store(0, Release);
@@ -76,7 +76,7 @@ pub fn begin(scans_last: fn()) -> bool {
 /// There is no trace of this process. An empty reason: nobody wanted one.
 fn refused(why: &str) -> bool {
     let said = if why.is_empty() { Said::Disabled } else { Said::Refused(why.replace('\n', " ")) };
-    let is_said = said::say(&said);
+    let is_said = announcement::say(&said);
     if !why.is_empty() {
         if !is_said {
             announce(config::session().as_deref(), OsStr::new(""));
@@ -96,7 +96,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
     let clock = clock::choose();
     let file =
         TraceFile::create(&config::trace_path(&config.output), config.max_size.clone()).map_err(|e| e.to_string())?;
-    let is_said = said::say(&Said::Made(file.path.clone()));
+    let is_said = announcement::say(&Said::Made(file.path.clone()));
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
@@ -106,7 +106,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
         format!("{}: {error}", file.path.display())
     })?;
     let generation = LAST.fetch_add(1, AcqRel) + 1;
-    if !is_said || !said::say(&Said::Recorded) {
+    if !is_said || !announcement::say(&Said::Recorded) {
         announce(config.session.as_deref(), file.path.as_os_str());
     }
     processes::recorded(&file.path);
@@ -127,7 +127,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
         images: images::Images::default(),
         logs: logs::Logs::default(),
         variables: variables::Variables::default(),
-        invented: invented::Invented::default(),
+        invented: driver_addresses::Invented::default(),
         destinations: destinations::Destinations::default(),
         node_runs: node_runs::NodeRuns::default(),
         watch: watch::Watch::new(config.data, scans_last),
@@ -246,7 +246,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
         pid: std::process::id(),
         parent: std::os::unix::process::parent_id(),
         environment,
-        driver_path: real::path(),
+        driver_path: real_driver::path(),
         driver_version: driver_version(),
         more: [(trace::Trace::FOLLOWS.into(), "yes".into())]
             .into_iter()

@@ -1,10 +1,10 @@
 //! What work has brought from the device, looked at when the application may look.
 
-use crate::driver::ask;
+use crate::driver::queries;
 use crate::driver::queue::Queue;
 use crate::host_memory::destinations;
 use crate::in_flight::host_functions;
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::in_flight::long_results::{self, MOST_READ};
 use crate::in_flight::node_runs::Turn;
 use crate::in_flight::pending::{Beside, Copy, Covered, Work};
@@ -43,7 +43,7 @@ pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position:
 #[cold]
 fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
     let per_thread = function.twin_of.is_some();
-    let queue = |stream| Queue::of(stream, per_thread, lane.index(), ask::current_context);
+    let queue = |stream| Queue::of(stream, per_thread, lane.index(), queries::current_context);
     let covered = match function.awaited() {
         Some(Awaited::Stream(stream)) => Covered::Stream(queue(words[stream])),
         // Both have come to pass, and the first may be any other's.
@@ -54,7 +54,7 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
             Covered::Event(words[last])
         }
         Some(Awaited::Context(at)) => {
-            Covered::Context(Awaited::context(at, |at| words[at]).unwrap_or_else(ask::current_context))
+            Covered::Context(Awaited::context(at, |at| words[at]).unwrap_or_else(queries::current_context))
         }
         // It was work on its stream: the legacy one, or the thread's own, if it names none.
         None if is_copied || function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => {
@@ -72,7 +72,7 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
 }
 
 fn before_work_on(queue: Queue) -> Covered<'static> {
-    if queue.is_legacy() { Covered::Legacy(ask::current_context()) } else { Covered::Stream(queue) }
+    if queue.is_legacy() { Covered::Legacy(queries::current_context()) } else { Covered::Stream(queue) }
 }
 
 /// A launch that has been waited for, and with it what it was put behind: only with CUDA_LAUNCH_BLOCKING.
@@ -84,8 +84,8 @@ pub fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
     }
     guarded(|| {
         let (stream, per_thread) = (target_stream::stream(function, words).unwrap_or(0), function.twin_of.is_some());
-        if !ask::is_capturing(stream, per_thread) {
-            let queue = Queue::of(stream, per_thread, lane.index(), ask::current_context);
+        if !queries::is_capturing(stream, per_thread) {
+            let queue = Queue::of(stream, per_thread, lane.index(), queries::current_context);
             finished(lane, before_work_on(queue), pending.position());
         }
     });

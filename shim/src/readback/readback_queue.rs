@@ -10,9 +10,9 @@
 use crate::driver::calls;
 use crate::os::generation;
 use crate::os::lock::Lock;
-use crate::readback::staging::{NoRoom, Room, Staging};
+use crate::readback::readback_pool::{NoRoom, Room, Staging};
 use crate::trace_file::pieces::{self, Lost, Memory};
-use crate::trace_file::surroundings::Surroundings;
+use crate::trace_file::recorder_parts::Surroundings;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};

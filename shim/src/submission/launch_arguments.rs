@@ -2,7 +2,7 @@
 
 use crate::os::probe::{bytes_at, gathered};
 use crate::records::lane::Lane;
-use crate::submission::ends::Words;
+use crate::submission::copy_endpoints::Words;
 use crate::submission::readable::Readable;
 use crate::submission::shape::Launch;
 use std::borrow::Cow;

@@ -1,10 +1,10 @@
 //! What an operation of NCCL's delivers is kept where that was asked for: when NCCL tells that it has given
 //! it to the device, by the thread that has just launched its kernel.
 
-use crate::driver::ask;
+use crate::driver::queries;
 use crate::driver::queue::PER_THREAD;
 use crate::job::collective_graphs;
-use crate::readback::deliveries::Deliveries;
+use crate::readback::readback_queue::Deliveries;
 use crate::records::lane::Lane;
 use crate::submission::shape::Launch;
 use crate::submission::target_stream;
@@ -43,7 +43,7 @@ pub fn given(lane: &Lane, deliveries: &Deliveries, about: &Began, rank: i32, ran
     };
     let (address, len) = (place.start, place.end - place.start);
     let delivered = Delivered { operation: about.operation, launch, address, len, ..Delivered::default() };
-    if ask::is_capturing(stream, false) {
+    if queries::is_capturing(stream, false) {
         let why = collective_graphs::captured(lane, &delivered, stream).err().unwrap_or(CAPTURED);
         return lane.append(&with_body(DELIVERED, &Delivered { lost: why.into(), ..delivered }));
     }

@@ -2,19 +2,19 @@
 
 use crate::os::text::Text;
 use crate::os::{clock, generation};
-use crate::records::early;
-use crate::records::join;
 use crate::records::notes::add;
+use crate::records::pre_init_nvtx;
+use crate::records::thread_start;
 use trace::file::record::Annotation;
 
 /// Records an annotation, if this process records. `trouble`: what of it cannot be.
 #[inline]
 pub fn write(mut about: Annotation, text: Text, trouble: Option<&'static str>) {
-    let records = join::annotate(|lane| {
+    let records = thread_start::annotate(|lane| {
         about.time = clock::entry();
         add(lane, about, text, trouble);
     });
     if !records && generation::dormant() {
-        early::keep(about, text, trouble);
+        pre_init_nvtx::keep(about, text, trouble);
     }
 }

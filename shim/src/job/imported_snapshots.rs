@@ -1,14 +1,14 @@
 //! What imported memory holds is kept where that was asked for: right before the work that may use it, and
 //! behind it if it may write there, on the stream of that.
 
-use crate::driver::ask;
+use crate::driver::queries;
 use crate::driver::queue::PER_THREAD;
 use crate::os::guard::guarded;
 use crate::records::lane::Lane;
-use crate::submission::ends::describes_copies;
+use crate::submission::copy_endpoints::describes_copies;
 use crate::submission::shape::Launch;
 use crate::submission::target_stream::makes_node;
-use crate::submission::{given_words, target_stream};
+use crate::submission::{launch_arguments, target_stream};
 use std::ops::Range;
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
@@ -24,7 +24,7 @@ pub fn opened(lane: &Lane, address: u64) {
     let Some(deliveries) = &recorder.deliveries else { return };
     // The call's entry has been written: it is the latest.
     let call = (lane.index(), lane.sequence().wrapping_sub(1));
-    let told = match ask::memory_around(address) {
+    let told = match queries::memory_around(address) {
         Some(range) => {
             recorder.imported.opened(range.clone());
             Held { call, address: range.start, len: range.end - range.start, ..Held::default() }
@@ -80,7 +80,7 @@ pub fn ends(lane: &Lane, memory: Option<Range<u64>>) {
 /// needed.
 #[cold]
 pub fn imported(lane: &Lane) {
-    if let Some(deliveries) = lane.recorder().deliveries.as_ref().filter(|_| ask::current_context() != 0) {
+    if let Some(deliveries) = lane.recorder().deliveries.as_ref().filter(|_| queries::current_context() != 0) {
         deliveries.prepare_once();
     }
 }
@@ -118,14 +118,14 @@ fn used(
     let Some(launch) = launch else {
         return match function.class {
             Class::launch => imported.all(),
-            _ => imported.named(given_words::of_work(function, words).into_iter(), with_beside),
+            _ => imported.named(launch_arguments::of_work(function, words).into_iter(), with_beside),
         };
     };
     if lane.layout_before_launch(words[launch.function as usize]).is_some_and(|layout| layout.is_nccls) {
         // These wait for each other, and what they bring is another matter.
         return Vec::new();
     }
-    match given_words::of_launch(lane, launch, words, |_| true) {
+    match launch_arguments::of_launch(lane, launch, words, |_| true) {
         Some(words) => imported.named(words.into_iter(), with_beside),
         None => imported.all(),
     }

@@ -3,15 +3,15 @@
 
 use crate::host_memory::host_writes::HostWrites;
 use crate::in_flight::host_functions;
-use crate::in_flight::landing::Landing;
+use crate::in_flight::landing_range::Landing;
 use crate::in_flight::node_runs::Turn;
 use crate::in_flight::pending::{Uses, Work};
 use crate::os::guard::guarded;
 use crate::os::probe::bytes_at;
 use crate::recording::range;
 use crate::records::lane::Lane;
-use crate::submission::ends::{self, Ends, Words};
-use crate::submission::given_words;
+use crate::submission::copy_endpoints::{self, Ends, Words};
+use crate::submission::launch_arguments;
 use crate::submission::shape::Launch;
 use crate::submission::target_stream::{makes_node, queue, reads, under_way};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl<'c> Given<'c> {
     fn of(lane: &'c Lane, function: &'static Function, launch: Option<Launch>, words: &'c [u64]) -> Given<'c> {
         let is_copy = matches!(function.class, Class::submit | Class::copy);
         let arguments = launch.map(|launch| {
-            let words = given_words::of_launch(lane, launch, words, |word| lane.recorder().may_be_shared(word));
+            let words = launch_arguments::of_launch(lane, launch, words, |word| lane.recorder().may_be_shared(word));
             let pinned = words.iter().flatten().filter_map(|word| lane.recorder().around.pinned.find(*word)).collect();
             Arguments { words, pinned }
         });
@@ -175,7 +175,7 @@ fn copy(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
         if !function.brings_at_once() {
             fills(lane, function, words, ends);
         }
-        let from = ends::reached(lane, function, words, |role| matches!(role, Role::Reads(_)));
+        let from = copy_endpoints::reached(lane, function, words, |role| matches!(role, Role::Reads(_)));
         reads(lane, lane.sequence(), function, words, from);
     }
     if brings {
@@ -235,7 +235,8 @@ fn uses_unnamed(
 /// What fills memory shared with the device does so when its stream gets there: until then its bytes are
 /// nobody's.
 fn fills(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
-    let filled: Vec<Landing> = ends::reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
+    let filled: Vec<Landing> =
+        copy_endpoints::reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
     if !filled.is_empty() {
         let from_host = ends.is_by_cpu();
         under_way(lane, lane.sequence(), function, words, filled.into_iter().map(|to| (to, Work::Fill, from_host)));

@@ -1,8 +1,8 @@
 //! What a call copies or fills, from where and to where: before the call is made, when anything it names may
 //! be bad, or after.
 
-use crate::driver::ask::{self, Place};
-use crate::in_flight::landing::Landing;
+use crate::driver::queries::{self, Place};
+use crate::in_flight::landing_range::Landing;
 use crate::os::probe::{bytes_at, word_at};
 use crate::recording::recorder;
 use crate::records::lane::Lane;
@@ -93,7 +93,8 @@ impl<'c> Ends<'c> {
             match param.role {
                 Role::Source(_) => true,
                 Role::Reads(_) => {
-                    pinned.find(word).is_some() || self.function.copies_unified() && ask::place(word) == Place::Pageable
+                    pinned.find(word).is_some()
+                        || self.function.copies_unified() && queries::place(word) == Place::Pageable
                 }
                 _ => false,
             }
@@ -101,7 +102,7 @@ impl<'c> Ends<'c> {
         names_host
             || self.sources.iter().any(|(address, _)| pinned.find(*address).is_some())
             // The driver is not asked about all of them.
-            || self.sources.first().is_some_and(|(address, _)| ask::place(*address) == Place::Pageable)
+            || self.sources.first().is_some_and(|(address, _)| queries::place(*address) == Place::Pageable)
             || self.structs.iter().any(|(to, one)| copies_host(to, one))
     }
 }

@@ -1,11 +1,11 @@
 //! How a thread begins to record: its first call, or that of a process, or after a fork.
 
 use crate::driver::devices;
-use crate::os::manners::unseen;
+use crate::os::transparency::unseen;
 use crate::os::{counters, generation};
 use crate::recording::recorder;
 use crate::records::lane::{self, Lane, with_lane};
-use crate::records::{early, finish, start};
+use crate::records::{pre_init_nvtx, process_end, process_start};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering::*, compiler_fence};
 use trace::file::record;
@@ -29,7 +29,7 @@ pub fn join(lane: &Lane) -> bool {
 }
 
 fn join_now(lane: &Lane) -> bool {
-    if !start::begin(finish::scans_last) {
+    if !process_start::begin(process_end::scans_last) {
         return false;
     }
     let (recorder, generation) = (recorder::recorder(), generation::generation());
@@ -49,7 +49,7 @@ fn join_now(lane: &Lane) -> bool {
     if lane.index() == 0 {
         devices::forget();
     }
-    early::bring(lane);
+    pre_init_nvtx::bring(lane);
     lane.has_joined(generation);
     generation == generation::generation()
 }

@@ -47,7 +47,7 @@ pub fn entry(id: u16) -> *const c_void {
 #[cold]
 #[inline(never)]
 fn late(id: u16) -> *const c_void {
-    crate::os::manners::unseen(load);
+    crate::os::transparency::unseen(load);
     let address = REAL[id as usize].load(Relaxed);
     if !address.is_null() {
         return address;
@@ -103,7 +103,7 @@ pub fn load() {
     if STATE.load(Acquire) != UNTRIED || OPENING.replace(true) {
         return;
     }
-    crate::os::manners::with_descriptors(find);
+    crate::os::transparency::with_descriptors(find);
     OPENING.set(false);
 }
 

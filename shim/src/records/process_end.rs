@@ -6,7 +6,7 @@ use crate::os::generation;
 use crate::os::log::tell;
 use crate::recording::recorder;
 use crate::recording::recorder::Recorder;
-use crate::records::{early, join, lane};
+use crate::records::{lane, pre_init_nvtx, thread_start};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub fn scans_last() {
 
 extern "C" fn scan_last() {
     if generation::recording() {
-        join::with_any_lane(|lane| {
+        thread_start::with_any_lane(|lane| {
             let mut writes = lane.writes_before(lane.sequence());
             recorder::recorder().watch.scan_last(&mut writes);
             lane.add(writes);
@@ -107,7 +107,7 @@ fn losses() {
     let counted = [
         ("calls made by signal handlers in the middle of a record", counters::REENTRANT.load(Relaxed)),
         ("annotations made by signal handlers in the middle of a record", counters::INTERRUPTING.load(Relaxed)),
-        ("annotations made before the first driver call", early::lost()),
+        ("annotations made before the first driver call", pre_init_nvtx::lost()),
         ("calls of functions without a known prototype", counters::OPAQUE_CALLS.load(Relaxed)),
         ("driver functions handed out that this cutrace does not know", counters::UNKNOWN_NAMES.load(Relaxed)),
     ];
@@ -138,7 +138,7 @@ fn lost(what: String, count: u64) {
 fn other_driver() -> Option<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     // One that came by a handle or a name of ours was loaded by ourselves; looking a function up is no call.
-    let known: Vec<_> = [crate::driver::real::own_path(), Some(crate::driver::real::path().into())]
+    let known: Vec<_> = [crate::driver::real_driver::own_path(), Some(crate::driver::real_driver::path().into())]
         .into_iter()
         .filter_map(|path| std::fs::canonicalize(path?).ok())
         .collect();

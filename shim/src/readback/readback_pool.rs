@@ -7,8 +7,8 @@
 //! context has ended in which it was, and whoever reads it then must still find it. Such a piece is not used
 //! again.
 
-use crate::driver::ask;
 use crate::driver::calls;
+use crate::driver::queries;
 use crate::os::lock::Lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
@@ -91,7 +91,7 @@ impl Staging {
     fn drop_gone(&self) {
         if self.are_doubtful.swap(false, Relaxed) {
             let starts: Vec<u64> = self.pieces.lock().iter().map(|piece| piece.start).collect();
-            let gone: Vec<u64> = starts.into_iter().filter(|start| ask::is_not_pinned(*start)).collect();
+            let gone: Vec<u64> = starts.into_iter().filter(|start| queries::is_not_pinned(*start)).collect();
             self.pieces.lock().iter_mut().for_each(|piece| piece.is_gone |= gone.contains(&piece.start));
         }
     }
