@@ -12,7 +12,7 @@ use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::base::digits::{decimal, right};
 use trace::model::decode::Decoded;
-use trace::model::misfit::misfits;
+use trace::model::copy_bounds::misfits;
 use trace::model::objects::Objects;
 use trace::model::value::Value;
 use trace::show::text::{named, plain, put_symbol, symbol};

@@ -6,7 +6,7 @@ use trace::Trace;
 use trace::file::record::Timed;
 use trace::model::objects::Objects;
 use trace::model::outstanding::Outstanding;
-use trace::read::timed::known;
+use trace::read::device_times::known;
 
 /// Device, context and stream, as the source of the times counts them.
 type Key = (u32, u32, u32);

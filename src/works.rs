@@ -5,7 +5,7 @@ use crate::figures::{counted, duration, grouped, size};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::file::record::{Profile, timed};
-use trace::read::timed::{Work, known, memory_kind};
+use trace::read::device_times::{Work, known, memory_kind};
 use trace::show::text::plain;
 
 /// What it was measured with.

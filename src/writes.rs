@@ -6,7 +6,7 @@ use serde::Serialize;
 use trace::model::objects::Objects;
 use trace::model::value::Value;
 use trace::read::call::{Content, Image};
-use trace::read::written::Written;
+use trace::read::host_writes::Written;
 use trace::show::text::Text;
 use trace::{Call, Trace};
 

@@ -18,7 +18,7 @@ use std::thread;
 use trace::model::decode::decode;
 use trace::model::objects::Objects;
 use trace::model::value::Value;
-use trace::read::timed::ByCall;
+use trace::read::device_times::ByCall;
 use trace::{Call, Trace};
 
 /// Calls of a block: few enough that the first lines are there at once.

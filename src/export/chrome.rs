@@ -24,7 +24,7 @@ use trace::api::enums::CUresult;
 use trace::file::preamble::RANKS;
 use trace::file::record::{Timed, annotated, timed};
 use trace::read::annotation::Annotation;
-use trace::read::timed::{Work, known, memory_kind};
+use trace::read::device_times::{Work, known, memory_kind};
 use trace::show::text::symbol;
 use viewer::kernel_name::{Names, Style};
 

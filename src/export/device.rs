@@ -9,7 +9,7 @@ use crate::works::source;
 use std::collections::HashMap;
 use trace::Trace;
 use trace::file::record::{Timed, timed};
-use trace::read::timed::{Work, known, memory_kind};
+use trace::read::device_times::{Work, known, memory_kind};
 
 /// Beyond those of threads.
 const TRACKS: u64 = 1 << 32;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::io::Write;
 use trace::Trace;
 use trace::model::objects::Objects;
-use trace::read::timed::ByCall;
+use trace::read::device_times::ByCall;
 
 pub struct Jsonl<'t> {
     trace: &'t Trace,

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use trace::Trace;
-use trace::read::timed::{ByCall, Work};
+use trace::read::device_times::{ByCall, Work};
 
 /// Device, context and stream, as the source of the times counts them.
 pub type Queue = (u32, u32, u32);

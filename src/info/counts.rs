@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
 use std::ops::Range;
 use trace::api::roles::Side;
-use trace::base::beside::beside;
+use trace::base::scoped_thread::beside;
 use trace::base::hash::Hash;
 use trace::file::record::annotated::MARK;
 use trace::model::decode::decode;

@@ -19,7 +19,7 @@ use trace::Trace;
 use trace::base::hash::checksum;
 use trace::file::preamble::{decode, encode};
 use trace::file::record::Ended;
-use trace::read::known::Known;
+use trace::read::summary::Known;
 use viewer::data::kept::{self, Kind};
 use viewer::data::store::Key;
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use bincode::{Decode, Encode};
 use std::collections::HashSet;
 use trace::Trace;
-use trace::base::beside::beside;
+use trace::base::scoped_thread::beside;
 use trace::file::record::held::Held;
 use trace::file::record::nccl::Delivered;
 use trace::file::reference::Source;

@@ -5,7 +5,7 @@ use replayer::{Options, Outcome, Plan, Report, bisection};
 use serde_json::{Value, json};
 use std::io::Write;
 use trace::Trace;
-use trace::read::crossing::exports;
+use trace::read::shared_handles::exports;
 
 /// Version of the JSON form. Fields may be added within a version.
 pub const SCHEMA: u32 = 1;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 use trace::Trace;
-use trace::read::crossing::exports;
+use trace::read::shared_handles::exports;
 
 pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()> {
     let mut out = Results::begin();

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use trace::Trace;
 use trace::api::roles::Class;
-use trace::read::timed::ByCall;
+use trace::read::device_times::ByCall;
 use trace::show::launch::launched;
 
 pub struct Collectives<'t> {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::model::decode::decode;
-use trace::model::misfit::misfits;
+use trace::model::copy_bounds::misfits;
 use trace::model::objects::Objects;
 use trace::model::value::{Given, Value};
 use trace::show::text::{self, Text, symbol};

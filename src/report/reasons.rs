@@ -14,7 +14,7 @@ use trace::api::types::{Form, Kind, Typed};
 use trace::model::change::Change;
 use trace::model::contexts::Owner;
 use trace::model::objects::Objects;
-use trace::read::asked;
+use trace::read::requested_size;
 use trace::read::call::When;
 use trace::show::text::{handle, symbol};
 use trace::{Call, Function};
@@ -152,7 +152,7 @@ impl Reasons {
         let Effect::Allocate { kind: Memory::Pooled, .. } = function.effect else { return None };
         let pool = step.call.argument_of(function.handle(Kind::MemoryPool)?)?;
         let (made, most) = self.pools.get(&pool).filter(|(_, most)| *most > 0)?;
-        let asked = asked::bytes(step.call, function)?;
+        let asked = requested_size::bytes(step.call, function)?;
         let live = step.memory().live().filter(|one| one.pool == Some(pool)).filter_map(|one| one.bytes);
         let live = live.fold(0, u64::saturating_add);
         (live.saturating_add(asked) > *most).then(|| {

@@ -185,7 +185,7 @@ fn perfetto_reads_it() {
     assert_eq!(sorted(&counts["arrows"]), sorted(&arrows));
     assert_eq!(counts["tracks"].as_array().map(Vec::len), Some(2), "{}", counts["tracks"]);
     let longest = timed.timed().filter(|work| work.is_kernel()).map(|work| work.duration()).max();
-    let of = |work: &trace::read::timed::Work| work.is_kernel() && Some(work.duration()) == longest;
+    let of = |work: &trace::read::device_times::Work| work.is_kernel() && Some(work.duration()) == longest;
     let names: Vec<Value> =
         timed.timed().filter(of).map(|work| serde_json::json!([work.name, work.about.grid])).collect();
     assert!(names.contains(&counts["longest"][0]), "{} is none of {names:?}", counts["longest"]);

@@ -5,7 +5,7 @@ use std::path::Path;
 use tests::*;
 use trace::Trace;
 use trace::file::record::timed::{COPY, CUPTI, EVENTS, FILL, GRAPH, KERNEL, UNKNOWN};
-use trace::read::timed::Work;
+use trace::read::device_times::Work;
 
 const SOURCES: [(&str, u8); 2] = [("cupti", CUPTI), ("events", EVENTS)];
 

@@ -9,7 +9,7 @@ use trace::api::types::Form;
 use trace::api::{FUNCTIONS, Function};
 use trace::model::decode::decode;
 use trace::model::objects::Objects;
-use trace::read::asked;
+use trace::read::requested_size;
 use trace::{Call, Trace};
 use writer::{Writer, inline};
 
@@ -48,7 +48,11 @@ fn memory_is_named_and_measured_without_names_of_parameters() {
         let start = if kind == Memory::Registered { 0x1000 } else { 0x2000 };
         made_once(function, 0, |call| {
             let other = renamed(function);
-            assert_eq!((asked::place(call, &other), asked::bytes(call, &other)), (Some(start), Some(len)), "{other:?}");
+            assert_eq!(
+                (requested_size::place(call, &other), requested_size::bytes(call, &other)),
+                (Some(start), Some(len)),
+                "{other:?}"
+            );
             let mut objects = Objects::default();
             objects.advance(call, decode(call).as_ref());
             let born: Vec<_> = objects.born().map(|range| (range.label, range.base, range.len)).collect();
@@ -62,5 +66,5 @@ fn memory_is_named_and_measured_without_names_of_parameters() {
 #[test]
 fn rows_that_were_not_got_are_as_wide_as_they_were_asked_for() {
     let function = trace::api::by_name("cuMemAllocPitch_v2").expect("in the table");
-    made_once(function, 2, |call| assert_eq!(asked::bytes(call, function), Some(0x3000 * 0x4000)));
+    made_once(function, 2, |call| assert_eq!(requested_size::bytes(call, function), Some(0x3000 * 0x4000)));
 }

@@ -18,7 +18,7 @@ use trace::api::types::{Form, Kind, Type, Typed};
 use trace::api::walk::{has_structure, member, most, reach};
 use trace::model::stream::StreamHandle;
 use trace::read::call::When;
-use trace::read::recorded::{Recorded, load};
+use trace::read::recorded_memory::{Recorded, load};
 use trace::{Call, Function};
 
 /// Argument words or a struct, recorded and live, around the fields that are being walked.

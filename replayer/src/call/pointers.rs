@@ -14,7 +14,7 @@ use trace::api::types::{Form, Type, Typed};
 use trace::api::walk::{Direction, Target, has_structure, resolve};
 use trace::base::bytes::u64_at;
 use trace::read::call::When;
-use trace::read::recorded::Recorded;
+use trace::read::recorded_memory::Recorded;
 
 /// Outputs are given a little more room than the recorded call had use for.
 const SLACK: usize = 64;

@@ -6,7 +6,7 @@ use crate::plan::waits::{Operation, WHY};
 use trace::api::roles::{Extent, Field, Role};
 use trace::api::walk::{Target, resolve};
 use trace::read::call::When;
-use trace::read::recorded::Recorded;
+use trace::read::recorded_memory::Recorded;
 
 impl Builder<'_, '_> {
     /// Whether the whole call is a wait that might not end.

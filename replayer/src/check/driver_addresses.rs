@@ -8,7 +8,7 @@
 use crate::session::Session;
 use std::cell::OnceCell;
 use std::ops::Range;
-use trace::model::invented::{BLOCK, block_of, closed, may_be};
+use trace::model::driver_addresses::{BLOCK, block_of, closed, may_be};
 
 /// What one result teaches.
 #[derive(Default)]

@@ -16,9 +16,9 @@ use trace::api::roles::{Class, Field, Role};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
 use trace::api::walk::{Direction, Target, View, is_meant, member, resolve};
-use trace::read::asked;
+use trace::read::requested_size;
 use trace::read::call::When;
-use trace::read::recorded::made_in;
+use trace::read::recorded_memory::made_in;
 use trace::{Call, Function};
 
 /// After a call that succeeded in both worlds: its outputs.
@@ -284,7 +284,7 @@ impl Checker<'_, '_> {
         let both = |at: usize| self.call.output_of(at).zip(live(at));
         let translation = &self.session.translation;
         if let Some(len) = captured {
-            if let Some((was, is)) = asked::handed_out(self.function).and_then(both) {
+            if let Some((was, is)) = requested_size::handed_out(self.function).and_then(both) {
                 translation.bind_of_graph(was, len, is);
             }
         } else if let Some([at, bytes]) = self.function.variable()

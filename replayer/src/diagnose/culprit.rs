@@ -15,7 +15,7 @@ use trace::api::types::Typed;
 use trace::base::bytes::u64_at;
 use trace::code::parameters::Number;
 use trace::model::decode::decode;
-use trace::model::misfit::misfit;
+use trace::model::copy_bounds::misfit;
 use trace::model::objects::Range;
 use trace::model::value::Value;
 use trace::show::launch::{Shape, launched, shape};

@@ -9,7 +9,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use trace::model::invented::{BLOCK, block_of};
+use trace::model::driver_addresses::{BLOCK, block_of};
 
 #[derive(Debug, Clone, Copy)]
 struct Moved {

@@ -7,7 +7,7 @@ use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Kind, Type};
 use trace::api::walk::reach;
 use trace::read::call::When;
-use trace::read::recorded::Recorded;
+use trace::read::recorded_memory::Recorded;
 use trace::{Call, Function};
 
 /// One end of a copy.

@@ -8,7 +8,7 @@ use trace::file::record::Shared;
 use trace::model::change::{Moment, resolve};
 use trace::model::memory::Memory;
 use trace::model::streams::Streams;
-use trace::read::crossing::{Crossing, What, bytes, exported_address, of};
+use trace::read::shared_handles::{Crossing, What, bytes, exported_address, of};
 use trace::{Call, Function, Trace};
 
 /// What a process exports and imports, in the order of its calls.

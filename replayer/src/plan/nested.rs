@@ -5,7 +5,7 @@ use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
 use trace::api::walk::{Direction, Target, has_structure, member, resolve};
 use trace::read::call::When;
-use trace::read::recorded::Recorded;
+use trace::read::recorded_memory::Recorded;
 use trace::{Call, Function};
 
 /// Shows `see` each of them: its type and its bytes.

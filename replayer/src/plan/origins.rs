@@ -14,7 +14,7 @@ use trace::base::hash::Hash;
 use trace::file::record::{Adopted, Kernel};
 use trace::model::objects::Objects;
 use trace::read::call::{Content, When};
-use trace::read::recorded::Recorded;
+use trace::read::recorded_memory::Recorded;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]

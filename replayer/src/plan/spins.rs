@@ -19,7 +19,7 @@ use trace::api::roles::Class;
 use trace::base::hash::Hash;
 use trace::model::objects::Objects;
 use trace::read::call::{Content, Image};
-use trace::read::written::{Found, Written};
+use trace::read::host_writes::{Found, Written};
 use trace::{Call, Trace};
 
 const WHAT: &str = "the CPU wrote memory that a launch under way had been given: a kernel may have waited for it";

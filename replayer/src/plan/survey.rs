@@ -37,9 +37,9 @@ use trace::model::outstanding::Outstanding;
 use trace::model::stream::StreamId;
 use trace::model::streams::{Followed, Target};
 use trace::read::call::{Content, Image};
-use trace::read::crossing as across;
-use trace::read::crossing::{Crossing, What};
-use trace::read::written::Written;
+use trace::read::shared_handles as across;
+use trace::read::shared_handles::{Crossing, What};
+use trace::read::host_writes::Written;
 use trace::{Call, Function, Trace};
 
 mod absent;

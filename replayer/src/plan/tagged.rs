@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::read::call::Content;
-use trace::read::written::Written;
+use trace::read::host_writes::Written;
 use trace::{Call, Function, Trace};
 
 pub const WHY: &str = "addresses of module variables or of memory that a graph allocates stand beside tags in words: these are not translated";

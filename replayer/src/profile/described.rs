@@ -5,7 +5,7 @@ use crate::session::Session;
 use trace::api::effect::Work;
 use trace::api::types::{Form, Kind};
 use trace::file::record::{Timed, timed};
-use trace::read::asked::moved;
+use trace::read::requested_size::moved;
 use trace::show::launch::{kernel, shape};
 use trace::{Call, Function};
 

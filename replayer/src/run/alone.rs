@@ -16,8 +16,8 @@ use std::ops::Range;
 use trace::api::types::Kind;
 use trace::file::record;
 use trace::model::stream::StreamHandle;
-use trace::read::crossing;
-use trace::read::crossing::{Crossing, What};
+use trace::read::shared_handles;
+use trace::read::shared_handles::{Crossing, What};
 use trace::{Call, Function};
 
 pub(super) const OF_OTHERS: &str = "other processes are not here";
@@ -89,7 +89,7 @@ pub(super) fn decide(plan: &Plan, call: &Call, function: &'static Function) -> O
     if alone.about_nodes.contains(&call.number) {
         return Some(Decision::Skip(ABOUT_NODES));
     }
-    match crossing::of(function).filter(|_| call.succeeded())? {
+    match shared_handles::of(function).filter(|_| call.succeeded())? {
         Crossing::Exports(What::Physical) => None,
         Crossing::Imports(What::Physical) if !alone.stand_ins.contains_key(&call.number) => None,
         Crossing::Imports(What::Memory) if !plan.allocations.contains_key(&call.number) => {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use trace::Trace;
 use trace::read::call::Image;
-use trace::read::written::Written;
+use trace::read::host_writes::Written;
 
 pub struct Callbacks<'t> {
     /// All recorded runs in the order of their beginnings.

@@ -6,7 +6,7 @@ use crate::run::worker::Worker;
 use std::os::fd::{AsRawFd, OwnedFd};
 use trace::api::roles::Class;
 use trace::api::types::Kind;
-use trace::read::crossing::{Crossing, What, exported_address};
+use trace::read::shared_handles::{Crossing, What, exported_address};
 use trace::{Call, Function};
 
 /// Why it is not done: what is not there is refused, what fails differs from the recording.

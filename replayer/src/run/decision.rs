@@ -14,7 +14,7 @@ use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::api::walk::has_structure;
 use trace::read::call::When;
-use trace::read::crossing::{self, Crossing, What};
+use trace::read::shared_handles::{self, Crossing, What};
 use trace::{Call, Function};
 
 /// `Skip`, `Refuse`: with the reason.
@@ -56,7 +56,7 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     if let Some(why) = run.plan.absent.get(&call.number) {
         return Decision::Refuse(why);
     }
-    if let Some(crossing) = crossing::of(function).filter(|_| call.succeeded()) {
+    if let Some(crossing) = shared_handles::of(function).filter(|_| call.succeeded()) {
         let is_physical = matches!(crossing, Crossing::Exports(What::Physical) | Crossing::Imports(What::Physical));
         if run.company.is_some() || is_physical && call.passed().is_some() {
             return Decision::Cross(crossing);

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use trace::Trace;
-use trace::read::written::Found;
+use trace::read::host_writes::Found;
 
 /// What a callback has waited for may have been left out, or wait for the callback here.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -24,7 +24,7 @@ use trace::api::by_name;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::model::stream::StreamHandle;
-use trace::read::crossing::What;
+use trace::read::shared_handles::What;
 use trace::{Call, Function, Trace};
 
 /// A call that can be made at once.

@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::session::device_memory::read;
 use std::ops::Range;
 use trace::base::hash::Hash;
-use trace::base::room;
+use trace::base::free_memory;
 
 /// Bytes that are compared, kept and restored together.
 const PIECE: usize = 1 << 20;
@@ -48,7 +48,7 @@ impl Snapshot {
     pub fn take(session: &Session, at: u64) -> Result<Snapshot, String> {
         let named = Named::at(session.trace, at);
         let needed: u64 = named.ranges().map(|range| range.len).sum();
-        let free = room::memory().unwrap_or(u64::MAX);
+        let free = free_memory::memory().unwrap_or(u64::MAX);
         if needed > free / 2 {
             return Err(format!(
                 "the program holds {needed} bytes when the range begins, and this host has {free} free: they cannot be kept"

@@ -13,7 +13,7 @@ use trace::Call;
 use trace::api::copies::Region;
 use trace::base::hash::Hash;
 use trace::read::call::Image;
-use trace::read::written::Written;
+use trace::read::host_writes::Written;
 
 /// What agrees afterwards because nobody wrote there is no result.
 pub fn before_launch(run: &Run, launch: &Call) {

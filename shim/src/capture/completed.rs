@@ -25,7 +25,7 @@ use trace::api::table::Awaited;
 use trace::base::hash::{Hash, Hasher};
 use trace::file::preamble::Data;
 use trace::file::record;
-use trace::model::invented;
+use trace::model::driver_addresses;
 
 /// Memory in which callbacks have written is looked at around what they wrote, or around rather more than
 /// that.
@@ -347,7 +347,7 @@ pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
         Landing::Rows(region) => {
             let careful = by != By::Call && !recorder.around.pinned.holds_given(region.address, region.span());
             let read = |row, len| recorder.watch.landed(row, len, careful, by == By::Launch);
-            if recorder.around.data == Data::All || region.bytes() <= invented::MOST as u64 {
+            if recorder.around.data == Data::All || region.bytes() <= driver_addresses::MOST as u64 {
                 return Some(form(&packed_rows(&region, read)?));
             }
             let mut hasher = Hasher::default();

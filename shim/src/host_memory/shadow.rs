@@ -1,7 +1,7 @@
 //! What host memory held when it was last looked at.
 
 use std::ops::Range;
-use trace::base::room;
+use trace::base::free_memory;
 
 /// Bytes between two stretches that are taken along: fewer than what a stretch of its own would take in the
 /// trace.
@@ -21,7 +21,7 @@ unsafe impl Send for Shadow {}
 impl Shadow {
     /// All zeros; none if there is no room.
     pub fn of(len: u64) -> Option<Shadow> {
-        if len >= LONG && room::memory().is_some_and(|room| len > room / 2) {
+        if len >= LONG && free_memory::memory().is_some_and(|room| len > room / 2) {
             return None;
         }
         let (access, kind) =

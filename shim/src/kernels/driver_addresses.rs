@@ -1,4 +1,4 @@
-//! Which results hold addresses of the driver's own ([`trace::model::invented`]): of those the bytes are kept, so
+//! Which results hold addresses of the driver's own ([`trace::model::driver_addresses`]): of those the bytes are kept, so
 //! that a replay can learn where they are there. A block is taught by a few results, and then known.
 //!
 //! The driver is not asked: a result may be looked at within a callback, where it must not be called. Nor is
@@ -6,7 +6,7 @@
 
 use crate::os::lock::Lock;
 use std::collections::BTreeMap;
-use trace::model::invented::{MOST, block_of, closed, may_be};
+use trace::model::driver_addresses::{MOST, block_of, closed, may_be};
 
 /// So many results teach a block: not each of them can be compared.
 const ENOUGH: u8 = 4;
@@ -108,7 +108,7 @@ fn is_mapped(block: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace::model::invented::BLOCK;
+    use trace::model::driver_addresses::BLOCK;
 
     #[test]
     fn a_block_is_taught_by_a_few_results() {

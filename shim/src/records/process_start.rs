@@ -254,7 +254,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
             .chain(config.max_size.iter().map(|limit| (SIZE_LIMIT.into(), limit.words.clone())))
             .chain(config.by_reference.then(|| ("weights".into(), "by reference".into())))
             .chain(config.collectives.then(|| (trace::read::collective::KEPT.into(), "kept".into())))
-            .chain(config.shared_memory.then(|| (trace::read::crossing::KEPT.into(), "kept".into())))
+            .chain(config.shared_memory.then(|| (trace::read::shared_handles::KEPT.into(), "kept".into())))
             .chain(forked().map(|words| ("forked".into(), words)))
             .chain(Rank::of_process().named().map(|(name, number)| (name.into(), number.to_string())))
             .collect(),

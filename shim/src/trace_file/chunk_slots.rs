@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use trace::base::hash::checksum;
-use trace::file::closed_end;
+use trace::file::end_mark;
 use trace::file::segment::{HEADER, Header, Kind, MAGIC, whole};
 use trace::file::shared_memory::Place;
 
@@ -87,7 +87,7 @@ impl TraceFile {
         done?;
         // All that was recorded is there, as in a trace that is closed.
         let end = file.metadata()?.len();
-        self.preamble.get().map_or(Ok(()), |preamble| closed_end::mark(&file, preamble.len() as u64, end))
+        self.preamble.get().map_or(Ok(()), |preamble| end_mark::mark(&file, preamble.len() as u64, end))
     }
 
     /// The same, if somebody waits for the process and then closes the trace: what other threads still record

@@ -10,7 +10,7 @@ use foldhash::HashMap;
 use std::collections::BTreeMap;
 use trace::api::effect::Work;
 use trace::file::record::Timed;
-use trace::read::timed::known;
+use trace::read::device_times::known;
 
 /// Of one process.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use crate::export::placed::Slice;
 use anyhow::Result;
 use std::rc::Rc;
 use trace::file::record::timed;
-use trace::read::timed::known;
+use trace::read::device_times::known;
 use trace::show::launch::is_cooperative;
 
 /// A kernel's names.

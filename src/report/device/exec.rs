@@ -9,7 +9,7 @@ use crate::results;
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io::Write;
-use trace::read::timed::{Work, known};
+use trace::read::device_times::{Work, known};
 
 const SUM: Head = Head {
     report: "cuda_kern_exec_sum",

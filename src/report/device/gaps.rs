@@ -14,7 +14,7 @@ use crate::works::run;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use trace::Call;
 use trace::model::idle::{self, Idle};
-use trace::read::timed::Work;
+use trace::read::device_times::Work;
 use viewer::data::findings::{Cost, Finding, IDLE};
 
 const DEVICES: Head = Head {

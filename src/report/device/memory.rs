@@ -43,7 +43,7 @@ const BY_SIZE: Head = Head {
 };
 
 /// Times and sizes of copies and fills, by what they are called.
-fn operations(scope: &Scope, of: impl Fn(&trace::read::timed::Work) -> i64) -> Vec<(String, Durations)> {
+fn operations(scope: &Scope, of: impl Fn(&trace::read::device_times::Work) -> i64) -> Vec<(String, Durations)> {
     let mut operations: BTreeMap<String, Durations> = BTreeMap::new();
     for work in scope.works().filter(|work| matches!(work.about.what, timed::COPY | timed::FILL)) {
         operations.entry(work.about.operation()).or_default().add(of(&work));

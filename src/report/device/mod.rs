@@ -18,7 +18,7 @@ use crate::results;
 use ::trace::Trace;
 use ::trace::file::record::timed;
 use ::trace::read::annotation;
-use ::trace::read::timed::Work;
+use ::trace::read::device_times::Work;
 use anyhow::Result;
 use enclosing::Enclosing;
 use viewer::kernel_name::Names;
@@ -143,7 +143,7 @@ fn further<T>(rest: impl Iterator<Item = T>) -> Option<String> {
 
 /// Three numbers as Nsight Systems writes them.
 fn xyz(shape: [u32; 3]) -> Cell {
-    match ::trace::read::timed::known(shape[0]) {
+    match ::trace::read::device_times::known(shape[0]) {
         Some(_) => Cell::Text(format!("{:>4} {:>4} {:>4}", shape[0], shape[1], shape[2])),
         None => Cell::None,
     }

@@ -8,7 +8,7 @@ use crate::streams::Streams;
 use anyhow::Result;
 use std::io::Write;
 use trace::file::record::timed;
-use trace::read::timed::{known, memory_kind};
+use trace::read::device_times::{known, memory_kind};
 
 const HEAD: Head = Head {
     report: "cuda_gpu_trace",

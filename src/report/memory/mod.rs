@@ -19,7 +19,7 @@ use trace::api::effect::{Bytes, Effect, Memory as Kind};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::model::memory::{Allocation, End};
-use trace::read::asked;
+use trace::read::requested_size;
 use trace::show::text::symbol;
 use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
@@ -172,7 +172,7 @@ impl<'t> Memory<'t> {
                 call: step.call.number,
                 function: step.call.name(),
                 result: step.call.result.unwrap_or(0),
-                asked: step.function.and_then(|function| asked::bytes(step.call, function)),
+                asked: step.function.and_then(|function| requested_size::bytes(step.call, function)),
                 side,
                 live: self.ledger.live_on(side),
             });

@@ -2,15 +2,15 @@
 
 pub mod amount;
 pub mod announcements;
-pub mod beside;
 pub mod by_thread;
 pub mod bytes;
 pub mod damage;
 pub mod digits;
+pub mod free_memory;
 pub mod hash;
 pub mod job;
 pub(crate) mod large_pages;
 pub mod mapped;
 pub mod maps;
 pub(crate) mod prefetch;
-pub mod room;
+pub mod scoped_thread;

@@ -1,6 +1,6 @@
 //! What a module image says of its kernels: parameters, types, sources of nondeterminism. Imports from `api` and below.
 
-pub mod declared;
 pub mod image;
+pub mod parameter_types;
 pub mod parameters;
 pub mod varying;

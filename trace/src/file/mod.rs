@@ -1,9 +1,8 @@
 //! The bytes of a trace, as FORMAT.md describes them field by field. Imports from `code` and below.
 
-pub mod closed_end;
+pub(crate) mod call_table;
 pub mod control;
-pub(crate) mod ended;
-pub(crate) mod located;
+pub mod end_mark;
 pub(crate) mod lookup;
 pub(crate) mod mapping;
 pub mod mark;
@@ -11,6 +10,7 @@ pub(crate) mod open_chunks;
 pub mod origin;
 pub(crate) mod packed;
 pub mod preamble;
+pub(crate) mod program_end;
 pub mod record;
 pub mod reference;
 pub mod repeats;

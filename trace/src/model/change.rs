@@ -10,8 +10,8 @@ use crate::api::roles::{Class, Field, Role, Sibling};
 use crate::api::structs::{CUDA_GRAPH_INSTANTIATE_PARAMS, CUmemLocation};
 use crate::api::table::Awaited;
 use crate::api::types::{Form, Kind, Typed};
-use crate::read::asked;
 use crate::read::call::{Call, When};
+use crate::read::requested_size;
 use std::mem::offset_of;
 
 /// A call, and when it was inside the driver.
@@ -259,8 +259,8 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
         Effect::EndCapture => Change::CaptureEnded { on: on(), graph: made(Kind::Graph) },
         Effect::Allocate { kind, .. } => Change::Allocated {
             kind,
-            at: asked::place(call, function)?,
-            bytes: asked::bytes(call, function),
+            at: requested_size::place(call, function)?,
+            bytes: requested_size::bytes(call, function),
             device: located(call, function),
             pool: handle(Kind::MemoryPool),
             on: call.stream().map(|stream| StreamHandle::new(function, stream)),

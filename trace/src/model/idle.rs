@@ -1,6 +1,6 @@
 //! When a device, or one of its streams, had nothing to do, and for how long of that the host is why.
 
-use crate::read::timed::Work;
+use crate::read::device_times::Work;
 
 /// What follows from works in the order in which they began. Nanoseconds of the replay's clock.
 #[derive(Debug, Default, Clone, Copy)]

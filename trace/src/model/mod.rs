@@ -3,13 +3,13 @@
 pub mod captures;
 pub mod change;
 pub mod contexts;
+pub mod copy_bounds;
 pub mod decode;
-pub mod gone;
+pub mod driver_addresses;
+pub mod ended_objects;
 pub mod graph_memory;
 pub mod idle;
-pub mod invented;
 pub mod memory;
-pub mod misfit;
 pub mod objects;
 pub mod order;
 pub mod origins;

@@ -11,7 +11,7 @@ use crate::api::walk;
 use crate::model::change::{Moment, resolve};
 use crate::model::contexts::Contexts;
 use crate::model::decode::{Decoded, decode};
-use crate::model::gone::{Ended, Gone};
+use crate::model::ended_objects::{Ended, Gone};
 use crate::model::memory::{End, Memory};
 use crate::model::value::Value;
 use crate::read::call::Call;

@@ -7,7 +7,7 @@
 use crate::api::Function;
 use crate::api::roles::{Field, Role};
 use crate::api::types::{Form, Kind};
-use crate::file::located::Located;
+use crate::file::call_table::Located;
 use crate::file::origin::Origin;
 use crate::file::record::Kernel;
 use crate::model::decode::decode;

@@ -2,7 +2,7 @@
 
 use crate::base::bytes::{u32_at, u64_at};
 use crate::base::prefetch::prefetch;
-use crate::file::located::{Located, Standing};
+use crate::file::call_table::{Located, Standing};
 use crate::file::record;
 use crate::file::repeats::Run;
 use crate::read::call::{Call, Content, Image};

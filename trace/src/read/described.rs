@@ -10,7 +10,7 @@ use crate::api::roles::{Class, Field, Role};
 use crate::api::types::{Form, Type};
 use crate::api::walk::{self, Direction, Target, View};
 use crate::read::call::{Call, When};
-use crate::read::recorded::Recorded;
+use crate::read::recorded_memory::Recorded;
 use std::ops::Range;
 
 /// Structures deeper than this are not followed.

@@ -1,23 +1,23 @@
 //! Reading a trace: its index, its calls, its annotations. Imports from `file` and below.
 
-pub(crate) mod ahead;
 pub mod annotation;
-pub mod asked;
 pub mod call;
+pub(crate) mod call_counts;
 pub(crate) mod calls;
 pub mod collective;
-pub(crate) mod counted;
-pub mod crossing;
-pub(crate) mod crowded;
 pub(crate) mod described;
+pub mod device_times;
+pub mod host_writes;
+pub(crate) mod image_index;
 pub(crate) mod index;
-pub mod known;
-pub(crate) mod lane;
+pub(crate) mod parallel_scan;
 pub mod reader;
-pub mod recorded;
+pub(crate) mod record_runs;
+pub mod recorded_memory;
 pub(crate) mod references;
+pub mod requested_size;
 pub(crate) mod results;
 pub(crate) mod segments;
-pub(crate) mod stretches;
-pub mod timed;
-pub mod written;
+pub mod shared_handles;
+pub mod summary;
+pub(crate) mod thread_reader;

@@ -6,8 +6,8 @@
 use crate::api::{self, Function};
 use crate::base::damage::Damage;
 use crate::base::hash::{Hash, checksum};
-use crate::code::declared::Signatures;
-use crate::file::located::Calls;
+use crate::code::parameter_types::Signatures;
+use crate::file::call_table::Calls;
 use crate::file::lookup::Lookup;
 use crate::file::mapping::Mapping;
 use crate::file::open_chunks::Copies;

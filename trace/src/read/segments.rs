@@ -3,7 +3,7 @@
 use crate::base::bytes::u64_at;
 use crate::base::damage::Damage;
 use crate::base::hash::checksum;
-use crate::file::closed_end;
+use crate::file::end_mark;
 use crate::file::preamble::{Footer, decode};
 use crate::file::segment::{HEADER, Header, Kind, MAGIC, PAGE};
 use crate::file::shared_memory::Place;
@@ -71,7 +71,7 @@ impl Trace {
             }
             offset += PAGE;
         }
-        let is_footer = closed_end::of(&self.map, &self.segments).is_some_and(|end| end <= offset);
+        let is_footer = end_mark::of(&self.map, &self.segments).is_some_and(|end| end <= offset);
         if !is_footer && self.map.get(offset as usize..).is_some_and(|tail| tail.iter().any(|b| *b != 0)) {
             self.damage.push(Damage::new(offset, "the file ends inside the header of a segment"));
         }
@@ -82,7 +82,7 @@ impl Trace {
     fn look_at_end(&mut self) {
         let len = self.map.len() as u64;
         let footer = self.segments.iter().find(|(_, header)| header.kind == Kind::Footer).map(|(offset, _)| *offset);
-        let end = closed_end::of(&self.map, &self.segments).or(footer);
+        let end = end_mark::of(&self.map, &self.segments).or(footer);
         if let Some(end) = end {
             self.damage.iter_mut().filter(|damage| damage.offset >= end).for_each(|damage| damage.loses = false);
         }

@@ -6,7 +6,7 @@
 //! parameters as the trace, and none of another size.
 
 use crate::base::hash::Hash;
-pub use crate::code::declared::{Declared, Form, Signature};
+pub use crate::code::parameter_types::{Declared, Form, Signature};
 use crate::code::parameters::{Code, Number, Parameter, from};
 use crate::file::record::Kernel;
 use crate::model::origins::image;

@@ -5,7 +5,7 @@
 //! either.
 
 use crate::base::hash::checksum;
-use crate::file::closed_end;
+use crate::file::end_mark;
 use crate::file::preamble::{Footer, Located, Preamble, encode};
 use crate::file::record::{self, timed, with_body};
 use crate::file::segment::{HEADER, Header, Kind, PAGE, round_up};
@@ -200,7 +200,7 @@ impl Extension {
     fn close(&self, trace: &Trace, (verdict, reasons): (String, Vec<String>)) -> io::Result<u64> {
         if let Some(page) = self.page {
             self.file.write_all_at(&Header::new(Kind::Free, PAGE).encode(), page)?;
-            closed_end::write(&self.file, page, self.end)?;
+            end_mark::write(&self.file, page, self.end)?;
         }
         let footer = Footer {
             segments: self.located.clone(),

@@ -6,7 +6,7 @@
 
 use crate::base::damage::Damage;
 use crate::base::hash::{Hash, checksum};
-use crate::file::closed_end;
+use crate::file::end_mark;
 use crate::file::preamble::{Footer, Located, encode};
 use crate::file::record::{self, Loss, timed, with_body};
 use crate::file::scale::FAR;
@@ -133,7 +133,7 @@ pub fn finish_on(
     let homes = copy_home(storage, trace).map_err(io)?;
     let page = preambles.size * 2;
     let has_page = !kept.iter().any(|(offset, header)| *offset == page && header.kind == Kind::Chunk)
-        && closed_end::is_free_at(&trace.map, page);
+        && end_mark::is_free_at(&trace.map, page);
     // Without a mark, a free place says that the file was not cut off.
     let holds = |offset: u64, header: &Header| {
         let is_place = Place::of(header).is_some();
@@ -143,7 +143,7 @@ pub fn finish_on(
     let mut end = behind;
     if has_page {
         // Before the last open chunk is gone: whatever comes now, it is known what should be there.
-        closed_end::write(storage, page, end).map_err(io)?;
+        end_mark::write(storage, page, end).map_err(io)?;
     }
     trace.release_memory();
     let mut footer = Footer {
@@ -167,7 +167,7 @@ pub fn finish_on(
         open = (!has_page).then_some((header, end));
         end += header.size;
         if has_page {
-            closed_end::write(storage, page, end).map_err(io)?;
+            end_mark::write(storage, page, end).map_err(io)?;
         }
     }
     let sealed = seal(storage, trace, &kept, &homes).map_err(io)?;
@@ -362,7 +362,7 @@ fn end_of(trace: &Trace, holds: impl Fn(u64, &Header) -> bool) -> u64 {
             end = next;
         }
     }
-    match closed_end::of(&trace.map, &trace.segments) {
+    match end_mark::of(&trace.map, &trace.segments) {
         // What is left of a footer.
         Some(closed) if closed == next => end,
         _ => end.max(unclaimed(next, trace.length())),

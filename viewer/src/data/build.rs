@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use trace::Trace;
 use trace::api::enums::CUresult;
-use trace::base::beside::beside;
+use trace::base::scoped_thread::beside;
 
 /// Calls read by one worker at a time: enough to keep it busy, few enough that what they leave stays small.
 const BLOCK: u64 = 1 << 16;

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashSet};
 use trace::Trace;
 use trace::file::record::timed;
 use trace::model::idle::{self, Idle};
-use trace::read::timed::Work;
+use trace::read::device_times::Work;
 
 pub struct Devices {
     pub timing: Timing,

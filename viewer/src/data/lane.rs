@@ -3,7 +3,7 @@
 use super::column::Column;
 use super::event::{Event, Flags};
 use super::pyramid::{Node, Pyramid};
-use trace::base::beside::beside;
+use trace::base::scoped_thread::beside;
 
 /// What a lane shows.
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::Trace;
 use trace::base::hash::checksum;
 use trace::file::preamble::{decode, encode};
-use trace::read::known::Known;
+use trace::read::summary::Known;
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
 pub const INDEX: Kind = Kind { suffix: "idx", begins: &MAGIC };

@@ -4,7 +4,7 @@ use super::lives::{Life, Lives, RANGES};
 use super::open::Opened;
 use crate::text::counted;
 use trace::api::types::Kind;
-use trace::base::beside::beside;
+use trace::base::scoped_thread::beside;
 use trace::model::decode::decode;
 use trace::model::value::Value;
 use trace::{Call, Trace};

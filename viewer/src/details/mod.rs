@@ -26,7 +26,7 @@ use crate::text::{bytes, counted, duration, moment, tame};
 use trace::Call;
 use trace::api::enums::CUresult;
 use trace::model::decode::{Decoded, decode};
-use trace::model::misfit::misfits;
+use trace::model::copy_bounds::misfits;
 use trace::model::objects::Objects;
 use trace::model::value::Value;
 use trace::read::call::{Content, Image};

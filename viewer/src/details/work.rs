@@ -8,7 +8,7 @@ use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::text::{bytes, counted, duration, grouped, percent};
 use trace::file::record::{Timed, timed};
-use trace::read::timed::{known, memory_kind};
+use trace::read::device_times::{known, memory_kind};
 
 /// More pieces of work are not added up for a frame.
 const SUMMED: usize = 1 << 20;

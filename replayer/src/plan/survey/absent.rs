@@ -12,7 +12,7 @@ use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::model::change::Change;
-use trace::read::crossing::{self, Crossing, What, exported_address};
+use trace::read::shared_handles::{self, Crossing, What, exported_address};
 use trace::{Call, Function, Trace};
 
 const WRITTEN_BY_OTHERS: &str =
@@ -148,7 +148,7 @@ impl Survey {
             Some(Change::Allocated { kind: Memory::Physical, at: handle, .. }) => {
                 absent.mapped.remove(&handle);
                 absent.exported.remove(&handle);
-                if !matches!(crossing::of(function), Some(Crossing::Imports(_))) {
+                if !matches!(shared_handles::of(function), Some(Crossing::Imports(_))) {
                     absent.handles.remove(&handle);
                 }
             }
@@ -158,7 +158,7 @@ impl Survey {
                     self.plan.reach.exported(*export, at, &self.live);
                 }
             }
-            Some(Change::Freed { at, .. }) if crossing::of(function) == Some(Crossing::Closes) => {
+            Some(Change::Freed { at, .. }) if shared_handles::of(function) == Some(Crossing::Closes) => {
                 if let Some(times) = absent.opened.get_mut(&at) {
                     *times -= 1;
                     if *times == 0 {
@@ -185,7 +185,7 @@ impl Survey {
 
     /// Whether a call cannot be made, as it uses memory of others.
     pub(super) fn lacks_memory(&mut self, trace: &Trace, call: &Call, function: &'static Function) -> bool {
-        if !self.absent.is_any() && !self.absent.of_graphs || crossing::of(function).is_some() {
+        if !self.absent.is_any() && !self.absent.of_graphs || shared_handles::of(function).is_some() {
             return false;
         }
         if self.absent.of_graphs && function.launches_graph() {

@@ -8,8 +8,8 @@ use trace::api::effect::Memory;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::model::change::Change;
-use trace::read::crossing as across;
-use trace::read::crossing::{Crossing, What};
+use trace::read::shared_handles as across;
+use trace::read::shared_handles::{Crossing, What};
 use trace::{Call, Function, Trace};
 
 const CHANGED: &str = "memory of another process that it was given changed meanwhile: if that process changed it and a kernel waits \
@@ -251,7 +251,7 @@ mod tests {
     /// As `record --shared-memory` makes it: these calls of the first thread have opened memory of others.
     fn kept(sample: &Sample, opened: &[u32]) -> Trace {
         let mut trace = sample.trace();
-        trace.preamble.more.push((trace::read::crossing::KEPT.into(), String::new()));
+        trace.preamble.more.push((trace::read::shared_handles::KEPT.into(), String::new()));
         let held = |call: &u32| Held { call: (0, *call), address: AT, len: 0x1000, ..Held::default() };
         trace.held = opened.iter().map(held).collect();
         trace

@@ -4,8 +4,8 @@ use super::{FROM_ITSELF, Survey};
 use crate::plan::Allocation;
 use std::ops::Range;
 use trace::model::change::{Change, Moment};
-use trace::read::crossing as across;
-use trace::read::crossing::{Crossing, What};
+use trace::read::shared_handles as across;
+use trace::read::shared_handles::{Crossing, What};
 use trace::{Call, Function};
 
 impl Survey {

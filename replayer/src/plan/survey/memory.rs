@@ -11,7 +11,7 @@ use trace::api::enums::{CUmemAllocationType, CUmemLocationType};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind as Handle, Typed};
 use trace::model::change::{Change, Moment};
-use trace::model::invented::block_of;
+use trace::model::driver_addresses::block_of;
 use trace::model::memory::Allocation;
 use trace::model::stream::StreamId;
 use trace::read::call::When;
@@ -196,7 +196,7 @@ impl Survey {
                 made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
             };
             if let Some((start, len)) =
-                recorded(fields).and_then(|bytes| trace::read::recorded::made_in(fields, &bytes))
+                recorded(fields).and_then(|bytes| trace::read::recorded_memory::made_in(fields, &bytes))
             {
                 self.of_graph(start, len);
             }

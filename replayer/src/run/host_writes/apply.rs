@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use trace::Call;
 use trace::read::call::Image;
-use trace::read::written::{Found, Written};
+use trace::read::host_writes::{Found, Written};
 
 /// Lets kernels go that wait for the CPU, while these calls wait for them. Memory of the host alone: the
 /// driver is busy.

@@ -15,7 +15,7 @@ use crate::text::tame;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 use trace::Call;
-use trace::read::asked::moved;
+use trace::read::requested_size::moved;
 
 /// Calls that are read from the trace for a table, for what lanes do not hold: bytes, the kernels of captured
 /// launches, how many polls one event stands for.

@@ -7,7 +7,7 @@ use crate::api::enums::CUarray_format;
 use crate::api::roles::{Extent, Role, Sibling};
 use crate::api::types::Form;
 use crate::read::call::{Call, When};
-use crate::read::recorded::load;
+use crate::read::recorded_memory::load;
 
 /// Where what the call got begins, or its handle.
 pub fn place(call: &Call, function: &Function) -> Option<u64> {

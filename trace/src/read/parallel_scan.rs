@@ -3,7 +3,7 @@
 
 use crate::file::mapping::Mapping;
 use crate::file::segment::{HEADER, Header};
-use crate::read::stretches::Stretches;
+use crate::read::record_runs::Stretches;
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

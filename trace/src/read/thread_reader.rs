@@ -1,10 +1,10 @@
 //! The calls of one thread while its chunks are read, one after the other: which of them have not returned
 //! yet. Nearly all records are entries and returns about which there is nothing to be told.
 
-use crate::file::located::Calls;
+use crate::file::call_table::Calls;
 use crate::file::repeats::Run;
 use crate::read::reader::Trace;
-use crate::read::stretches::{Last, Stretch, Stretches};
+use crate::read::record_runs::{Last, Stretch, Stretches};
 
 /// What carries over from one chunk of a thread to the next.
 #[derive(Default)]

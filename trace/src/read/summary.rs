@@ -4,7 +4,7 @@
 use crate::base::bytes::u32_at;
 use crate::base::damage::Damage;
 use crate::base::hash::checksum;
-use crate::file::located::Located;
+use crate::file::call_table::Located;
 use crate::file::origin::Origin;
 use crate::file::record::{self, Adopted, Clock, Device, Ended, Kernel, LeftOut, Observed, Profile, Switched};
 use crate::file::repeats::Run;

@@ -5,7 +5,7 @@
 //! them (counts of repeated calls, descriptions, and all that is odd) are read one by one.
 
 use crate::base::bytes::{u32_at, u64_at};
-use crate::file::located::Packed;
+use crate::file::call_table::Packed;
 use crate::file::lookup;
 use crate::file::record;
 use crate::read::reader::Record;

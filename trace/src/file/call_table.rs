@@ -10,8 +10,8 @@
 //! Thread and number on it follow from the chunk, the time stands in the entry. What does not fit, as a
 //! return in another chunk often does not, is kept apart.
 
-use crate::base::beside::beside;
 use crate::base::large_pages;
+use crate::base::scoped_thread::beside;
 use crate::file::repeats::Run;
 use foldhash::HashMap;
 use std::cmp::Reverse;

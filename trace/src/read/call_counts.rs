@@ -1,7 +1,7 @@
 //! How many calls of the program a call of the file stands for, and how long all of them took.
 
 use crate::api::roles::Class;
-use crate::file::located::Located;
+use crate::file::call_table::Located;
 use crate::file::record::{self, ACROSS};
 use crate::file::repeats::{Repeats, Run};
 use crate::file::segment::HEADER;
