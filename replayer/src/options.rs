@@ -1,7 +1,7 @@
 //! How to replay, and who is told how far it has come.
 
-use crate::company::Company;
 use crate::extent::Tolerance;
+use crate::peers::Company;
 use crate::plan::peers::Awaiting;
 use crate::profile::Measure;
 use std::collections::{BTreeSet, HashMap};

@@ -7,8 +7,8 @@
 use crate::call::build::{Builder, Here};
 use crate::call::frame::Hazard;
 use crate::call::readback::Readback;
-use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Payload, Refusal};
+use crate::memory::live_address::HeldAddress;
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
 use std::ops::Range;

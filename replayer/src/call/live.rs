@@ -1,8 +1,8 @@
 //! Live addresses and handles that stand for recorded ones.
 
 use crate::call::build::{Builder, Here};
-use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::Refusal;
+use crate::memory::live_address::HeldAddress;
 use crate::memory::objects::Found;
 use std::ops::Range;
 use trace::api::roles::Field;

@@ -3,8 +3,8 @@
 use crate::call::build::{Builder, Here, SCRATCH};
 use crate::call::devices::names_devices;
 use crate::call::frame::Output;
-use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal};
+use crate::memory::live_address::HeldAddress;
 use std::borrow::Cow;
 use trace::api::copies::Region;
 use trace::api::effect::Effect;

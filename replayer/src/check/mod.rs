@@ -16,9 +16,9 @@ use trace::api::roles::{Class, Field, Role};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
 use trace::api::walk::{Direction, Target, View, is_meant, member, resolve};
-use trace::read::requested_size;
 use trace::read::call::When;
 use trace::read::recorded_memory::made_in;
+use trace::read::requested_size;
 use trace::{Call, Function};
 
 /// After a call that succeeded in both worlds: its outputs.

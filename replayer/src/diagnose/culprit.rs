@@ -4,7 +4,7 @@
 use crate::addresses::looks_like_address;
 use crate::diagnose::unroll::NodeOp;
 use crate::driver::result_name;
-use crate::plan::named::{Named, Place};
+use crate::plan::allocation_names::{Named, Place};
 use crate::session::Session;
 use std::time::Duration;
 use trace::Call;
@@ -14,8 +14,8 @@ use trace::api::structs::CUDA_MEMCPY3D;
 use trace::api::types::Typed;
 use trace::base::bytes::u64_at;
 use trace::code::parameters::Number;
-use trace::model::decode::decode;
 use trace::model::copy_bounds::misfit;
+use trace::model::decode::decode;
 use trace::model::objects::Range;
 use trace::model::value::Value;
 use trace::show::launch::{Shape, launched, shape};

@@ -13,8 +13,8 @@
 use crate::diagnose::bisection::{Entry, State};
 use crate::diagnose::digest::{Digests, Moved};
 use crate::driver::stream::within;
-use crate::memory::bound::HeldAddress;
-use crate::plan::named::Named;
+use crate::memory::live_address::HeldAddress;
+use crate::plan::allocation_names::Named;
 use crate::session::Session;
 use crate::session::device_memory::{context_of, read};
 use std::cell::RefCell;

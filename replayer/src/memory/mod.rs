@@ -1,14 +1,14 @@
 //! Where recorded memory lies in the replay: at its own addresses, or elsewhere and translated.
 
 pub mod arguments;
-pub mod bound;
 pub mod buffer;
 pub mod captures;
+pub mod cross_stream_reuse;
 pub mod devices;
 pub mod graph_deliveries;
 pub mod graph_host_memory;
-pub mod handover;
-mod imported;
+mod imported_memory;
+pub mod live_address;
 mod long_buffers;
 pub mod objects;
 pub mod pieces;

@@ -1,10 +1,10 @@
 //! Pinned host memory at its recorded addresses: pages of our own, registered with the driver.
 
 use crate::addresses::PAGE;
-use crate::company::HostPart;
 use crate::driver::guard;
 use crate::driver::{Failure, result};
 use crate::memory::place::Placement;
+use crate::peers::HostPart;
 use crate::ranges::{Ranges, widen};
 use std::ops::Range;
 use std::os::fd::OwnedFd;

@@ -7,8 +7,8 @@
 //! else does, what changes on that line is written at once.
 
 use crate::addresses::PAGE;
-use crate::company::HostPart;
 use crate::driver::guard;
+use crate::peers::HostPart;
 use crate::ranges::widen;
 use parking_lot::Mutex;
 use std::collections::HashSet;

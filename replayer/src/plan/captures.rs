@@ -1,7 +1,7 @@
 //! Copies that a graph makes: they read host memory when the graph runs, and what they read then is not
 //! recorded.
 
-use crate::plan::nested::structs;
+use crate::plan::nested_structs::structs;
 use crate::ranges::Ranges;
 use std::ops::Range;
 use trace::api::copies::region;

@@ -5,7 +5,7 @@
 //! (cuFFT finds its kernels like that). A call that needs any other is refused, so the verdict has to name
 //! it.
 
-use crate::plan::nested::structs;
+use crate::plan::nested_structs::structs;
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};

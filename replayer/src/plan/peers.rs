@@ -2,7 +2,7 @@
 //! memory that others may have mapped as well, or in device memory of theirs, which this replay has instead.
 
 use crate::plan::Plan;
-use crate::plan::alone::names;
+use crate::plan::single_rank::names;
 use crate::ranges::Ranges;
 use std::ops::Range;
 use trace::api::effect::Memory;

@@ -8,7 +8,7 @@
 //! a launch has read them, and is reached, is not followed.
 
 use crate::plan::graphs::{Graphs, Uses};
-use crate::plan::nested::descriptions;
+use crate::plan::nested_structs::descriptions;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trace::api::roles::{Class, Role};

@@ -1,23 +1,23 @@
 //! The walk over a trace that makes its plan.
 
 use crate::addresses::{BLOCK, PAGE};
-use crate::company::Imports;
 use crate::driver::result;
+use crate::peers::Imports;
 use crate::plan::action::{Action, action};
-use crate::plan::alone::Alone;
+use crate::plan::callback_writes::meanwhile;
 use crate::plan::captures;
+use crate::plan::cross_stream_reuse;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
-use crate::plan::handover;
-use crate::plan::known::{Known, Others};
+use crate::plan::host_races::spins;
+use crate::plan::known_contents::{Known, Others};
 use crate::plan::lifetimes::Lifetimes;
-use crate::plan::meanwhile::meanwhile;
 use crate::plan::order::Order;
 use crate::plan::origins::Origins;
 use crate::plan::ranks::Lacks;
 use crate::plan::reach::Allocations;
-use crate::plan::spins::spins;
-use crate::plan::tagged::{self, Tagged};
+use crate::plan::single_rank::Alone;
+use crate::plan::tagged_addresses::{self, Tagged};
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits::Signals;
 use crate::plan::{End, Plan};
@@ -37,17 +37,17 @@ use trace::model::outstanding::Outstanding;
 use trace::model::stream::StreamId;
 use trace::model::streams::{Followed, Target};
 use trace::read::call::{Content, Image};
+use trace::read::host_writes::Written;
 use trace::read::shared_handles as across;
 use trace::read::shared_handles::{Crossing, What};
-use trace::read::host_writes::Written;
 use trace::{Call, Function, Trace};
 
-mod absent;
-mod alone;
-mod crossing;
 mod graphs;
 mod inputs;
 mod memory;
+mod missing_processes;
+mod shared_handles;
+mod single_rank;
 
 #[derive(Default)]
 pub struct Survey {
@@ -77,7 +77,7 @@ pub struct Survey {
     /// Latest submission to a stream: end and thread.
     submissions: HashMap<StreamId, (u64, u32)>,
     lifetimes: Lifetimes,
-    handovers: handover::Changes,
+    handovers: cross_stream_reuse::Changes,
     /// Pinned and managed memory that kernels were given, and where somebody looked afterwards.
     given: HashSet<Range<u64>>,
     looked_at: Vec<Range<u64>>,
@@ -104,9 +104,9 @@ pub struct Survey {
     gone: HashMap<&'static str, String>,
 }
 
-use absent::Absent;
+use missing_processes::Absent;
 
-pub(super) use alone::WAITS;
+pub(super) use single_rank::WAITS;
 
 const FROM_ITSELF: &str =
     "taken to be what the process itself had exported by this descriptor: memory of another process is not there";
@@ -204,7 +204,7 @@ impl Survey {
         self.adopt(call, function);
         self.variables(trace, call, function);
         if self.tagged.are_in(trace, call, function) {
-            self.reasons.about_call(tagged::WHY, call.number);
+            self.reasons.about_call(tagged_addresses::WHY, call.number);
         }
         self.mapped(call, function);
         self.reach(trace, call, function);

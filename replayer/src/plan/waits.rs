@@ -5,8 +5,8 @@
 //! to write, and what was there before would not have ended the wait: else somebody may have put that back
 //! meanwhile.
 
-use crate::plan::copied::memory;
-use crate::plan::nested::structs;
+use crate::plan::copy_endpoints::memory;
+use crate::plan::nested_structs::structs;
 use crate::plan::reach::Allocations;
 use crate::plan::shared::arguments;
 use crate::ranges::Ranges;

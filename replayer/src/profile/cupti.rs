@@ -9,8 +9,8 @@
 //! replay has noted the id: it is kept until the end then.
 
 use crate::driver::{id, result};
-use crate::profile::described::{Made, launched};
 use crate::profile::kernels::Kernels;
+use crate::profile::work_description::{Made, launched};
 use crate::profile::{Collector, Submitted, now};
 use crate::session::Session;
 use parking_lot::Mutex;

@@ -9,8 +9,8 @@
 
 use crate::driver::stream::{Queue, context_of, stream_of, within};
 use crate::driver::{Driver, Failure, id, result};
-use crate::profile::described::{Described, Made, describe};
 use crate::profile::kernels::Kernels;
+use crate::profile::work_description::{Described, Made, describe};
 use crate::profile::{Collector, now};
 use crate::session::Session;
 use parking_lot::Mutex;

@@ -5,14 +5,13 @@
 //! but for what is under way. Nothing is waited for that the recorded program did not wait for.
 
 mod cupti;
-mod described;
 mod events;
 mod kernels;
 pub mod timed_trace;
+mod work_description;
 
 use crate::session::Session;
 use cupti::Cupti;
-pub use described::Made;
 use events::Events;
 use kernels::Kernels;
 use parking_lot::Mutex;
@@ -21,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use trace::file::record::{Timed, timed};
 use trace::{Call, Trace};
+pub use work_description::Made;
 
 /// Takes what was measured. Called from threads of the replay and of CUPTI.
 pub trait Times: Send {

@@ -5,7 +5,7 @@ pub mod runs;
 
 use crate::driver::stream::Queue;
 use crate::plan::Plan;
-use crate::plan::worked::Worked;
+use crate::plan::completion::Worked;
 use crate::ranges::Ranges;
 use crate::tally::Tally;
 use inside::CallsInside;

@@ -3,9 +3,9 @@
 
 use crate::driver::result;
 use crate::plan::action::{Action, Memory, action};
-use crate::run::alone::{self, OF_OTHERS};
 use crate::run::profiler_marks;
 use crate::run::repeats::EVENTS;
+use crate::run::single_rank::{self, OF_OTHERS};
 use crate::run::state::Run;
 use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
@@ -50,7 +50,7 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     if run.repeats.as_ref().is_some_and(|repeats| repeats.keeps(call, function)) {
         return Decision::Skip(EVENTS);
     }
-    if let Some(decision) = alone::decide(run.plan, call, function) {
+    if let Some(decision) = single_rank::decide(run.plan, call, function) {
         return decision;
     }
     if let Some(why) = run.plan.absent.get(&call.number) {

@@ -6,7 +6,7 @@ use crate::check;
 use crate::check::payload;
 use crate::driver::{id, result};
 use crate::memory::buffer::Refusal;
-use crate::plan::copied;
+use crate::plan::copy_endpoints;
 use crate::profile::Made;
 use crate::run::callbacks::runs;
 use crate::run::worker::Worker;
@@ -170,7 +170,7 @@ impl<'t> Worker<'_, 't> {
     /// Whether it copied managed memory, which is the device's here: when recorded that was there at once.
     fn has_to_wait(&self, Built { call, function, frame, .. }: &Built<'t>) -> bool {
         let managed = &self.run.plan.managed;
-        let of_managed = || copied::memory(call, function).iter().any(|range| managed.overlaps(range));
+        let of_managed = || copy_endpoints::memory(call, function).iter().any(|range| managed.overlaps(range));
         let gives_bytes = matches!(function.class, Class::copy | Class::submit) && function.brings_at_once();
         gives_bytes && (frame.instead.is_some() || !managed.is_empty() && of_managed())
     }

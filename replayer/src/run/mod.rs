@@ -1,18 +1,16 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
-mod alone;
-mod arrivals;
 pub mod callbacks;
-mod crossing;
+mod copy_events;
 mod decision;
 pub mod dump;
 mod execute;
 pub mod finish;
+mod hang_report;
 pub mod hazards;
 pub mod host_writes;
 mod lifetimes;
 pub mod partial_words;
-mod patience;
 mod prepared_call;
 pub mod profiler_marks;
 pub mod quiesce;
@@ -22,7 +20,9 @@ pub mod repeatable;
 pub mod repeats;
 pub mod restore;
 pub mod results;
+mod shared_handles;
 pub mod side_stream;
+mod single_rank;
 pub mod state;
 pub mod texture_ids;
 pub mod watchdog;
@@ -48,7 +48,7 @@ pub fn lanes(run: &Run, limit: Option<Duration>, progress: &dyn Progress) -> Res
     let watchdog = Watchdog::new(order.lanes.len());
     let ended = std::thread::scope(|scope| {
         let _end = EndAtLast(&watchdog);
-        if let Err(error) = patience::attend(scope, run, &watchdog, limit, progress) {
+        if let Err(error) = hang_report::attend(scope, run, &watchdog, limit, progress) {
             return Some(error);
         }
         let (watchdog, patience) = (&watchdog, |calls: &[u64]| run.host_writes.patience(run.trace, calls));

@@ -4,7 +4,7 @@ use crate::call::readback::{Readback, meet};
 use crate::driver::Driver;
 use crate::driver::stream::{GONE, Queue};
 use crate::memory::buffer::Memory;
-use crate::run::arrivals::{Arrival, Arrivals};
+use crate::run::copy_events::{Arrival, Arrivals};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -11,7 +11,7 @@
 use crate::driver::result_name;
 use crate::options::{Progress, Repeat};
 use crate::profile::{Measure, Profiler, Times, now};
-use crate::run::patience;
+use crate::run::hang_report;
 use crate::run::prepared_call::PreparedCall;
 use crate::run::repeatable::{Prepared, prepare};
 use crate::run::repeats::{Repeats, at_rest};
@@ -77,7 +77,7 @@ pub fn run(run: &Run, repeats: Repeats, limit: Option<Duration>, progress: &dyn 
     let watchdog = Watchdog::new(1);
     std::thread::scope(|scope| {
         let _end = EndAtLast(&watchdog);
-        patience::attend(scope, run, &watchdog, limit, progress).map_err(|error| error.to_string())?;
+        hang_report::attend(scope, run, &watchdog, limit, progress).map_err(|error| error.to_string())?;
         let all = All { run, watchdog: &watchdog, prepared: &prepared, ready: &ready };
         all.repeat(&about, &written, &mut repeated)?;
         all.measure(&about, &written, &mut repeated)

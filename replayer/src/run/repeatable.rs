@@ -7,7 +7,7 @@ use crate::driver::{Driver, id, result};
 use crate::memory::buffer::{Arena, Refusal};
 use crate::plan::action::{Action, action};
 use crate::plan::order::Edge;
-use crate::plan::{Plan, called_back};
+use crate::plan::{Plan, graph_callbacks};
 use crate::profile::Made;
 use crate::run::decision::{Decision, decide};
 use crate::run::prepared_call::PreparedCall;
@@ -15,7 +15,7 @@ use crate::run::repeat::Repeated;
 use crate::run::repeats::EVENTS;
 use crate::run::restore::Written;
 use crate::run::state::Run;
-use crate::run::{alone, hazards};
+use crate::run::{hazards, single_rank};
 use crate::tally::Tally;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -109,7 +109,7 @@ pub fn prepare<'t>(
 
 /// Says why the range cannot be repeated, as far as the calls tell.
 pub fn check(trace: &Trace, plan: &Plan, range: &Range<u64>) -> Result<(), String> {
-    let calling_back = called_back::launches(trace, range);
+    let calling_back = graph_callbacks::launches(trace, range);
     let is_across =
         |(call, edges): &(&u64, &Vec<Edge>)| **call < range.start && edges.iter().any(|edge| edge.call >= range.start);
     if let Some(call) = plan.order.edges.iter().find(is_across).and_then(|(call, _)| trace.call(*call)) {
@@ -152,7 +152,7 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
         _ if plan.beyond.contains(&call.number) => return Ok(Err(FAILED)),
         _ => {}
     }
-    match alone::decide(plan, call, function) {
+    match single_rank::decide(plan, call, function) {
         Some(Decision::Refuse(why)) => return Err(why.to_owned()),
         Some(Decision::Skip(why)) => return Ok(Err(why)),
         Some(Decision::Deliver) if !is_delivered(plan, call.number) => return Err(A_GRAPH.into()),
@@ -209,9 +209,9 @@ fn is_delivered(plan: &Plan, call: u64) -> bool {
 fn brought<'t>(run: &Run<'t>, call: Call<'t>, arena: &Arc<Arena>) -> Result<Vec<Prepared<'t>>, String> {
     let mut all = Vec::new();
     let Some(function) = call.function().filter(|_| call.succeeded()) else { return Ok(all) };
-    for (delivery, missing) in alone::deliveries(run.plan, &call) {
-        let stream = alone::stream_of(run, &call, function).ok_or("its stream is not here")?;
-        for (to, bytes) in alone::pieces(run, delivery, missing)? {
+    for (delivery, missing) in single_rank::deliveries(run.plan, &call) {
+        let stream = single_rank::stream_of(run, &call, function).ok_or("its stream is not here")?;
+        for (to, bytes) in single_rank::pieces(run, delivery, missing)? {
             let (name, words) = ordered_write(to, bytes, stream);
             let live = by_name(name).filter(|live| run.driver.has(id(live))).ok_or(NO_FUNCTION)?;
             let mut frame = Frame { arena: Some(arena.clone()), ..Frame::default() };

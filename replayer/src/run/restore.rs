@@ -2,13 +2,13 @@
 //! differs is kept as it was.
 
 use crate::driver::Failure;
-use crate::memory::bound::HeldAddress;
-use crate::plan::named::Named;
+use crate::memory::live_address::HeldAddress;
+use crate::plan::allocation_names::Named;
 use crate::session::Session;
 use crate::session::device_memory::read;
 use std::ops::Range;
-use trace::base::hash::Hash;
 use trace::base::free_memory;
+use trace::base::hash::Hash;
 
 /// Bytes that are compared, kept and restored together.
 const PIECE: usize = 1 << 20;

@@ -2,7 +2,6 @@
 
 pub mod device_memory;
 
-use crate::company::Company;
 use crate::driver::Driver;
 use crate::extent::Tolerance;
 use crate::memory::arguments::Arguments;
@@ -11,6 +10,7 @@ use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
+use crate::peers::Company;
 use crate::plan::Plan;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};

@@ -1,9 +1,9 @@
 //! Graphs that hold collectives, or lack nodes whose calls are refused: followed to their launches.
 
 use super::Survey;
-use crate::plan::alone::{Delivery, REFUSED};
 use crate::plan::graphs::Graphs;
 use crate::plan::reach::described;
+use crate::plan::single_rank::{Delivery, REFUSED};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use trace::api::roles::Class;

@@ -4,7 +4,7 @@
 use super::{Survey, extent};
 use crate::addresses::GRANULE;
 use crate::plan::Allocation as Planned;
-use crate::plan::nested::structs;
+use crate::plan::nested_structs::structs;
 use crate::ranges::widen;
 use trace::api::effect::{Effect, Memory as Kind};
 use trace::api::enums::{CUmemAllocationType, CUmemLocationType};

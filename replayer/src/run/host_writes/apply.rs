@@ -5,7 +5,7 @@
 //! something was checked.
 
 use crate::addresses::extent;
-use crate::memory::bound::HeldAddress;
+use crate::memory::live_address::HeldAddress;
 use crate::run::hazards::{self, FLAG, Held};
 use crate::run::partial_words;
 use crate::run::state::Run;

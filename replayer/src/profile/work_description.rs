@@ -1,6 +1,6 @@
 //! What a call gives the device, as far as the call tells.
 
-use crate::plan::copied::{Copied, End, copied};
+use crate::plan::copy_endpoints::{Copied, End, copied};
 use crate::session::Session;
 use trace::api::effect::Work;
 use trace::api::types::{Form, Kind};

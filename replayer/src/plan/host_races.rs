@@ -7,10 +7,10 @@
 //! CPU's bytes in the end, the launch has written there, too. Managed memory moves by blocks, and on pages to
 //! which the driver has the CPU copy nobody tells whose the rest is (`parts.rs`).
 
-use crate::plan::borders::Borders;
-use crate::plan::meanwhile::Runs;
-use crate::plan::parts::Parts;
+use crate::plan::callback_writes::Runs;
+use crate::plan::pinned_subranges::Parts;
 use crate::plan::shared::Shared;
+use crate::plan::subrange_starts::Borders;
 use crate::plan::verdict::{Reason, Reasons};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};

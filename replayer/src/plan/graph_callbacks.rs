@@ -1,7 +1,7 @@
 //! Launches of graphs that run what certain calls have put there: callbacks of the program, kernels.
 
 use crate::plan::graphs::{Graphs, Uses};
-use crate::plan::nested::structs;
+use crate::plan::nested_structs::structs;
 use std::collections::HashMap;
 use std::ops::Range;
 use trace::api::roles::{Class, Role};

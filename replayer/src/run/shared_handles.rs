@@ -1,7 +1,7 @@
 //! Calls about what several processes share, in a replay of all of them.
 
-use crate::company::{HostPart, Live, NOT_EXPORTED, Source};
 use crate::driver::{Failure, result};
+use crate::peers::{HostPart, Live, NOT_EXPORTED, Source};
 use crate::run::worker::Worker;
 use std::os::fd::{AsRawFd, OwnedFd};
 use trace::api::roles::Class;

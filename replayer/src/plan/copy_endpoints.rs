@@ -1,6 +1,6 @@
 //! What a call copies, as far as the call tells by itself: from where to where, and how much.
 
-use crate::plan::nested::structs;
+use crate::plan::nested_structs::structs;
 use std::ops::Range;
 use trace::api::copies::{device_region, region};
 use trace::api::roles::{Role, Side};

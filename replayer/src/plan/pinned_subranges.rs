@@ -5,7 +5,7 @@
 //! told from what such a launch makes on the same pages while it is under way; and of a launch nobody knows
 //! how far from its address it works.
 
-use crate::plan::copied::{End, copied};
+use crate::plan::copy_endpoints::{End, copied};
 use crate::plan::shared::{Shared, arguments};
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::Class;

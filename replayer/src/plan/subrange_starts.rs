@@ -7,7 +7,7 @@
 //! given to the next one that any work names. Memory that is used as a whole, with no other on its page, is
 //! not meant: there a program that waits for flags is likely, and named for that (`spins.rs`).
 
-use crate::plan::copied::{copied, memory};
+use crate::plan::copy_endpoints::{copied, memory};
 use crate::plan::shared::{Shared, arguments};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;

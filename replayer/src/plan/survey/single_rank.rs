@@ -1,8 +1,8 @@
 //! What takes the place of other processes where one is replayed without them.
 
 use super::Survey;
-use crate::plan::alone::{Alone, REFUSED, StandIn, TOUCHES, UNHELD, launches_nccl, named, names};
 use crate::plan::ranks::is_one_of_several;
+use crate::plan::single_rank::{Alone, REFUSED, StandIn, TOUCHES, UNHELD, launches_nccl, named, names};
 use std::ops::Range;
 use trace::api::effect::Memory;
 use trace::api::roles::Class;

@@ -1,6 +1,6 @@
 //! Which call of one process opens what which call of another had exported.
 
-use crate::company::{HostPart, Imports, Source};
+use crate::peers::{HostPart, Imports, Source};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Range;

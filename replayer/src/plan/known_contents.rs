@@ -8,7 +8,7 @@
 //! variables of a module and without a heap. In every doubt nothing is known any more, as after another gap.
 
 use crate::addresses::looks_like_address;
-use crate::plan::copied::{Copied, End, copied};
+use crate::plan::copy_endpoints::{Copied, End, copied};
 use crate::plan::reach::Allocations;
 use crate::plan::survey::extent;
 use crate::ranges::Ranges;

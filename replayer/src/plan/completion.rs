@@ -1,9 +1,9 @@
 //! When launches, copies and fills on some memory were known to have been done: by a wait, or as a callback
 //! behind them began.
 
-use crate::plan::copied;
+use crate::plan::copy_endpoints;
+use crate::plan::host_races::{begun, waits};
 use crate::plan::shared::Shared;
-use crate::plan::spins::{begun, waits};
 use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -86,7 +86,7 @@ impl Worked {
 
 fn touched(call: &Call, function: &'static Function, shared: &Shared, memory: &Ranges) -> Vec<Range<u64>> {
     let mut touched = match function.class {
-        Class::copy | Class::submit if call.succeeded() => copied::memory(call, function),
+        Class::copy | Class::submit if call.succeeded() => copy_endpoints::memory(call, function),
         // One that is given an address in the midst may use any part.
         Class::launch if call.succeeded() => shared.given_whole(call),
         _ => Vec::new(),

@@ -96,7 +96,7 @@ impl Survey {
 
 #[cfg(test)]
 mod tests {
-    use crate::company::Source;
+    use crate::peers::Source;
     use crate::plan::plan_in_company;
     use crate::plan::ranks::Lacks;
     use crate::sample::Sample;

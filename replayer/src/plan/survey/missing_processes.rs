@@ -2,7 +2,7 @@
 //! opened of theirs is not here.
 
 use super::{Survey, extent};
-use crate::company::NOT_EXPORTED;
+use crate::peers::NOT_EXPORTED;
 use crate::plan::reach::described;
 use crate::ranges::Ranges;
 use std::collections::btree_map::Entry;

@@ -7,7 +7,7 @@ use crate::driver::calls::captured::Copied;
 use crate::driver::result;
 use crate::driver::stream::{Queue, context_of};
 use crate::plan::Plan;
-use crate::plan::alone::{Captured, Delivery, REFUSED, UNHELD};
+use crate::plan::single_rank::{Captured, Delivery, REFUSED, UNHELD};
 use crate::run::decision::Decision;
 use crate::run::hazards;
 use crate::run::state::Run;
