@@ -1,6 +1,6 @@
 //! `cutrace completions`: scripts for shells.
 
-use crate::results::Results;
+use crate::standard_output::Results;
 use anyhow::Result;
 use clap::Command;
 use std::io::Write;

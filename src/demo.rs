@@ -3,8 +3,8 @@
 use crate::color;
 use crate::driver::calls::sample::{self, Sample};
 use crate::exit::{DONE, FAILED, failure};
-use crate::results::Results;
 use crate::signals;
+use crate::standard_output::Results;
 use anyhow::{Context, Result};
 use std::env;
 use std::io::Write;

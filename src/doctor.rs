@@ -6,7 +6,7 @@ use crate::exit::{DONE, FAILED, NO_DRIVER};
 use crate::figures::{counted, size};
 use crate::left_memory;
 use crate::program;
-use crate::results::Results;
+use crate::standard_output::Results;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::json;

@@ -1,10 +1,10 @@
 //! Where the driver is.
 
 pub mod calls;
-mod ours;
-mod within;
+mod embedded;
+mod libraries;
 
-pub use ours::{recorder, simulated};
+pub use libraries::{recorder, simulated};
 
 use crate::exit::{NO_DRIVER, failure, say};
 use crate::layout;
@@ -72,7 +72,7 @@ impl Tried {
         let why_not = match std::fs::metadata(&path) {
             Err(error) => why(&error),
             Ok(found) if !found.is_file() => "not a file".into(),
-            Ok(_) if ours::is_recorder(&path) => "cutrace's own recorder".into(),
+            Ok(_) if libraries::is_recorder(&path) => "cutrace's own recorder".into(),
             Ok(_) if path.components().any(|c| c.as_os_str() == "stubs") => "a stub for linking".into(),
             Ok(_) => return Some(Found { path, how }),
         };
@@ -103,7 +103,7 @@ const SIM_DEVICE: &str = "cutrace simulated device";
 
 /// Whether a driver is ours.
 pub fn is_simulated(driver: &Path) -> bool {
-    driver.file_name() == Some(OsStr::new(ours::SIM))
+    driver.file_name() == Some(OsStr::new(libraries::SIM))
 }
 
 /// What a trace is replayed on if no driver is named: the simulated one, if it was recorded on that.
@@ -128,7 +128,7 @@ pub fn find(choice: &Choice) -> Result<Found, Tried> {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             tried.candidate(path, "--driver")
         }
-        Choice::Sim => return ours::simulated(),
+        Choice::Sim => return libraries::simulated(),
         Choice::System => system(&mut tried),
     };
     found.ok_or(tried)

@@ -4,12 +4,12 @@ mod blocks;
 mod hopeless;
 
 use crate::exit;
-use crate::job::among::Among;
+use crate::input::File;
+use crate::job::rank_filter::Among;
 use crate::json;
-use crate::latest::File;
 use crate::line;
 use crate::reading::Reading;
-use crate::results::{self, Results};
+use crate::standard_output::{self, Results};
 use anyhow::Result;
 use std::io::{BufWriter, Write};
 
@@ -69,7 +69,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         out.write_all(&block.bytes[..bytes])?;
         missing += told.iter().map(|told| told.missing).sum::<u64>();
         left -= told.len() as u64;
-        Ok(left > 0 && !results::are_unread())
+        Ok(left > 0 && !standard_output::are_unread())
     })?;
     out.flush()?;
     Ok(status.max(exit::damage(&trace, missing)))

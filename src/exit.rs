@@ -1,7 +1,7 @@
 //! How a command ends: its exit status, and the one line that says why.
 
 use crate::figures::counted;
-use crate::results::Results;
+use crate::standard_output::Results;
 use std::fmt::Display;
 use std::io::{self, Write};
 use trace::file::preamble::Data;

@@ -3,22 +3,22 @@
 mod as_json;
 mod counts;
 mod job;
-pub mod judged;
 pub mod kept;
+pub mod summary;
 mod text;
-pub mod told;
+pub mod verdicts;
 
 use crate::exit;
-use crate::latest::{Files, readable};
+use crate::input::{Files, readable};
 use crate::reading::Reading;
-use crate::results::Results;
+use crate::standard_output::Results;
 use anyhow::Result;
 use as_json::SCHEMA;
 use kept::Kept;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use told::Told;
+use summary::Told;
 use trace::Trace;
 use viewer::data::store::Key;
 

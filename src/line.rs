@@ -1,8 +1,8 @@
 //! A call as a line of text, and as an object of JSON.
 
 use crate::figures::{grouped, put_duration, put_seconds, seconds};
+use crate::host_writes::{self, Run, Wrote};
 use crate::json::Fields;
-use crate::writes::{self, Run, Wrote};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::json;
@@ -11,8 +11,8 @@ use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::base::digits::{decimal, right};
-use trace::model::decode::Decoded;
 use trace::model::copy_bounds::misfits;
+use trace::model::decode::Decoded;
 use trace::model::objects::Objects;
 use trace::model::value::Value;
 use trace::show::text::{named, plain, put_symbol, symbol};
@@ -122,7 +122,7 @@ pub fn header(trace: &Trace) -> serde_json::Value {
         "calls": trace.calls_made(),
         "devices": devices.collect::<Vec<_>>(),
         "threads": threads.collect::<Vec<_>>(),
-        "device_times": trace.profile.as_ref().map(|profile| crate::works::run(profile.source)),
+        "device_times": trace.profile.as_ref().map(|profile| crate::device_work::run(profile.source)),
     })
 }
 
@@ -188,8 +188,8 @@ pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x
             end_ns: trace.nanoseconds(repeats.end),
         }),
         words: decoded.map_or_else(words, |_| Vec::new()),
-        cpu_wrote: writes::before_object(trace, call, objects),
-        callback_runs: writes::runs(trace, call, objects),
+        cpu_wrote: host_writes::before_object(trace, call, objects),
+        callback_runs: host_writes::runs(trace, call, objects),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cutrace man`: pages for man(1).
 
 use crate::exit::{FAILED, failure};
-use crate::results::Results;
+use crate::standard_output::Results;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_mangen::Man;

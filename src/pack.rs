@@ -3,11 +3,11 @@
 use crate::exit::{FAILED, USAGE, failure};
 use crate::export::directories::Set;
 use crate::figures::{counted, size};
+use crate::input::{self, is_there};
 use crate::job::Job;
-use crate::job::among::Among;
-use crate::latest::{self, is_there};
+use crate::job::rank_filter::Among;
 use crate::output::{Output, are_same};
-use crate::results::Results;
+use crate::standard_output::Results;
 use crate::{exit, references, verdict};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     match arguments.among.is_all() {
         true if arguments.file.is_dir() => return each(&arguments),
         true => {}
-        false => (arguments.file, status) = latest::File::one(&arguments.file, &arguments.among)?,
+        false => (arguments.file, status) = input::File::one(&arguments.file, &arguments.among)?,
     }
     let mut trace = Trace::open(&arguments.file)?;
     if let Some(why) = as_it_is(&arguments, &trace) {

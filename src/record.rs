@@ -8,8 +8,8 @@ use crate::figures::counted;
 use crate::job;
 use crate::job::watch::{self, Watch};
 use crate::reading::count;
-use crate::results::Results;
-use crate::{cupti, program, session, signals, stdout};
+use crate::standard_output::Results;
+use crate::{cupti, program, program_output, session, signals};
 use anyhow::{Context, Result};
 use output::{Output, output, parent};
 use std::env;
@@ -182,7 +182,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     command.env("CUTRACE_OUTPUT", &pattern);
     set_recorder(&mut command, &arguments, &recorder);
     set_driver(&mut command, &arguments, &path)?;
-    let stdout = stdout::Output::here();
+    let stdout = program_output::Output::here();
     // Not before: what interrupts us until the program runs would leave it behind.
     session::remove_left();
     let session = session::begin().with_context(|| session::temporary("file"))?;

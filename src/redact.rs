@@ -2,10 +2,10 @@
 
 use crate::exit::DONE;
 use crate::figures::{counted, size};
-use crate::job::among::Among;
-use crate::latest::File;
+use crate::input::File;
+use crate::job::rank_filter::Among;
 use crate::output::Output;
-use crate::results::Results;
+use crate::standard_output::Results;
 use crate::{exit, signals, verdict};
 use anyhow::{Context, Result};
 use memchr::memmem;

@@ -2,12 +2,12 @@
 
 use crate::exit::{FAILED, USAGE, failure};
 use crate::figures::{counted, grouped, size};
+use crate::input::{self, is_there};
 use crate::job::Job;
-use crate::job::among::Among;
-use crate::latest::{self, is_there};
+use crate::job::rank_filter::Among;
 use crate::output::Output;
-use crate::results::Results;
 use crate::shell::shell;
+use crate::standard_output::Results;
 use crate::{exit, verdict};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         false => {
             let (path, status) = match is_all {
                 true => (arguments.file.clone(), exit::DONE),
-                false => latest::File::one(&arguments.file, &arguments.among)?,
+                false => input::File::one(&arguments.file, &arguments.among)?,
             };
             let (trace, told) = repaired(&arguments, &path)?;
             if !arguments.json {

@@ -1,36 +1,36 @@
 //! `cutrace replay`: makes the calls of a trace again and compares what comes back.
 
-mod again;
 mod as_json;
 mod bar;
 mod bisect;
-mod compared;
+mod child_replays;
+mod comparison;
 mod culprit;
+mod debug_flags;
 mod explain;
-mod explained;
-mod finding;
+mod explanation_text;
 mod interruption;
+mod kernel_output;
 mod looping;
-mod printed;
 mod sandbox;
 mod sharing;
-mod shown;
+mod summary;
+mod text;
 mod timing;
 mod together;
-mod told;
 
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure, say};
 use crate::figures::size;
-use crate::job::among::Among;
-use crate::latest::File;
+use crate::input::File;
+use crate::job::rank_filter::Among;
 use crate::output::Output;
-use crate::results::Results;
+use crate::standard_output::Results;
 use crate::{exit, layout, references};
 use anyhow::Result;
 use bar::Bar;
+use debug_flags::Finding;
 use explain::{Explanation, Question};
-use finding::Finding;
 use interruption::Interruption;
 use looping::Looping;
 use replayer::{Company, Missing, Options, Outcome, Plan, Report, Tools, Verdict, plan_alone, plan_in_company};
@@ -42,9 +42,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+use summary::Told;
 use timing::{Source, Timed, Timing};
 use together::Link;
-use told::Told;
 use trace::Trace;
 
 /// Make the calls of a trace again and compare results, outputs and bytes
@@ -290,7 +290,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     let tools = arguments.finding.tools(&trace)?;
     let scope = arguments.looping.range(&trace)?;
     if arguments.dry_run || plan.verdict == Verdict::No {
-        shown::plan(&trace, &plan, !arguments.no_placement, arguments.json)?;
+        text::plan(&trace, &plan, !arguments.no_placement, arguments.json)?;
         // What was lost before the trace was closed is among the verdict's reasons.
         let damage = if trace.damage.is_empty() { DONE } else { exit::damage(&trace, 0) };
         return Ok(match (damage, plan.verdict) {
@@ -302,7 +302,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     let Prepared { found, mut options, timed, dumped, is_cut } = prepared;
     options.company = company.map(|link| link as Arc<dyn Company>);
     let bar = Bar::new(&interruption, &trace.path, plan.calls());
-    let aside = printed::Aside::begin();
+    let aside = kernel_output::Aside::begin();
     let report = replayer::replay(&trace, &plan, &options, &bar);
     let printed = aside.finish();
     bar.bar.finish_and_clear();
@@ -316,7 +316,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         Outcome::Replayed => Some("nothing was"),
         _ => report.repeated.as_ref().map(|_| "calls were repeated"),
     };
-    let printed = printed::Compared::of(&trace, printed, why_not);
+    let printed = kernel_output::Compared::of(&trace, printed, why_not);
     printed.iter().for_each(|printed| printed.judge(&mut report));
     let timed = match (timed, &report.measured) {
         (Some(timed), Some(measured)) => Some(timed.finish(&trace, &options, measured)?),
@@ -337,7 +337,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         false => told.text(&mut out, arguments.verbose)?,
     }
     out.flush()?;
-    printed::silence();
+    kernel_output::silence();
     let missing = plan.missing.as_ref().filter(|_| is_cut);
     if let Some(missing) = missing {
         say_cut(trace, missing);

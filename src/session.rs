@@ -1,17 +1,17 @@
 //! The end of a recording: closes the traces of all its processes and says in one line what was recorded.
 
+mod announcements;
 mod of_job;
-mod said;
 
 use crate::exit::{self, say};
 use crate::figures::{counted, grouped, size};
 use crate::info::kept::{Kept, LONG};
-use crate::info::told::Told;
+use crate::info::summary::Told;
 use crate::job::begins_as_one;
 use crate::output::is_left;
 use crate::{pack, verdict};
+use announcements::Facts;
 use of_job::OfJob;
-use said::Facts;
 use std::collections::HashMap;
 use std::env;
 use std::ffi::OsStr;

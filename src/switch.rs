@@ -2,7 +2,7 @@
 
 use crate::exit::{DONE, FAILED, explain, failure, in_full};
 use crate::job::begins_as_one;
-use crate::results::Results;
+use crate::standard_output::Results;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -2,10 +2,10 @@
 
 use crate::exit::{self, USAGE, damage, failure};
 use crate::export::process::Process;
-use crate::latest::{Chosen, Files};
+use crate::input::{Chosen, Files};
 use crate::reading::moment;
 use crate::report::findings::find;
-use crate::results::Results;
+use crate::standard_output::Results;
 use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};

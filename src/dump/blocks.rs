@@ -4,11 +4,11 @@
 use super::Arguments;
 use super::hopeless::Hopeless;
 use crate::annotations::Annotations;
+use crate::device_work;
+use crate::host_writes;
 use crate::line;
 use crate::nccl::{self, Said};
 use crate::reading::Reading;
-use crate::works;
-use crate::writes;
 use anyhow::Result;
 use std::num::NonZero;
 use std::ops::Range;
@@ -241,8 +241,8 @@ impl<'a> Lines<'a> {
         let out = &mut block.bytes;
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         if !reading.json {
-            before = writes::before(trace, call, &self.objects, arguments.writes);
-            behind = writes::behind(trace, call, &self.objects, arguments.writes);
+            before = host_writes::before(trace, call, &self.objects, arguments.writes);
+            behind = host_writes::behind(trace, call, &self.objects, arguments.writes);
             before.retain(|line| self.matches(line));
             behind.retain(|line| self.matches(line));
         }
@@ -271,8 +271,8 @@ impl<'a> Lines<'a> {
         }
         for work in self.works.call(call.number) {
             match reading.json {
-                true => crate::json::write(&mut *out, &works::object(&work))?,
-                false => out.extend(works::text(&work, trace.nanoseconds(call.begin)).as_bytes()),
+                true => crate::json::write(&mut *out, &device_work::object(&work))?,
+                false => out.extend(device_work::text(&work, trace.nanoseconds(call.begin)).as_bytes()),
             }
             out.push(b'\n');
         }

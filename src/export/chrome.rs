@@ -7,10 +7,10 @@
 use super::counters::{Counter, Counters};
 use super::device::Devices;
 use super::event::Event;
-use super::placed::Slice;
 use super::process::Process;
-use super::submitted::{Period, Submitted};
 use crate::annotations::in_json;
+use crate::export::device_clock::Slice;
+use crate::export::outstanding::{Period, Submitted};
 use crate::grep::kernel_name;
 use crate::json::Fields;
 use crate::reading::Reading;

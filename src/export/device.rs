@@ -1,11 +1,11 @@
 //! What devices did, as tracks: one for each stream, with a slice for each kernel, copy and fill, and a flow
 //! to it from its call.
 
-use super::placed::{Placed, Slice, queue};
 use super::proto::Message;
 use super::track::Track;
+use crate::device_work::source;
+use crate::export::device_clock::{Placed, Slice, queue};
 use crate::streams::Streams;
-use crate::works::source;
 use std::collections::HashMap;
 use trace::Trace;
 use trace::file::record::{Timed, timed};

@@ -3,7 +3,7 @@
 use super::event::Event;
 use crate::annotations::Annotations;
 use crate::reading::Reading;
-use crate::{line, works};
+use crate::{device_work, line};
 use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
@@ -33,7 +33,7 @@ impl<'t> Jsonl<'t> {
         let call = &event.call;
         self.annotations.print(out, call.begin, event.objects, |_| ())?;
         put(out, &line::object(self.trace, call, event.decoded.as_ref(), event.objects))?;
-        self.works.call(call.number).try_for_each(|work| put(out, &works::object(&work)))
+        self.works.call(call.number).try_for_each(|work| put(out, &device_work::object(&work)))
     }
 
     /// Behind the last call of the trace.

@@ -3,8 +3,8 @@
 
 use crate::exit::{USAGE, failure, say_last};
 use crate::output::Output;
-use crate::results::Results;
 use crate::signals;
+use crate::standard_output::Results;
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -4,7 +4,7 @@ use super::event::Event;
 use crate::grep::Grep;
 use crate::progress::Progress;
 use crate::reading::Reading;
-use crate::results;
+use crate::standard_output;
 use anyhow::{Context, Result};
 use trace::Trace;
 use trace::model::change::resolve;
@@ -45,7 +45,7 @@ pub fn walk<'t>(
     let (most, mut calls, mut made) = (reading.limit.unwrap_or(u64::MAX), 0, 0u64);
     for call in trace.calls().take_while(|call| call.number < end) {
         progress.advance();
-        if calls == most || results::are_unread() {
+        if calls == most || standard_output::are_unread() {
             break;
         }
         let selected = wanted(&call) && grep.matches(&call);

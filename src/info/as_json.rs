@@ -1,10 +1,10 @@
 //! What a trace holds, as JSON.
 
 use super::counts::Functions;
-use super::told::Told;
+use crate::device_work;
+use crate::info::summary::Told;
 use crate::json;
 use crate::unfinished::Unfinished;
-use crate::works;
 use serde_json::{Map, Value, json};
 use trace::Trace;
 use trace::base::hash::Hash;
@@ -68,7 +68,7 @@ pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
         "collectives": told.collectives,
         "shared_memory": told.shared_memory,
         "no_device_times": trace.no_device_times,
-        "device_times": trace.profile.as_ref().map(|profile| works::profile_object(profile, told.works)),
+        "device_times": trace.profile.as_ref().map(|profile| device_work::profile_object(profile, told.works)),
         "adopted": trace.adopted.iter().map(|a| json!({
             "module": format!("{:#x}", a.module),
             "images": a.images.iter().map(|hash| Hash::from_bytes(*hash).to_string()).collect::<Vec<_>>(),

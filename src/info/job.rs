@@ -1,11 +1,11 @@
 //! What a job was: a line for each of its processes, and the verdict on the whole.
 
 use super::as_json::SCHEMA;
-use super::judged::{Judged, judge_together, worst};
 use crate::collectives::{self, Group, Member, groups};
 use crate::exit::{damage_of, say};
 use crate::figures::{counted, grouped};
-use crate::job::among::Among;
+use crate::info::verdicts::{Judged, judge_together, worst};
+use crate::job::rank_filter::Among;
 use crate::job::{Job, Process};
 use crate::json;
 use crate::reading::Reading;

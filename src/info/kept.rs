@@ -8,8 +8,8 @@
 //! and for the build that made it: another one may judge otherwise. Anything that does not agree is made
 //! anew.
 
-use super::told::Told;
 use crate::exit::say;
+use crate::info::summary::Told;
 use bincode::{Decode, Encode};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

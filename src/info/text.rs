@@ -1,12 +1,12 @@
 //! What a trace holds, for people.
 
 use super::counts::{Counts, Functions};
-use super::told::Told;
+use crate::device_work;
 use crate::figures::{counted, grouped, size};
+use crate::info::summary::Told;
 use crate::shell::shell;
 use crate::unfinished::{Unfinished, not_closed};
 use crate::verdict::Said;
-use crate::works;
 use anyhow::Result;
 use std::io::Write;
 use trace::Trace;
@@ -163,7 +163,7 @@ fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
         };
         line(out, format!("{:<17} {bytes:>9} that imported memory held before {calls}{lost}", "kept"))?;
     }
-    for told in trace.profile.iter().flat_map(|profile| works::lines(profile, *works)) {
+    for told in trace.profile.iter().flat_map(|profile| device_work::lines(profile, *works)) {
         line(out, told)?;
     }
     Ok(())

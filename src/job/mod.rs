@@ -1,11 +1,11 @@
 //! A job: the traces of a directory, and the processes that it says there were. Traces say of themselves what
 //! they are, so that one is found without its process's lines, and one process without the others.
 
-pub mod among;
-mod judged;
 pub mod lines;
+pub mod rank_filter;
 pub mod recordings;
 mod traces;
+mod verdicts;
 pub mod watch;
 
 pub use traces::{begins_as_one, closed_traces};

@@ -1,6 +1,7 @@
 //! How a replay came out, as JSON.
 
-use super::{compared, culprit};
+use super::culprit;
+use crate::replay::comparison;
 use replayer::{Options, Outcome, Plan, Report, bisection};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -34,7 +35,7 @@ pub fn first(report: &Report) -> Value {
             "offset": first.offset,
             "expected": first.expected,
             "found": first.found,
-            "extent": first.extent.as_ref().map(compared::object),
+            "extent": first.extent.as_ref().map(comparison::object),
             "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
                 .collect::<Vec<_>>(),
         })

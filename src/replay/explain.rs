@@ -3,7 +3,7 @@
 //! recorded. Where the kernels compute the same, and waiting for launches changes what a call brings, some
 //! order is missing.
 
-use super::again::{Again, Found, TooLong, say_so};
+use crate::replay::child_replays::{Again, Found, TooLong, say_so};
 use anyhow::Result;
 use replayer::{Bisection, Options, Parting, Plan, Report, Unordered, bisection};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! A replay that a signal ends: it says how far it came, and leaves no half a file behind.
 
-use super::again;
 use crate::exit::FAILED;
 use crate::figures::grouped;
+use crate::replay::child_replays;
 use crate::{exit, signals};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ impl Interruption {
         let Interruption { bar, partial } = self.clone();
         signals::on_interruption(move |name| {
             remove(&partial);
-            again::interrupt();
+            child_replays::interrupt();
             let so_far = so_far(&bar);
             bar.finish_and_clear();
             exit::say_last(format_args!("interrupted by {name} {so_far}; there is no verdict"));

@@ -1,8 +1,8 @@
 //! The flags of `replay` that make a range of calls again and again, and what is said of it.
 
+use crate::device_work;
 use crate::exit::{USAGE, failure};
 use crate::figures::{counted, duration, grouped, size};
-use crate::works;
 use anyhow::Result;
 use replayer::{Repeat, Repeated};
 use serde_json::{Map, Value, json};
@@ -210,7 +210,7 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &Repeated) -> Re
     line("device busy", &repeated.busy)?;
     let per_call = grouped(figures(&repeated.host)[1].unsigned_abs() / repeated.calls.max(1));
     writeln!(out, "\n  host: until the last call had returned, {per_call} ns a call; wall: until all work was done")?;
-    let source = works::source(repeated.source, repeated.version);
+    let source = device_work::source(repeated.source, repeated.version);
     writeln!(out, "  device: from the first start to the last end, in runs of their own, by {source}\n")?;
     let mut all: Vec<(&String, &Vec<i64>)> = repeated.works.iter().collect();
     all.sort_by_key(|(name, times)| (std::cmp::Reverse(times.iter().sum::<i64>()), *name));
@@ -250,7 +250,7 @@ pub fn object(range: &Range<u64>, repeated: &Repeated) -> Value {
         "device": figures_of(&repeated.device),
         "device_busy": figures_of(&repeated.busy),
         "works": Map::from_iter(works),
-        "source": works::source_name(repeated.source),
+        "source": device_work::source_name(repeated.source),
         "version": repeated.version,
         "why": repeated.why,
     })

@@ -4,7 +4,7 @@ use crate::driver::Choice;
 use crate::exit::{FAILED, failure};
 use crate::figures::{grouped, size};
 use crate::output::Output;
-use crate::{cupti, verdict, works};
+use crate::{cupti, device_work, verdict};
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use replayer::Options;
@@ -98,7 +98,7 @@ impl Timed {
 
 /// `made`: the file that holds it, and its size. `on_sim`: what took the times is simulated as well.
 pub fn text(out: &mut impl Write, measured: &Measured, made: &(PathBuf, u64), on_sim: bool) -> std::io::Result<()> {
-    let (timed, source) = (grouped(measured.works), works::source(measured.source, measured.version));
+    let (timed, source) = (grouped(measured.works), device_work::source(measured.source, measured.version));
     let simulated = if on_sim { ", all of it simulated" } else { "" };
     writeln!(out, "  timed        {timed} kernels, copies and fills, by {source}{simulated}")?;
     for (why, count) in &measured.untimed {
@@ -112,7 +112,7 @@ pub fn object(measured: &Measured, made: &(PathBuf, u64)) -> Value {
     json!({
         "output": made.0.display().to_string(),
         "bytes": made.1,
-        "source": works::source_name(measured.source),
+        "source": device_work::source_name(measured.source),
         "version": measured.version,
         "why": measured.why,
         "works": measured.works,

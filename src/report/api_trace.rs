@@ -7,7 +7,7 @@ use crate::figures::grouped;
 use crate::grep::Grep;
 use crate::progress::Progress;
 use crate::reading::Reading;
-use crate::results;
+use crate::standard_output;
 use anyhow::Result;
 use std::io::Write;
 use trace::Trace;
@@ -45,7 +45,7 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
     let end = reading.numbers(trace).end;
     for call in trace.calls().take_while(|call| call.number < end) {
         progress.advance();
-        if results::are_unread() {
+        if standard_output::are_unread() {
             break;
         }
         if !wanted(&call) || !grep.matches(&call) {

@@ -2,20 +2,20 @@
 //! again, under that one.
 
 use super::reasons::Reasons;
-use super::refused::Limits;
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, grouped};
 use crate::line::NOT_READY;
+use crate::report::refused_launches::Limits;
 use crate::shell::shell;
 use foldhash::HashMap;
 use replayer::is_sticky;
 use std::collections::BTreeMap;
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
-use trace::model::decode::decode;
 use trace::model::copy_bounds::misfits;
+use trace::model::decode::decode;
 use trace::model::objects::Objects;
 use trace::model::value::{Given, Value};
 use trace::show::text::{self, Text, symbol};

@@ -1,12 +1,12 @@
 //! `leaks`: what the program made and did not destroy. Memory, as `memory` has it, and by kind streams,
 //! events, modules, graphs, contexts, pools, textures, reserved addresses.
 
-use super::memory::left::{self, How, Left};
 use super::modules::{self, Key};
 use super::table::{Cell, Head, Layout, Table, column};
 use super::tally::{KEPT, LISTED, listed};
 use super::walk::{Ending, Report, Step, changes_memory};
 use crate::figures::counted;
+use crate::report::memory::leaked::{self, How, Left};
 use foldhash::HashMap;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -98,7 +98,7 @@ const MEMORY_LEFT: Head = Head {
     report: "leaks",
     part: "memory",
     title: "Memory not freed by the program (leaks)",
-    columns: left::WITH_CALLS,
+    columns: leaked::WITH_CALLS,
     layout: Layout::Grid,
 };
 

@@ -2,7 +2,6 @@
 
 mod api_sum;
 mod api_trace;
-mod asked;
 mod collectives;
 pub mod device;
 mod durations;
@@ -12,20 +11,21 @@ mod host;
 mod launches;
 mod leaks;
 mod list;
-mod lost;
+mod lost_calls;
 mod memory;
+mod merged;
 mod modules;
 mod pending;
 mod ranks;
 mod reasons;
-mod refused;
+mod refused_launches;
 pub mod render;
 mod repeated_launches;
+mod selection;
 mod summary;
 mod sync;
 pub mod table;
 mod tally;
-mod together;
 mod transfers;
 mod unit;
 pub mod walk;
@@ -33,16 +33,16 @@ pub mod walk;
 use crate::exit::{self, FAILED, USAGE, failure};
 use crate::export::directories::Set;
 use crate::export::process::{Process, by_time};
+use crate::input::{Chosen, Files, Recordings};
 use crate::job::recordings::of_traces;
-use crate::latest::{Chosen, Files, Recordings};
 use crate::progress::Progress;
 use crate::reading::Reading;
-use crate::results::Results;
+use crate::standard_output::Results;
 use anyhow::Result;
-use asked::{Asked, Report};
 use device::Scope;
 use list::{Stream, Way};
 use render::{Format, Output};
+use selection::{Asked, Report};
 use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub struct Arguments {
     /// called as with --short by NAME:base, as with --mangled by NAME:mangled, and RANGE/KERNEL by
     /// NAME:nvtx-name, of the innermost NVTX range
     #[arg(short, long = "report", value_name = "NAME", value_delimiter = ',', default_value = list::SUMMARY)]
-    #[arg(value_parser = asked::Parser, hide_possible_values = true)]
+    #[arg(value_parser = selection::Parser, hide_possible_values = true)]
     report: Vec<Asked>,
     /// Which reports there are, and nothing else (also -r help)
     #[arg(long)]
@@ -182,7 +182,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if of_all {
         let recordings = if recordings.is_empty() { of_traces(&paths) } else { recordings.clone() };
         out.write_all(if is_list && !is_of_all_alone { b"[" } else { b"" })?;
-        together::write(&mut out, &traces, &recordings, &arguments)?;
+        merged::write(&mut out, &traces, &recordings, &arguments)?;
     }
     if is_of_all_alone {
         out.flush()?;

@@ -1,9 +1,9 @@
 //! Why a call failed, where what the program did before shows it: events that have no time, objects that went
 //! with their context, memory that is not managed, limits.
 
-use super::refused::{Limits, of_enum};
 use super::walk::Step;
 use crate::figures::size;
+use crate::report::refused_launches::{Limits, of_enum};
 use foldhash::HashMap;
 use trace::api::effect::{Effect, Memory, Work};
 use trace::api::enums::{CUdevice_attribute, CUlimit, CUmem_advise, CUresult};
@@ -14,8 +14,8 @@ use trace::api::types::{Form, Kind, Typed};
 use trace::model::change::Change;
 use trace::model::contexts::Owner;
 use trace::model::objects::Objects;
-use trace::read::requested_size;
 use trace::read::call::When;
+use trace::read::requested_size;
 use trace::show::text::{handle, symbol};
 use trace::{Call, Function};
 

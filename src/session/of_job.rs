@@ -1,7 +1,7 @@
 //! What the directory of a job says of the processes of this recording.
 
 use super::{Asked, relative};
-use crate::info::judged::{Judged, judge_together};
+use crate::info::verdicts::{Judged, judge_together};
 use crate::job::{Job, Process};
 use crate::verdict;
 use std::collections::BTreeSet;

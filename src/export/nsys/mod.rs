@@ -14,8 +14,8 @@ mod waits;
 mod works;
 
 use super::event::Event;
-use super::placed::Placed;
 use super::process::Process;
+use crate::export::device_clock::Placed;
 use crate::reading::Reading;
 use anyhow::Result;
 use devices::{Asked, Device};
@@ -101,8 +101,8 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
     fn begin(&mut self) -> Result<()> {
         self.times.insert(match &self.trace.profile {
             Some(profile) => {
-                let source = crate::works::source(profile.source, profile.version);
-                format!("of {}, by {source}", crate::works::run(profile.source))
+                let source = crate::device_work::source(profile.source, profile.version);
+                format!("of {}, by {source}", crate::device_work::run(profile.source))
             }
             None => "none".into(),
         });

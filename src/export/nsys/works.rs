@@ -3,7 +3,7 @@
 use super::rows::{Cell, Store};
 use super::schema::{self, Copy, Fill, Graph};
 use super::{Nsys, labels};
-use crate::export::placed::Slice;
+use crate::export::device_clock::Slice;
 use anyhow::Result;
 use std::rc::Rc;
 use trace::file::record::timed;

@@ -6,24 +6,24 @@
 //! shares something with them. The order between them is theirs to keep: each writes how far it has come to a
 //! page that all of them map, and waits there.
 
-mod attend;
-mod launched;
-mod link;
-mod page;
+mod child;
+mod coordinator;
+mod launcher;
 mod process;
+mod progress;
 mod protocol;
-mod told;
+mod summary;
 
-pub use link::Link;
+pub use child::Link;
 
 use super::Arguments;
 use crate::exit::{self, UNREADABLE, failure, say};
 use crate::job::Job;
 use crate::shell::shell;
 use anyhow::Result;
-use attend::{Shared, Together};
-use page::Page;
+use coordinator::{Shared, Together};
 use process::{Outcome, Process, Running};
+use progress::Page;
 use protocol::{Imported, Part, Registered};
 use replayer::{Crossings, HostPart, Imports, Lacks, Ranks, SharedHost};
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
         ));
     }
     if arguments.among.ranks.as_ref().is_some_and(|ranks| ranks.are_launched) {
-        return launched::run(arguments, directory);
+        return launcher::run(arguments, directory);
     }
     let job = arguments.among.of(directory)?;
     if arguments.among.ranks.is_some() {
@@ -109,7 +109,7 @@ fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
     let outcomes: Vec<Outcome> = running.map(|(running, part)| running.outcome(!part.peers.is_empty())).collect();
     let opened = imports.iter().map(|imports| imports.len() as u64).sum();
     let elapsed = started.elapsed();
-    let whole = told::Whole { processes, outcomes: &outcomes, missing, why, opened, elapsed };
+    let whole = summary::Whole { processes, outcomes: &outcomes, missing, why, opened, elapsed };
     whole.tell(arguments.json)?;
     let each = processes.iter().zip(&outcomes).map(|(process, of)| (process.path.clone(), whole.status_of(of)));
     Ok(Replayed { status: whole.status(), each: each.collect() })

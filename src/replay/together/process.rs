@@ -1,11 +1,11 @@
 //! One replay of a job, from outside.
 
-use super::launched::Launched;
-use super::link::PART;
 use super::protocol::{self, FromReplay, Part, ToReplay};
 use crate::exit;
 use crate::job;
 use crate::replay::Arguments;
+use crate::replay::together::child::PART;
+use crate::replay::together::launcher::Launched;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs::File;

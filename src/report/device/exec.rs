@@ -5,7 +5,7 @@ use super::{Scope, further, os_id, xyz};
 use crate::report::durations::Durations;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, Table, same};
-use crate::results;
+use crate::standard_output;
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io::Write;
@@ -151,7 +151,7 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<
     out.begin(TRACE, WIDTHS.to_vec())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut works = scope.works().filter(Work::is_kernel);
-    for work in works.by_ref().take(limit).take_while(|_| !results::are_unread()) {
+    for work in works.by_ref().take(limit).take_while(|_| !standard_output::are_unread()) {
         let (about, parts) = (&work.about, Parts::of(&work));
         out.row(&[
             Cell::Nanoseconds(about.submitted),

@@ -6,11 +6,11 @@
 //! waited for, or the device's own time between two works (`unknown`).
 
 use super::Scope;
+use crate::device_work::run;
 use crate::figures::{counted, duration};
 use crate::report::table::{Cell, Head, Layout, Table, column};
 use crate::report::tally::Tally;
 use crate::streams::Streams;
-use crate::works::run;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use trace::Call;
 use trace::model::idle::{self, Idle};

@@ -19,7 +19,10 @@ const fn head(report: &'static str, title: &'static str, columns: &'static [Colu
 type Key = (&'static str, String, [u32; 3], [u32; 3]);
 
 /// Groups, by the time that they took.
-fn grouped(scope: &Scope, key: impl Fn(&trace::read::device_times::Work) -> Option<Key>) -> (Vec<(Key, Durations)>, i64) {
+fn grouped(
+    scope: &Scope,
+    key: impl Fn(&trace::read::device_times::Work) -> Option<Key>,
+) -> (Vec<(Key, Durations)>, i64) {
     let mut groups: HashMap<Key, Durations> = HashMap::new();
     for work in scope.works() {
         if let Some(key) = key(&work) {
@@ -36,7 +39,8 @@ const NO_SHAPE: [u32; 3] = [0; 3];
 
 pub fn by_name(scope: &Scope) -> Vec<Table> {
     let mut table = Table::new(head("cuda_gpu_kern_sum", "CUDA GPU Kernel Summary (cuda_gpu_kern_sum)", BY_NAME));
-    let key = |work: &trace::read::device_times::Work| work.is_kernel().then(|| ("", scope.name(work), NO_SHAPE, NO_SHAPE));
+    let key =
+        |work: &trace::read::device_times::Work| work.is_kernel().then(|| ("", scope.name(work), NO_SHAPE, NO_SHAPE));
     let (groups, whole) = grouped(scope, key);
     for ((_, name, ..), durations) in groups {
         table.row([&durations.cells(whole)[..], &[name.into()]].concat());

@@ -14,7 +14,7 @@ use super::table::Cell;
 use crate::figures::counted;
 use crate::grep::Grep;
 use crate::reading::Reading;
-use crate::results;
+use crate::standard_output;
 use ::trace::Trace;
 use ::trace::file::record::timed;
 use ::trace::read::annotation;
@@ -137,7 +137,7 @@ fn is_meant(grep: &Grep, call: &::trace::Call, work: &Work) -> bool {
 
 /// Says how many rows are not written because of a limit.
 fn further<T>(rest: impl Iterator<Item = T>) -> Option<String> {
-    let more = if results::are_unread() { 0 } else { rest.count() as u64 };
+    let more = if standard_output::are_unread() { 0 } else { rest.count() as u64 };
     (more > 0).then(|| format!("and {} more", counted(more, "row")))
 }
 

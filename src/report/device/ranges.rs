@@ -7,7 +7,7 @@ use super::{Scope, further, os_id};
 use crate::report::durations::Durations;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, Table, same};
-use crate::results;
+use crate::standard_output;
 use anyhow::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -201,7 +201,7 @@ fn write(
     }
     out.begin(head, widths.to_vec())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    rows.by_ref().take(limit).take_while(|_| !results::are_unread()).try_for_each(|row| out.row(&row))?;
+    rows.by_ref().take(limit).take_while(|_| !standard_output::are_unread()).try_for_each(|row| out.row(&row))?;
     let notes: Vec<String> = further(rows).into_iter().chain(notes).collect();
     out.end(&notes)
 }

@@ -3,7 +3,7 @@
 use super::{Scope, further};
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, same};
-use crate::results;
+use crate::standard_output;
 use crate::streams::Streams;
 use anyhow::Result;
 use std::io::Write;
@@ -49,7 +49,7 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<
     let devices: Vec<(u32, String)> = devices.map(|(at, name)| (*at, format!("{name} ({at})"))).collect();
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut works = scope.works();
-    for work in works.by_ref().take(limit).take_while(|_| !results::are_unread()) {
+    for work in works.by_ref().take(limit).take_while(|_| !standard_output::are_unread()) {
         let about = &work.about;
         let number = |number: u32| Cell::from(known(number).map(|number| Cell::Number(number.into())));
         let megabytes = |bytes: u32| Cell::from(known(bytes).map(|bytes| Cell::Fine(f64::from(bytes) / 1e6)));

@@ -2,8 +2,8 @@
 //! failed allocations and what was live then; what was never freed.
 
 mod churn;
+pub mod leaked;
 mod ledger;
-pub mod left;
 mod place;
 
 use super::table::{Cell, Column, Head, Layout, Table, column};
@@ -11,8 +11,8 @@ use super::tally::KEPT;
 use super::walk::{Ending, Report, Step, changes_memory};
 use crate::figures::{counted, size};
 use churn::Churn;
+use leaked::{Left, group};
 use ledger::{Ledger, Side};
-use left::{Left, group};
 use place::{place, same};
 use std::collections::BTreeMap;
 use trace::api::effect::{Bytes, Effect, Memory as Kind};
@@ -299,7 +299,7 @@ const GROUP: &[Column] = &[
 const PEAK: Head = head("peak", "Live at the peak (memory)", GROUP);
 const FAILURE: Head = head("live_at_failure", "Live when the first allocation failed (memory)", GROUP);
 
-const LEFT: Head = head("left", "Not freed by the program (memory)", left::COLUMNS);
+const LEFT: Head = head("left", "Not freed by the program (memory)", leaked::COLUMNS);
 
 const FAILED: Head = head(
     "failed",

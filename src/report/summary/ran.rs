@@ -1,13 +1,13 @@
 //! What ran: in words for the eye, and number by number for scripts.
 
 use super::Summary;
+use crate::device_work::source;
 use crate::figures::{counted, duration, grouped, size};
 use crate::report::device::gaps;
 use crate::report::table::{Cell, Head, Layout, Table, column};
 use crate::report::walk::Ending;
 use crate::shell::shell;
 use crate::unfinished::not_closed;
-use crate::works::source;
 use trace::Trace;
 
 const RAN: Head = Head {

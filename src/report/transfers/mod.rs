@@ -1,15 +1,15 @@
 //! `transfers`: copies by direction, kind of memory and function; and the same bytes to the same place again.
 
-mod again;
 mod copy;
+mod redundant;
 
 use super::table::{Cell, Head, Layout, Table, column};
 use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, size};
-use again::Repeats;
 use copy::{Place, Transfer, copies, is_copy, only_copy};
 use foldhash::{HashMap, HashSet};
+use redundant::Repeats;
 use trace::api::effect::{Effect, Work};
 use trace::api::roles::Class;
 use trace::model::objects::Objects;

@@ -3,7 +3,7 @@
 
 use crate::exit::{DONE, UNREADABLE, USAGE, failure, in_full, say, status_of};
 use crate::figures::counted;
-use crate::job::among::Among;
+use crate::job::rank_filter::Among;
 use crate::job::{Job, SESSION, ranges};
 use crate::layout;
 use anyhow::Result;

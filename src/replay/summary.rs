@@ -1,8 +1,9 @@
 //! All that came of a replay, and of what was asked for besides, as text and as JSON.
 
 use super::explain::Explanation;
-use super::{as_json, bisect, explained, finding, looping, printed, shown, timing};
+use super::{as_json, bisect, looping, timing};
 use crate::driver::is_simulated;
+use crate::replay::{debug_flags, explanation_text, kernel_output, text};
 use anyhow::Result;
 use replayer::{Options, Plan, Report};
 use serde_json::Value;
@@ -16,7 +17,7 @@ pub struct Told<'a> {
     pub plan: &'a Plan,
     pub options: &'a Options,
     pub report: &'a Report,
-    pub printed: Option<printed::Compared>,
+    pub printed: Option<kernel_output::Compared>,
     /// The trace with the device's times, and its size.
     pub timed: Option<(PathBuf, u64)>,
     /// Calls that were repeated.
@@ -29,11 +30,11 @@ impl Told<'_> {
     pub fn as_json(&self, out: &mut impl Write) -> Result<()> {
         let mut whole = as_json::object(self.trace, self.plan, self.report, self.options);
         let (timed, repeated) = (self.report.measured.as_ref().zip(self.timed.as_ref()), self.report.repeated.as_ref());
-        whole["explanation"] = self.explained.as_ref().map_or(Value::Null, explained::object);
+        whole["explanation"] = self.explained.as_ref().map_or(Value::Null, explanation_text::object);
         whole["profile"] = timed.map_or(Value::Null, |(measured, made)| timing::object(measured, made));
         let repeated = self.scope.as_ref().zip(repeated);
         whole["loop"] = repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated));
-        whole["printed"] = self.printed.as_ref().map_or(Value::Null, printed::Compared::object);
+        whole["printed"] = self.printed.as_ref().map_or(Value::Null, kernel_output::Compared::object);
         let asked = self.explained.as_ref().filter(|explained| self.is_bisection && explained.is_found());
         whole["bisection"] = asked.map_or(Value::Null, |explained| bisect::object(explained, self.report));
         crate::json::write_pretty(&mut *out, &whole)?;
@@ -42,7 +43,7 @@ impl Told<'_> {
 
     /// `verbose`: also what concerns the replay rather than the program.
     pub fn text(&self, out: &mut impl Write, verbose: bool) -> Result<()> {
-        shown::text(out, self.trace, self.plan, self.report, self.explained.as_ref(), (self.options.place, verbose))?;
+        text::text(out, self.trace, self.plan, self.report, self.explained.as_ref(), (self.options.place, verbose))?;
         self.printed.iter().try_for_each(|printed| printed.text(out, verbose))?;
         if self.is_bisection {
             bisect::text(out, self.explained.as_ref(), self.report)?;
@@ -54,7 +55,7 @@ impl Told<'_> {
             looping::text(out, scope, repeated)?;
         }
         if self.report.culprit.is_none() {
-            finding::dumped(out, &self.options.tools)?;
+            debug_flags::dumped(out, &self.options.tools)?;
         }
         Ok(())
     }

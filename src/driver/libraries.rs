@@ -1,7 +1,8 @@
 //! Where our own libraries are, the recorder and the simulated driver: named by a variable, where cutrace is
 //! installed, or within its own file.
 
-use super::{Found, Tried, why, within};
+use super::{Found, Tried, why};
+use crate::driver::embedded;
 use crate::exit::say;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, SectionHeader};
@@ -72,7 +73,7 @@ fn find(variable: &str, name: &str, fits: impl Fn(&Path) -> Result<(), String>) 
         tried.0.push(refused);
     }
     if named.is_none() {
-        match within::put(name) {
+        match embedded::put(name) {
             Ok(path) => {
                 if let Some(misfit) = misfit {
                     say(format_args!("{misfit}; cutrace's own is used, so remove that one"));

@@ -2,10 +2,11 @@
 
 use super::as_json::{LISTED, SCHEMA};
 use super::explain::Explanation;
-use super::{compared, culprit, explain, explained};
+use super::{culprit, explain};
 use crate::color;
 use crate::figures::{counted, grouped, size};
-use crate::results::Results;
+use crate::replay::{comparison, explanation_text};
+use crate::standard_output::Results;
 use crate::verdict;
 use anyhow::Result;
 use replayer::{Divergence, Outcome, Plan, Report, Verdict};
@@ -129,7 +130,7 @@ pub fn text(
         divergence(out, first, report.tally.divergences)?;
     }
     if let Some(explained) = explained {
-        explained::text(out, explained)?;
+        explanation_text::text(out, explained)?;
     }
     advice(out, report, place, explained.is_some_and(Explanation::is_found))
 }
@@ -382,7 +383,7 @@ fn divergence(out: &mut impl Write, first: &Divergence, all: u64) -> Result<()> 
     writeln!(out, "  expected {}", first.expected)?;
     writeln!(out, "  found    {}", first.found)?;
     if let Some(extent) = &first.extent {
-        compared::text(out, extent)?;
+        comparison::text(out, extent)?;
     }
     for (call, kernel) in &first.launches {
         writeln!(out, "  launched before with this memory: call {call} {kernel}")?;

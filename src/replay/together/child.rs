@@ -1,8 +1,8 @@
 //! The end of a replay that was started as a part of a job.
 
-use super::page::Page;
 use super::protocol::{self, FromReplay, Part, Registered, ToReplay};
 use crate::exit::say;
+use crate::replay::together::progress::Page;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use replayer::{Company, HostPart, Imports, Lacks, Live, Source};

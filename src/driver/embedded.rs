@@ -4,7 +4,7 @@
 //! there is compared byte for byte each time. build.rs says where the bytes come from.
 
 use super::Tried;
-use super::ours::{NOT_PRELOADED, can_be_preloaded};
+use crate::driver::libraries::{NOT_PRELOADED, can_be_preloaded};
 use std::env;
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Permissions};

@@ -1,9 +1,9 @@
 //! What is wrong with a job, in words.
 
-use super::among::Ranks;
 use super::{Job, Process, ranges};
 use crate::exit::{UNREADABLE, failure};
 use crate::figures::counted;
+use crate::job::rank_filter::Ranks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trace::base::job::PROCESSES;

@@ -1,9 +1,9 @@
 //! A rank's own process: starts its replay when the one that leads says so, and waits for the end of all.
 
-use super::meeting::Meeting;
 use super::{FromLead, ToLead};
 use crate::exit::{FAILED, failure};
 use crate::replay::Arguments;
+use crate::replay::together::launcher::rendezvous::Meeting;
 use crate::replay::together::process::{Spawned, spawn};
 use crate::replay::together::protocol;
 use anyhow::{Context, Result, bail};

@@ -4,7 +4,7 @@
 use super::render::Output;
 use super::table::{Cell, Head, Table};
 use super::{Arguments, about, collectives, limit, list, progress, ranks, walk};
-use crate::latest::Recordings;
+use crate::input::Recordings;
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -5,8 +5,8 @@
 //! replay, in the surroundings that the launcher has given it. All wait until all have ended: a launcher ends
 //! the others when one ends badly.
 
-mod follower;
-mod meeting;
+mod rendezvous;
+mod worker;
 
 use super::process::{Process, Running};
 use super::protocol;
@@ -14,7 +14,7 @@ use crate::exit::{self, FAILED, UNREADABLE, failure};
 use crate::job::{self, Job, ranges};
 use crate::replay::Arguments;
 use anyhow::{Context, Result};
-use meeting::{Listener, Meeting, Place};
+use rendezvous::{Listener, Meeting, Place};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;
@@ -150,7 +150,7 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
         };
         let follow = |process: job::Process| {
             let (meeting, trace) = (&meeting, process.trace.unwrap_or_default());
-            let follow = move || follower::follow(arguments, meeting, &trace, until);
+            let follow = move || worker::follow(arguments, meeting, &trace, until);
             Builder::new().spawn_scoped(scope, follow).context(NO_THREAD)
         };
         let followers = mine.into_iter().map(follow).collect::<Result<Vec<_>>>()?;

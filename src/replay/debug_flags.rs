@@ -1,9 +1,9 @@
 //! The flags of `replay` that look for what is wrong, in the program or in the replay.
 
-use super::compared::Verify;
 use crate::exit::{USAGE, failure};
 use crate::figures::size;
 use crate::output::Output;
+use crate::replay::comparison::Verify;
 use anyhow::{Context, Result};
 use replayer::{Dump, Followed, Memory, Tolerance, Tools};
 use std::collections::BTreeSet;

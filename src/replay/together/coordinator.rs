@@ -1,10 +1,10 @@
 //! The replays of a job while they run: what they are told of each other, and who is ended when.
 
-use super::page::Page;
 use super::process::{self, Process, Running};
 use super::protocol::{self, FromReplay, Part, Told};
 use super::{MOST, PATIENCE};
 use crate::exit::say;
+use crate::replay::together::progress::Page;
 use crate::shell::shell;
 use anyhow::Result;
 use std::collections::hash_map::Entry;
