@@ -27,7 +27,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "replayer",
         layers: &[
-            "addresses company error extent parallel ranges",
+            "addresses peers error extent parallel ranges",
             "driver",
             "plan",
             "memory",
@@ -82,12 +82,12 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "cutrace",
         layers: &[
-            "results figures color job json shell output layout exit allocation signals stdout program progress driver cupti",
-            "clocks reading grep latest references streams works writes nccl collectives annotations line verdict unfinished left_memory",
+            "standard_output figures color job json shell output layout exit allocation signals program_output program progress driver cupti",
+            "clocks reading grep input references streams device_work host_writes nccl collectives annotations line verdict unfinished left_memory",
             "report::table report::tally report::unit export::event export::field export::placed export::proto export::track",
             "report::durations report::render export::device export::nvtx",
             "report::device",
-            "report::walk replay::again replay::compared replay::printed",
+            "report::walk replay::child_replays replay::comparison replay::kernel_output",
             "replay::explain replay::culprit replay::as_json",
             "completions demo dump export info man pack record redact repair replay report session switch view",
         ],
