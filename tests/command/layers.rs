@@ -84,7 +84,7 @@ const CRATES: &[Crate] = &[
         layers: &[
             "standard_output figures color job json shell output layout exit allocation signals program_output program progress driver cupti",
             "clocks reading grep input references streams device_work host_writes nccl collectives annotations line verdict unfinished left_memory",
-            "report::table report::tally report::unit export::event export::field export::placed export::proto export::track",
+            "report::table report::tally report::unit export::event export::field export::device_clock export::proto export::track",
             "report::durations report::render export::device export::nvtx",
             "report::device",
             "report::walk replay::child_replays replay::comparison replay::kernel_output",

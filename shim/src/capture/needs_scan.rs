@@ -2,7 +2,7 @@
 //! call.
 //!
 //! As long as no memory is watched, nobody has to but for calls that name pinned or managed memory, which
-//! begin to watch it. (docs/host-writes.md, When scans happen.)
+//! begin to watch it. (docs/internals/host-writes.md, When scans happen.)
 
 use crate::in_flight::host_functions;
 use crate::recording::recorder::Recorder;

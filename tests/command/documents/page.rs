@@ -18,10 +18,11 @@ pub struct Block {
     pub text: String,
 }
 
-/// README.md and all of docs/.
+/// README.md and all of docs/ and docs/internals/.
 pub fn pages() -> Vec<Page> {
+    let within = |folder: &str| std::fs::read_dir(root().join(folder)).expect("a folder").flatten();
     let mut all: Vec<PathBuf> =
-        std::fs::read_dir(root().join("docs")).expect("docs").flatten().map(|entry| entry.path()).collect();
+        ["docs", "docs/internals"].into_iter().flat_map(within).map(|entry| entry.path()).collect();
     all.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     all.sort();
     all.insert(0, root().join("README.md"));
