@@ -81,14 +81,13 @@ fn environment(out: &mut impl Write, trace: &Trace, verbose: bool) -> Result<()>
         "LD_PRELOAD" => value.split([':', ' ']).all(|path| path.is_empty() || path.contains("/libcutrace")),
         _ => name.starts_with("CUTRACE_"),
     };
-    let is_left_out = |name: &str, value: &str| {
-        of_recorder(name, value) || name.starts_with("NVIDIA_REQUIRE_") || value.len() > LONGEST
-    };
+    let is_long = |name: &str, value: &str| name.starts_with("NVIDIA_REQUIRE_") || value.len() > LONGEST;
     let mut left_out = 0;
     for (name, value) in &trace.preamble.environment {
-        match !verbose && is_left_out(name, value) {
-            true => left_out += 1,
-            false => line(out, format!("environment  {name}={value}"))?,
+        match verbose {
+            false if of_recorder(name, value) => {}
+            false if is_long(name, value) => left_out += 1,
+            _ => line(out, format!("environment  {name}={value}"))?,
         }
     }
     if left_out > 0 {
