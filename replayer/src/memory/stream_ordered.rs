@@ -41,9 +41,19 @@ impl Placement<'_> {
         if self.is_exact {
             return self.allocate_anywhere(len, ordered);
         }
-        match self.allocate_anywhere(len.saturating_add(ROOM), ordered) {
-            Err(Failure { code: Some(result::OUT_OF_MEMORY), .. }) => self.allocate_anywhere(len, ordered),
-            done => done,
+        let is_full = |done: &Result<u64, Failure>| {
+            done.as_ref().is_err_and(|failure| failure.code == Some(result::OUT_OF_MEMORY))
+        };
+        let mut done = self.allocate_anywhere(len.saturating_add(ROOM), ordered);
+        if is_full(&done) {
+            done = self.allocate_anywhere(len, ordered);
+        }
+        // The room behind other allocations may have filled a pool of limited size.
+        match ordered {
+            Some(Ordered { pool: Some(_), stream }) if is_full(&done) => {
+                self.allocate_anywhere(len, Some(Ordered { pool: None, stream }))
+            }
+            _ => done,
         }
     }
 
