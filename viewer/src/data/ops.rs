@@ -7,8 +7,8 @@ use trace::api::types::Kind;
 use trace::base::hash::Hash;
 use trace::model::change::{Change, Moment, is_followed, resolve};
 use trace::model::objects::Objects;
-use trace::read::requested_size::moved;
 use trace::read::call::Content;
+use trace::read::requested_size::moved;
 use trace::{Call, Function, Trace};
 
 /// A call that matters for streams or memory.
