@@ -65,7 +65,7 @@ rows = [row for row in csv.reader(sys.stdin) if row and not row[0].startswith("#
 print(rows[1][rows[0].index("kernel")])'
 }
 
-# Offsets and sizes of kernel parameters: the driver's, and what trace/src/parameters reads in the same image.
+# Offsets and sizes of kernel parameters: the driver's, and what trace/src/code/parameters reads in the same image.
 part_parameters() {
     printf '\nkernel parameters, from the image and from the driver\n'
     local image sm driver kernels outcome

@@ -411,7 +411,7 @@ fn a_terminated_launcher_ends_the_program_and_closes_the_trace() {
 fn help_lists_every_variable() {
     let help = run(&mut Place::new().cutrace(["record", "--help"])).expect(0).stdout;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let files = ["shim/src", "shim/src/lane"].map(|folder| std::fs::read_dir(root.join(folder)).expect("sources"));
+    let files = ["shim/src", "shim/src/records/lane"].map(|folder| std::fs::read_dir(root.join(folder)).expect("sources"));
     let recorder = files.into_iter().flatten().map(|file| file.expect("a file").path());
     for source in recorder
         .filter(|path| path.is_file())
