@@ -167,10 +167,10 @@ fn a_full_address_space_is_not_searched_for_ever() {
     const RECORDED: u64 = 16 << 20;
     let place = Place::new();
     run(&mut place.recorded(client("allocation_fails_in_replay.c"))).expect(0);
-    let mut forge = Forge::open(&place.join("trace.bin"));
+    let mut forge = Forge::open(place.join("trace.bin"));
     forge.replace(Kind::Chunk, &RECORDED.to_le_bytes(), &(16u64 << 40).to_le_bytes());
     forge.reseal();
-    forge.write(&place.join("trace.bin"));
+    forge.write(place.join("trace.bin"));
     let mut command = place.command("sh");
     let replay = "ulimit -v 4000000; exec \"$0\" replay --driver sim --no-explain --timeout 120";
     let ran = run(command.args(["-c", replay]).arg(artifact("cutrace")));
