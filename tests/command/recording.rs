@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tests::*;
 use trace::file::preamble::{Preamble, encode};
 use trace::file::segment::{Kind, whole};
@@ -411,19 +411,24 @@ fn a_terminated_launcher_ends_the_program_and_closes_the_trace() {
 fn help_lists_every_variable() {
     let help = run(&mut Place::new().cutrace(["record", "--help"])).expect(0).stdout;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let files = ["shim/src", "shim/src/records/lane"].map(|folder| std::fs::read_dir(root.join(folder)).expect("sources"));
-    let recorder = files.into_iter().flatten().map(|file| file.expect("a file").path());
-    for source in recorder
-        .filter(|path| path.is_file())
-        .chain(["src/record.rs", "src/driver.rs", "src/driver/libraries.rs"].map(|file| root.join(file)))
-    {
+    let mut sources =
+        ["shim/src", "src/record.rs", "src/driver.rs", "src/driver/libraries.rs"].map(PathBuf::from).to_vec();
+    let mut found = 0;
+    while let Some(source) = sources.pop() {
+        let source = root.join(source);
+        if source.is_dir() {
+            sources.extend(std::fs::read_dir(source).expect("sources").map(|file| file.expect("a file").path()));
+            continue;
+        }
         let text = std::fs::read_to_string(source).expect("a source");
         for (at, _) in text.match_indices("\"CUTRACE_") {
             let rest = text[at + 1..].chars();
             let name: String = rest.take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
             assert!(name == "CUTRACE_" || help.contains(&name), "{name} is not in `cutrace record --help`");
+            found += 1;
         }
     }
+    assert!(found > 10, "{found} variables");
 }
 
 /// SIGXFSZ is the program's own affair: `record` outlives its own, and the program has it as ever.
