@@ -38,6 +38,8 @@ pub struct Context {
 
 const LIMITS: usize = 10;
 pub const PRINTF_FIFO_SIZE: u32 = 1;
+/// As an H200 answers for 32,768 and 40,000 bytes.
+const SMALLEST_FIFO: u64 = 512 << 10;
 
 static CONTEXTS: Registry<Context> = Registry::new();
 /// By device: the primary context and how often it is retained, and the flags for the next one.
@@ -342,7 +344,7 @@ impl Context {
         }
         match self.limits.lock().get_mut(which as usize) {
             Some(limit) if which < 7 => {
-                *limit = value;
+                *limit = if which == PRINTF_FIFO_SIZE { value.max(SMALLEST_FIFO) } else { value };
                 Ok(())
             }
             _ => Err(Code::UNSUPPORTED_LIMIT),

@@ -94,7 +94,9 @@ entries! {
             return Err(Code::INVALID_VALUE);
         }
         device::check(properties.location.id)?;
-        let most = (properties.max_size != 0).then_some(properties.max_size as u64);
+        // Pools grow by blocks of this size, and so does their limit.
+        const BLOCK: u64 = 32 << 20;
+        let most = (properties.max_size != 0).then(|| (properties.max_size as u64).next_multiple_of(BLOCK));
         pool.set(pool::create(properties.location.id, most))
     }
 

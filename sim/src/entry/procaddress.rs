@@ -8,6 +8,7 @@ use super::entries;
 use super::since::since;
 use crate::abi::{In, Out};
 use crate::code::{Code, Result};
+use crate::device::DRIVER_VERSION;
 
 const FOUND: u32 = 0;
 const NOT_FOUND: u32 = 1;
@@ -94,12 +95,21 @@ fn exports() -> &'static HashMap<&'static str, usize> {
     EXPORTS.get_or_init(|| super::all().into_iter().filter(|(name, _)| !crate::age::lacks(name)).collect())
 }
 
+/// Whether this is the name of one form of a function (`cuMemAlloc_v2`, `cuLaunchKernel_ptsz`), which is not asked for.
+fn is_form(symbol: &str) -> bool {
+    let (_, end) = symbol.rsplit_once('_').unwrap_or_default();
+    matches!(end, "ptsz" | "ptds") || end.strip_prefix('v').is_some_and(|digits| digits.parse::<u32>().is_ok())
+}
+
 /// The exported name that a base name means to a caller of this CUDA version, or why there is none.
 fn versioned(symbol: &str, version: i32) -> std::result::Result<String, u32> {
     let rows = || VERSIONS.iter().filter(|(base, name, _)| *base == symbol && exports().contains_key(name));
     let newest = rows().filter(|(.., since)| *since <= version).max_by_key(|(.., since)| *since);
     if let Some((_, name, _)) = newest {
         return Ok((*name).to_owned());
+    }
+    if is_form(symbol) {
+        return Err(NOT_FOUND);
     }
     // Functions of CUDA 3.2 that took 32-bit sizes before: only the second form exists here.
     let second = format!("{symbol}_v2");
@@ -131,7 +141,7 @@ fn find(symbol: &str, version: i32, flags: u64) -> (usize, u32) {
 }
 
 fn answer(symbol: In<c_char>, function: Out<usize>, version: i32, flags: u64, status: Out<u32>) -> Result {
-    if function.is_null() || flags > 2 {
+    if function.is_null() || flags > 3 || version > DRIVER_VERSION {
         return Err(Code::INVALID_VALUE);
     }
     let (address, found) = find(&symbol.text()?, version, flags);
@@ -147,8 +157,10 @@ entries! {
     }
 
     always cuGetProcAddress_v2(symbol: In<c_char>, function: Out<usize>, version: i32, flags: u64, status: Out<u32>) {
+        // Who asks for the status is answered there alone.
+        let has_status = !status.is_null();
         answer(symbol, function, version, flags, status)?;
-        if function.get()? == 0 { Err(Code::NOT_FOUND) } else { Ok(()) }
+        if function.get()? == 0 && !has_status { Err(Code::NOT_FOUND) } else { Ok(()) }
     }
 }
 

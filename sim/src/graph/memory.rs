@@ -28,11 +28,14 @@ pub struct Memory {
 /// calls.
 static LIVE: Mutex<BTreeMap<u64, Arc<Memory>>> = Mutex::new(BTreeMap::new());
 
+/// Physical memory comes in blocks of this size.
+const BLOCK: u64 = 32 << 20;
+
 /// By device.
 static ACCOUNTS: Mutex<BTreeMap<i32, Account>> = Mutex::new(BTreeMap::new());
 
-/// The most that was allocated at a time and that was reserved, since that was asked for anew; what is
-/// reserved: until it is trimmed, memory that is free is kept for later launches.
+/// What is reserved: until it is trimmed, memory that is free stays for later launches, and an H200 counts it as
+/// used, in blocks. The most of both, since that was asked for anew.
 #[derive(Clone, Copy, Default)]
 struct Account {
     used_high: u64,
@@ -73,8 +76,8 @@ pub fn launch(memory: &Arc<Memory>) -> Result {
     }
     let used = used(memory.device);
     account(memory.device, |account| {
-        account.used_high = account.used_high.max(used);
-        account.reserved = account.reserved.max(used);
+        account.reserved = account.reserved.max(used.next_multiple_of(BLOCK));
+        account.used_high = account.used_high.max(account.reserved);
         account.reserved_high = account.reserved_high.max(account.reserved);
     });
     Ok(())
@@ -113,7 +116,7 @@ fn account<T>(device: i32, with: impl FnOnce(&mut Account) -> T) -> T {
 pub fn attribute(device: i32, which: u32) -> Result<u64> {
     let account = account(device, |account| *account);
     match which {
-        0 => Ok(used(device)),
+        0 => Ok(account.reserved),
         1 => Ok(account.used_high),
         2 => Ok(account.reserved),
         3 => Ok(account.reserved_high),
@@ -123,10 +126,9 @@ pub fn attribute(device: i32, which: u32) -> Result<u64> {
 
 /// Counts one of the highest values anew.
 pub fn reset_high(device: i32, which: u32) -> Result {
-    let used = used(device);
     account(device, |account| {
         match which {
-            1 => account.used_high = used,
+            1 => account.used_high = account.reserved,
             3 => account.reserved_high = account.reserved,
             _ => return Err(Code::INVALID_VALUE),
         }
@@ -137,5 +139,5 @@ pub fn reset_high(device: i32, which: u32) -> Result {
 /// Gives back what no graph has allocated.
 pub fn trim(device: i32) {
     let used = used(device);
-    account(device, |account| account.reserved = used);
+    account(device, |account| account.reserved = used.next_multiple_of(BLOCK));
 }

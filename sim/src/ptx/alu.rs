@@ -35,8 +35,9 @@ pub fn alu(f: Alu, ty: Type, a: u64, b: u64, c: u64) -> u64 {
         }
         Alu::AbsDifference => (x.abs_diff(y) as u64).wrapping_add(c),
         // Division by zero yields ones, as on the hardware.
+        Alu::Div | Alu::Rem if y == 0 => u64::MAX,
         Alu::Div => x.checked_div(y).map_or(u64::MAX, |q| q as u64),
-        Alu::Rem => x.checked_rem(y).unwrap_or(x) as u64,
+        Alu::Rem => x.checked_rem(y).unwrap_or(0) as u64,
         Alu::Min => x.min(y) as u64,
         Alu::Max => x.max(y) as u64,
         Alu::And => a & b,

@@ -3,17 +3,20 @@
 use super::float::{flush, narrow, relu, saturate, wide};
 use super::inst::{Conversion, Rounding};
 use super::soft;
-use super::types::Type;
+use super::types::{Kind, Type};
 
 pub fn convert(how: Conversion, a: u64) -> u64 {
     let Conversion { to, from, rounding, .. } = how;
     match (from.float(), to.float()) {
         (false, false) => to_integer(to, from.extend(a), how.saturate),
-        (false, true) => match (i64::try_from(from.extend(a)), rounding) {
-            (Ok(value), Rounding::Nearest) if to == Type::F32 => u64::from((value as f32).to_bits()),
-            (Ok(value), Rounding::Nearest) if to.bits == 64 => (value as f64).to_bits(),
-            _ => soft::from_integer(to, rounding, from.extend(a)),
-        },
+        (false, true) => {
+            let result = match (i64::try_from(from.extend(a)), rounding) {
+                (Ok(value), Rounding::Nearest) if to == Type::F32 => u64::from((value as f32).to_bits()),
+                (Ok(value), Rounding::Nearest) if to.bits == 64 => (value as f64).to_bits(),
+                _ => soft::from_integer(to, rounding, from.extend(a)),
+            };
+            if how.saturate { saturate(to, result) } else { result }
+        }
         (true, false) => {
             let a = if how.flush && from == Type::F32 { flush(from, a) } else { a };
             float_to_integer(how, wide(from, a))
@@ -64,7 +67,12 @@ fn between_floats(how: Conversion, a: u64) -> u64 {
         () => soft::convert(to, from, rounding, a),
     };
     if to.bits < 64 && soft::is_nan(to, result) {
-        result = soft::nan(to);
+        result = match (from.bits, from.kind) {
+            // From these the upper bits of the fraction stay, as an H200 has it.
+            (64, _) => soft::upper_nan(to, from, a),
+            (_, Kind::Brain) if to == Type::F32 => a << 16,
+            _ => soft::nan(to),
+        };
     }
     if how.finite && result & (soft::sign(to) - 1) == soft::infinity(to) {
         result -= 1;
@@ -80,7 +88,7 @@ fn between_floats(how: Conversion, a: u64) -> u64 {
 
 /// cvt.pack
 pub fn pack(to: Type, a: u64, b: u64, c: u64) -> u64 {
-    let part = |v: u64| to.truncate(to_integer(to, Type::new(super::types::Kind::Signed, 32).extend(v), true));
+    let part = |v: u64| to.truncate(to_integer(to, Type::new(Kind::Signed, 32).extend(v), true));
     let bits = u32::from(to.bits);
     (c << (2 * bits) | part(a) << bits | part(b)) & 0xffff_ffff
 }

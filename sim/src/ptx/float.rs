@@ -70,6 +70,11 @@ pub fn modal(f: Float, ty: Type, mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     }
     if mode.flush {
         result = flush(ty, result);
+        // Whether a result is subnormal is asked before it is rounded.
+        let smallest = 1 << soft::fraction(ty);
+        if result & !soft::sign(ty) == smallest && is_arithmetic(f) {
+            result &= rounded(f, ty, Rounding::Zero, [a, b, c]) & smallest | soft::sign(ty);
+        }
     }
     if mode.relu {
         result = relu(ty, result);
@@ -132,6 +137,10 @@ fn is_test(f: Float) -> bool {
     matches!(f, Float::IsFinite | Float::IsInfinite | Float::IsNan)
 }
 
+fn is_arithmetic(f: Float) -> bool {
+    matches!(f, Float::Add | Float::Sub | Float::Mul | Float::Fma | Float::Div)
+}
+
 fn rounded(f: Float, ty: Type, rounding: Rounding, [a, b, c]: [u64; 3]) -> u64 {
     match f {
         _ if rounding == Rounding::Nearest && ty.kind == Kind::Float && ty.bits != 16 => float(f, ty, a, b, c),
@@ -143,6 +152,7 @@ fn rounded(f: Float, ty: Type, rounding: Rounding, [a, b, c]: [u64; 3]) -> u64 {
         Float::Div => soft::div(ty, rounding, a, b),
         Float::Sqrt => soft::sqrt(ty, rounding, a),
         Float::Reciprocal => soft::div(ty, rounding, narrow(ty, 1.0), a),
+        Float::Neg | Float::Abs if soft::is_nan(ty, a) => soft::nan(ty),
         Float::Neg => a ^ soft::sign(ty),
         Float::Abs => a & !soft::sign(ty),
         Float::CopySign => b & !soft::sign(ty) | a & soft::sign(ty),
@@ -162,8 +172,8 @@ fn single(f: Float, a: u32, b: u32, c: u32) -> u64 {
         Float::Div => x / y,
         Float::Fma => x.mul_add(y, z),
         Float::Min | Float::Max => return extreme(f, Type::F32, Mode::PLAIN, u64::from(a), u64::from(b)),
-        Float::Neg => return u64::from(a ^ 1 << 31),
-        Float::Abs => return u64::from(a & !(1 << 31)),
+        Float::Neg => -x,
+        Float::Abs => x.abs(),
         Float::Sqrt => x.sqrt(),
         Float::Reciprocal => x.recip(),
         Float::ReciprocalSqrt => (1.0 / f64::from(x).sqrt()) as f32,
@@ -172,8 +182,8 @@ fn single(f: Float, a: u32, b: u32, c: u32) -> u64 {
         Float::Exp2 => x.exp2(),
         Float::Log2 => x.log2(),
         Float::Tanh => x.tanh(),
-        // The sign is that of the first operand.
-        Float::CopySign => y.copysign(x),
+        // The sign is that of the first operand; what is not a number stays what it was.
+        Float::CopySign => return u64::from(b & !(1 << 31) | a & 1 << 31),
         Float::IsFinite => return u64::from(x.is_finite()),
         Float::IsInfinite => return u64::from(x.is_infinite()),
         Float::IsNan => return u64::from(x.is_nan()),

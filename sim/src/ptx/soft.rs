@@ -51,6 +51,13 @@ pub fn is_nan(ty: Type, bits: u64) -> bool {
     bits & (sign(ty) - 1) > infinity(ty)
 }
 
+/// What is not a number in a wider format: its sign and the upper bits of its fraction, quiet.
+pub fn upper_nan(to: Type, from: Type, bits: u64) -> u64 {
+    let signed = if bits & sign(from) != 0 { sign(to) } else { 0 };
+    let upper = (bits & ((1 << fraction(from)) - 1)) >> (fraction(from) - fraction(to));
+    signed | infinity(to) | 1 << (fraction(to) - 1) | upper
+}
+
 /// The value, a zero of its sign if it is subnormal.
 pub fn flush(ty: Type, bits: u64) -> u64 {
     if bits & infinity(ty) == 0 { bits & sign(ty) } else { bits }
