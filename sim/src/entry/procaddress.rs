@@ -134,7 +134,10 @@ fn find(symbol: &str, version: i32, flags: u64) -> (usize, u32) {
     };
     let twins = ["_ptsz", "_ptds"].map(|suffix| format!("{name}{suffix}"));
     let twin = twins.iter().find_map(|twin| exports().get(twin.as_str()));
-    match twin.filter(|_| flags & PER_THREAD != 0 && version >= FIRST_TWINS).or_else(|| exports().get(name.as_str())) {
+    if twin.is_some() && flags & PER_THREAD != 0 && version < FIRST_TWINS {
+        return (0, TOO_OLD);
+    }
+    match twin.filter(|_| flags & PER_THREAD != 0).or_else(|| exports().get(name.as_str())) {
         Some(address) => (*address, FOUND),
         None => (0, NOT_FOUND),
     }
