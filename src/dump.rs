@@ -1,7 +1,6 @@
 //! `cutrace dump`: one line a call.
 
 mod blocks;
-mod hopeless;
 
 use crate::exit;
 use crate::input::File;
@@ -21,6 +20,9 @@ use std::io::{BufWriter, Write};
 /// without a call stand between the calls, and below a call what a device did for it, if a replay has
 /// measured that (replay --profile) or the recording (record --gpu-times). Handles are named by kind and
 /// number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
+///
+/// --grep is matched against function names and, for launches, "FUNCTION KERNEL", with the kernel's name as
+/// recorded or as reports show it; and against the lines of NVTX and NCCL.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,9 +30,10 @@ Examples:
   cutrace dump --window 1.5s..1.6s       what began in that tenth of a second
   cutrace dump app.bin --grep Launch     the launches, with kernel names and arguments
   cutrace dump run/ --rank 3             of a job the calls of one process
-  cutrace dump --grep '!!'               the calls that failed
+  cutrace dump --grep '^cuLaunch.* gemm' those of kernels with gemm in their names
   cutrace dump --json | jq -r 'select(.kind == \"call\").function'
                                          one object a line, behind one about the trace
+  cutrace report -r errors               the calls that failed
 
 Exit status:
   0 done

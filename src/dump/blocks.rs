@@ -2,9 +2,9 @@
 //! they make or end objects, and reads no more of the others than which functions they are of.
 
 use super::Arguments;
-use super::hopeless::Hopeless;
 use crate::annotations::Annotations;
 use crate::device_work;
+use crate::grep::Grep;
 use crate::host_writes;
 use crate::line;
 use crate::nccl::{self, Said};
@@ -128,7 +128,7 @@ struct Lines<'a> {
     objects: Objects,
     /// Calls that were passed over since they make and end nothing: the last of them.
     passed: Option<u64>,
-    hopeless: Option<Hopeless>,
+    grep: Grep<'a>,
     annotations: Annotations<'a>,
     colored: bool,
     /// The call that it was not moved past yet.
@@ -153,7 +153,7 @@ impl<'a> Lines<'a> {
             concerned: functions.map(|id| trace.function(id).is_some_and(Objects::concerns)).collect(),
             objects: Objects::default(),
             passed: None,
-            hopeless: reading.grep.as_ref().and_then(|pattern| Hopeless::of(pattern, trace)),
+            grep: Grep::new(reading),
             annotations: Annotations::with(said, trace, reading, reading.json)?,
             colored: reading.colored(),
             next: 0,
@@ -167,7 +167,6 @@ impl<'a> Lines<'a> {
                 && let Some(call) = self.trace.call(number)
             {
                 self.objects.follow(&call);
-                self.learn();
             }
         }
         if number > self.next {
@@ -212,62 +211,32 @@ impl<'a> Lines<'a> {
         self.concerned.get(usize::from(function)).is_some_and(|concerned| *concerned)
     }
 
-    /// Whether a call is asked for, as far as can be told without its line.
-    fn may_be_told(&self, call: &Call) -> bool {
-        (self.wanted)(call) && !self.hopeless.as_ref().is_some_and(|hopeless| hopeless.is_call(call))
-    }
-
-    fn learn(&mut self) {
-        self.hopeless.iter_mut().for_each(|hopeless| hopeless.learn(&self.objects));
-    }
-
-    fn matches(&self, line: &str) -> bool {
-        self.reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(line))
-    }
-
     fn call(&mut self, block: &mut Block, call: &Call<'a>) -> Result<()> {
         let Lines { trace, reading, arguments, .. } = *self;
-        if !self.is_concerned(call.function_id()) && !self.may_be_told(call) {
+        let is_selected = (self.wanted)(call) && self.grep.matches(call);
+        if !self.is_concerned(call.function_id()) && !is_selected {
             self.passed = Some(call.number);
             return Ok(());
         }
         self.passed = None;
         let decoded = decode(call);
         self.objects.advance(call, decoded.as_ref());
-        self.learn();
-        if !self.may_be_told(call) {
+        if !is_selected {
             return Ok(());
         }
         let out = &mut block.bytes;
-        let (mut before, mut behind) = (Vec::new(), Vec::new());
-        if !reading.json {
-            before = host_writes::before(trace, call, &self.objects, arguments.writes);
-            behind = host_writes::behind(trace, call, &self.objects, arguments.writes);
-            before.retain(|line| self.matches(line));
-            behind.retain(|line| self.matches(line));
-        }
-        before.iter().for_each(|line| put(out, line));
-        let is_asked = reading.grep.is_some() && behind.is_empty();
-        let mut line = std::mem::take(&mut self.line);
-        line.clear();
-        if is_asked || !reading.json {
-            line::text(&mut line, trace, call, decoded.as_ref(), &self.objects, self.colored && !is_asked)?;
-        }
-        let passes = !is_asked || self.matches(&line);
-        if passes && reading.json {
+        if reading.json {
             crate::json::write(&mut *out, &line::object(trace, call, decoded.as_ref(), &self.objects))?;
             out.push(b'\n');
-        } else if passes {
-            if is_asked && self.colored {
-                line.clear();
-                line::text(&mut line, trace, call, decoded.as_ref(), &self.objects, true)?;
-            }
-            put(out, &line);
-            behind.iter().for_each(|line| put(out, line));
-        }
-        self.line = line;
-        if !passes {
-            return Ok(());
+        } else {
+            let writes = |find: fn(&Trace, &Call, &Objects, bool) -> Vec<String>| {
+                find(trace, call, &self.objects, arguments.writes)
+            };
+            writes(host_writes::before).iter().for_each(|line| put(out, line));
+            self.line.clear();
+            line::text(&mut self.line, trace, call, decoded.as_ref(), &self.objects, self.colored)?;
+            put(out, &self.line);
+            writes(host_writes::behind).iter().for_each(|line| put(out, line));
         }
         for work in self.works.call(call.number) {
             match reading.json {

@@ -5,7 +5,7 @@ use tests::*;
 
 /// `plain(NaN, 1e-42f, ...)` of each launch and kernel node.
 fn shown(place: &Place) -> Vec<String> {
-    let dump = run(&mut place.cutrace(["dump", "--grep", "kernelParams"])).expect(0).stdout;
+    let dump = run(&mut place.cutrace(["dump", "--grep", "cuLaunchKernel|GraphAddKernelNode"])).expect(0).stdout;
     let arguments = |line: &str| {
         let rest = line.split_once("kernelParams=").expect("arguments").1;
         rest.split_once(", extra=").expect("extra").0.to_owned()

@@ -590,9 +590,10 @@ fn copies_that_do_not_fit_say_so() {
         "4000 bytes into the 1000 of mem#1",
     ];
     let report = run(&mut place.cutrace(["report", "-r", "errors", "--json"])).expect(0).stdout;
-    let dump = run(&mut place.cutrace(["dump", "--grep", "!!"])).expect(0).stdout;
-    assert_eq!(dump.lines().count(), wanted.len(), "{dump}");
-    for (line, what) in dump.lines().zip(wanted) {
+    let dump = run(&mut place.cutrace(["dump"])).expect(0).stdout;
+    let failed: Vec<&str> = dump.lines().filter(|line| line.contains("!!")).collect();
+    assert_eq!(failed.len(), wanted.len(), "{dump}");
+    for (line, what) in failed.into_iter().zip(wanted) {
         assert!(line.contains(&format!("!! CUDA_ERROR_INVALID_VALUE (1): {what}  ")), "{line}");
         assert!(report.contains(&format!("\"{what}\"")), "{report}");
     }
