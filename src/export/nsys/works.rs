@@ -1,7 +1,7 @@
 //! Kernels, copies, fills, and graphs that were timed as a whole.
 
 use super::rows::{Cell, Store};
-use super::schema::{self, Copy, Fill, Graph};
+use super::schema::{Copy, Fill, Graph, Kernel as KernelRow};
 use super::{Nsys, labels};
 use crate::export::device_clock::Slice;
 use anyhow::Result;
@@ -29,6 +29,23 @@ struct Place {
     node: Cell<'static>,
 }
 
+/// A row about work, with what all kinds of it have.
+macro_rules! placed {
+    ($row:ident, $at:ident, { $($field:ident: $value:expr,)* }) => {
+        $row {
+            start: $at.start,
+            end: $at.end,
+            deviceId: $at.device,
+            contextId: $at.context,
+            streamId: $at.stream,
+            correlationId: $at.call,
+            globalPid: $at.process,
+            $($field: $value,)*
+            ..$row::default()
+        }
+    };
+}
+
 impl<'t, S: Store> Nsys<'_, 't, S> {
     pub(super) fn work(&mut self, slice: &Slice<'t>) -> Result<()> {
         self.last = self.last.max(slice.end);
@@ -38,16 +55,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             timed::FILL => self.fill(slice),
             timed::GRAPH => {
                 let at = self.place(slice);
-                self.rows.put(Graph {
-                    start: at.start,
-                    end: at.end,
-                    deviceId: at.device,
-                    contextId: at.context,
-                    streamId: at.stream,
-                    correlationId: at.call,
-                    globalPid: at.process,
-                    ..Graph::default()
-                })
+                self.rows.put(placed!(Graph, at, {}))
             }
             _ => Ok(()),
         }
@@ -73,14 +81,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
         let [demangled, short, mangled] = names.ids;
         let shape = |[x, y, z]: [u32; 3]| [x, y, z].map(|number| Cell::from(known(x).map(|_| number)));
         let ([gx, gy, gz], [bx, by, bz]) = (shape(about.grid), shape(about.block));
-        self.rows.put(schema::Kernel {
-            start: at.start,
-            end: at.end,
-            deviceId: at.device,
-            contextId: at.context,
-            streamId: at.stream,
-            correlationId: at.call,
-            globalPid: at.process,
+        self.rows.put(placed!(KernelRow, at, {
             demangledName: demangled.into(),
             shortName: short.into(),
             mangledName: mangled.into(),
@@ -97,8 +98,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             localMemoryPerThread: known(about.local).into(),
             graphNodeId: at.node,
             name: names.full.as_str().into(),
-            ..schema::Kernel::default()
-        })
+        }))
     }
 
     /// None of nodes of graphs, which are no launches of their own.
@@ -120,37 +120,21 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
 
     fn copy(&mut self, slice: &Slice<'t>) -> Result<()> {
         let (about, at) = (&slice.work.about, self.place(slice));
-        self.rows.put(Copy {
-            start: at.start,
-            end: at.end,
-            deviceId: at.device,
-            contextId: at.context,
-            streamId: at.stream,
-            correlationId: at.call,
-            globalPid: at.process,
+        self.rows.put(placed!(Copy, at, {
             bytes: about.bytes.into(),
             copyKind: i64::from(about.copy).into(),
             srcKind: labels::memory_kind(about.from).into(),
             dstKind: labels::memory_kind(about.to).into(),
             graphNodeId: at.node,
-            ..Copy::default()
-        })
+        }))
     }
 
     fn fill(&mut self, slice: &Slice<'t>) -> Result<()> {
         let (about, at) = (&slice.work.about, self.place(slice));
-        self.rows.put(Fill {
-            start: at.start,
-            end: at.end,
-            deviceId: at.device,
-            contextId: at.context,
-            streamId: at.stream,
-            correlationId: at.call,
-            globalPid: at.process,
+        self.rows.put(placed!(Fill, at, {
             bytes: about.bytes.into(),
             graphNodeId: at.node,
             memKind: labels::memory_kind(about.to).into(),
-            ..Fill::default()
-        })
+        }))
     }
 }

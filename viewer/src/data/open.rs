@@ -93,54 +93,35 @@ impl Opened {
     pub fn open(path: &Path, index: bool, find: Find) -> Result<Opened, Error> {
         let key = Key::of(path)?;
         let (loaded, unfit) = if index { store::load(path, key) } else { (None, None) };
-        if let Some(loaded) = loaded {
-            let trace = Trace::open_known(path, loaded.known)?;
-            let (model, unchecked) = (loaded.model, loaded.unchecked.map(Arc::new));
-            let (trace, index, lives) = (Arc::new(trace), Some(loaded.path), Arc::new(loaded.lives.into()));
-            let (pages, findings) =
-                (Some(loaded.pages), Arc::new(loaded.findings.map_or_else(OnceLock::new, OnceLock::from)));
-            let (second, job, at_rest) = (None, None, AtomicBool::new(true));
-            return Ok(Opened {
-                path: path.into(),
-                trace,
-                model,
-                key,
-                index,
-                unchecked,
-                unfit,
-                pages,
-                at_rest,
-                second,
-                job,
-                lives,
-                findings,
-                find,
-                damaged: Arc::default(),
-            });
-        }
-        let trace = Trace::open(path)?;
-        let model = build(&trace)?;
-        let trace = Arc::new(trace);
-        let (index, unchecked, pages, second, job, lives) = (None, None, None, None, None, Arc::default());
-        let at_rest = AtomicBool::new(true);
-        let (findings, damaged) = (Arc::default(), Arc::default());
-        let path = path.into();
-        Ok(Opened {
-            path,
-            trace,
+        let opened = |trace: Trace, model| Opened {
+            path: path.into(),
+            trace: Arc::new(trace),
             model,
             key,
-            index,
-            unchecked,
+            index: None,
+            unchecked: None,
             unfit,
-            pages,
-            at_rest,
-            second,
-            job,
-            lives,
-            findings,
+            pages: None,
+            at_rest: AtomicBool::new(true),
+            second: None,
+            job: None,
+            lives: Arc::default(),
+            findings: Arc::default(),
             find,
-            damaged,
+            damaged: Arc::default(),
+        };
+        let Some(loaded) = loaded else {
+            let trace = Trace::open(path)?;
+            let model = build(&trace)?;
+            return Ok(opened(trace, model));
+        };
+        Ok(Opened {
+            index: Some(loaded.path),
+            unchecked: loaded.unchecked.map(Arc::new),
+            pages: Some(loaded.pages),
+            lives: Arc::new(loaded.lives.into()),
+            findings: Arc::new(loaded.findings.map_or_else(OnceLock::new, OnceLock::from)),
+            ..opened(Trace::open_known(path, loaded.known)?, loaded.model)
         })
     }
 

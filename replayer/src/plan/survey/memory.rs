@@ -224,14 +224,19 @@ mod tests {
 
     const AT: [u64; 3] = [0x7f00_0000_0000, 0x7f10_0000_0000, 0x7f20_0000_0000];
 
-    #[test]
-    fn memory_made_in_a_green_context_ends_with_the_primary_one() {
+    fn memory_in_a_green_context() -> Sample {
         let mut sample = Sample::new();
         sample.call(0, "cuInit", 0..1, &[0], &[]);
         sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
         sample.call(0, "cuGreenCtxCreate", 4..5, &[0x100, 0x77, 0, 1], &[(0x100, &0xc5u64.to_le_bytes())]);
         sample.call(0, "cuCtxSetCurrent", 6..7, &[0xc5], &[]);
         sample.call(0, "cuMemAlloc_v2", 8..9, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
+        sample
+    }
+
+    #[test]
+    fn memory_made_in_a_green_context_ends_with_the_primary_one() {
+        let mut sample = memory_in_a_green_context();
         sample.call(0, "cuCtxSetCurrent", 10..11, &[0xc0], &[]);
         // The green one retains it.
         sample.call(0, "cuDevicePrimaryCtxRelease", 12..13, &[0], &[]);
@@ -262,12 +267,7 @@ mod tests {
 
     #[test]
     fn memory_outlives_a_green_context() {
-        let mut sample = Sample::new();
-        sample.call(0, "cuInit", 0..1, &[0], &[]);
-        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
-        sample.call(0, "cuGreenCtxCreate", 4..5, &[0x100, 0x77, 0, 1], &[(0x100, &0xc5u64.to_le_bytes())]);
-        sample.call(0, "cuCtxSetCurrent", 6..7, &[0xc5], &[]);
-        sample.call(0, "cuMemAlloc_v2", 8..9, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
+        let mut sample = memory_in_a_green_context();
         sample.call(0, "cuGreenCtxDestroy", 10..11, &[0xc5], &[]);
         assert!(plan(&sample.trace()).ends.values().all(|end| end.memory.is_empty()));
     }
