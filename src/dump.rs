@@ -37,6 +37,7 @@ Examples:
 
 Exit status:
   0 done
+  1 a thread cannot be started
   2 usage
   3 the trace cannot be read, or not all of it; or a directory lacks one")]
 pub struct Arguments {

@@ -1,8 +1,7 @@
 //! Work on many bytes by several threads at once.
 
-use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread::Builder;
+use trace::base::parallel::{map, processors};
 
 /// Fewer bytes are done with before another thread has begun.
 const FEW: usize = 4 << 20;
@@ -19,7 +18,7 @@ impl Helpers {
         if bytes < FEW {
             return Helpers(0);
         }
-        let all = std::thread::available_parallelism().map_or(1, NonZero::get) - 1;
+        let all = processors() - 1;
         let take = |taken: usize| Some(taken + all.saturating_sub(taken).min(MOST - 1));
         let before = HELPERS.fetch_update(Relaxed, Relaxed, take).unwrap_or(all);
         Helpers(all.saturating_sub(before).min(MOST - 1))
@@ -35,18 +34,9 @@ impl Drop for Helpers {
 /// What `work` gives for each, in order; of so many bytes in all.
 pub fn each<T: Sync, R: Send>(all: &[T], bytes: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let helpers = Helpers::for_work_on(bytes);
-    let part = |some: &[T]| some.iter().map(&work).collect::<Vec<R>>();
-    let mut parts = all.chunks(all.len().div_ceil(helpers.0 + 1).max(1));
-    let first = parts.next().unwrap_or_default();
-    std::thread::scope(|scope| {
-        let others: Vec<_> = parts.map(|some| (some, Builder::new().spawn_scoped(scope, || part(some)).ok())).collect();
-        let mut found = part(first);
-        for (some, other) in others {
-            // Where no thread is to be had, this one does its work.
-            found.extend(other.map_or_else(|| part(some), |other| other.join().expect("it does not panic")));
-        }
-        found
-    })
+    let parts = all.chunks(all.len().div_ceil(helpers.0 + 1).max(1));
+    let found = map(helpers.0 + 1, parts, |some| some.iter().map(&work).collect::<Vec<R>>());
+    found.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -63,7 +53,7 @@ mod tests {
         assert_eq!(each(&[0; 0], FEW, |n: &usize| *n), [0; 0]);
         // A worker that helps itself to others' time leaves none to the next.
         let (one, other) = (Helpers::for_work_on(FEW), Helpers::for_work_on(FEW));
-        let all = std::thread::available_parallelism().map_or(1, NonZero::get) - 1;
+        let all = processors() - 1;
         assert!(one.0 + other.0 <= all && one.0 < MOST && other.0 < MOST);
     }
 }

@@ -9,12 +9,12 @@ use crate::host_writes;
 use crate::line;
 use crate::nccl::{self, Said};
 use crate::reading::Reading;
-use anyhow::Result;
-use std::num::NonZero;
+use anyhow::{Context, Result};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
+use trace::base::parallel::processors;
 use trace::model::decode::decode;
 use trace::model::objects::Objects;
 use trace::model::value::Value;
@@ -50,24 +50,21 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
     // Behind the last call annotations may stand.
     let count = end.saturating_sub(start).div_ceil(CALLS).max(1);
     let block = |index: u64| start + index * CALLS..(start + (index + 1) * CALLS).min(end);
-    let workers = thread::available_parallelism().map_or(1, NonZero::get).min(count as usize);
+    let workers = processors().min(count as usize);
     let works = ByCall::of(trace);
     let said: Arc<[Said]> = nccl::said(trace, reading)?.into();
     thread::scope(|scope| {
         let started = (0..workers).map(|first| {
             let (sender, receiver) = sync_channel(WAITING);
             let blocks = (first as u64..count).step_by(workers).map(move |index| (block(index), index + 1 == count));
-            let (works, said, told) = (&works, said.clone(), said.clone());
-            let its = blocks.clone();
-            let making = move || work(trace, arguments, (works, said), its, &sender);
-            Ok(match thread::Builder::new().spawn_scoped(scope, making) {
-                Ok(_) => Maker::Beside(receiver),
-                Err(_) => Maker::Here(Box::new(Lines::of(trace, arguments, (works, told))?), blocks),
-            })
+            let (works, said) = (&works, said.clone());
+            let making = move || work(trace, arguments, (works, said), blocks, &sender);
+            thread::Builder::new().spawn_scoped(scope, making).context("cannot start a thread")?;
+            Ok(receiver)
         });
-        let mut ready: Vec<Maker<_>> = started.collect::<Result<_>>()?;
+        let mut ready = started.collect::<Result<Vec<_>>>()?;
         for index in 0..count {
-            let block = ready[index as usize % workers].next();
+            let block = ready[index as usize % workers].recv().expect("a worker makes all of its blocks");
             let wants_more = block.and_then(&mut take);
             if !matches!(wants_more, Ok(true)) {
                 ready.clear();
@@ -76,25 +73,6 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
         }
         Ok(())
     })
-}
-
-/// Who makes every so manieth block.
-enum Maker<'a, I> {
-    Beside(Receiver<Result<Block>>),
-    /// There could be no thread: each when it is asked for.
-    Here(Box<Lines<'a>>, I),
-}
-
-impl<I: Iterator<Item = (Range<u64>, bool)>> Maker<'_, I> {
-    fn next(&mut self) -> Result<Block> {
-        match self {
-            Maker::Beside(receiver) => receiver.recv().expect("a worker makes all of its blocks"),
-            Maker::Here(lines, blocks) => {
-                let (calls, is_last) = blocks.next().expect("as many as are asked for");
-                lines.block(calls, is_last)
-            }
-        }
-    }
 }
 
 fn work(

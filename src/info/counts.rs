@@ -7,11 +7,10 @@ use bincode::{Decode, Encode};
 use foldhash::HashMap;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
-use std::num::NonZero;
 use std::ops::Range;
 use trace::api::roles::Side;
 use trace::base::hash::Hash;
-use trace::base::scoped_thread::beside;
+use trace::base::parallel;
 use trace::file::record::annotated::MARK;
 use trace::model::decode::decode;
 use trace::model::value::Value as Shown;
@@ -72,14 +71,10 @@ pub fn count(trace: &Trace, reading: &Reading) -> Result<Counts> {
     let is_named = |(name, _): &(String, u16)| reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(name));
     let named: Vec<bool> = trace.preamble.functions.iter().map(is_named).collect();
     let passes = |call: &Call| named.get(usize::from(call.function_id())).copied().unwrap_or(false) && wanted(call);
-    let workers = std::thread::available_parallelism().map_or(1, NonZero::get) as u64;
+    let workers = parallel::processors() as u64;
     let all = trace.len() as u64;
     let ranges = (0..workers).map(|n| all * n / workers..all * (n + 1) / workers);
-    let parts: Vec<Part> = std::thread::scope(|scope| {
-        let passes = &passes;
-        let started: Vec<_> = ranges.map(|range| beside(scope, move || part(trace, range, passes))).collect();
-        started.into_iter().map(|worker| worker.join()).collect()
-    });
+    let parts = parallel::map(workers as usize, ranges, |range| part(trace, range, &passes));
     let mut counts = together(trace, parts);
     // No call names what was loaded unseen; how long it was nobody knows.
     let images = trace.adopted.iter().flat_map(|adopted| &adopted.images).map(|image| Hash::from_bytes(*image));

@@ -7,7 +7,7 @@ use anyhow::Result;
 use bincode::{Decode, Encode};
 use std::collections::HashSet;
 use trace::Trace;
-use trace::base::scoped_thread::beside;
+use trace::base::parallel::both;
 use trace::file::record::held::Held;
 use trace::file::record::nccl::Delivered;
 use trace::file::reference::Source;
@@ -94,16 +94,12 @@ impl Told {
     pub fn of_selected(trace: &Trace, reading: &Reading) -> Result<Told> {
         // A wrong one is told at once.
         let _selection = reading.selection(trace)?;
-        std::thread::scope(|scope| {
-            let said = beside(scope, || verdict::of(trace));
-            let counts = count(trace, reading);
-            let annotated = Annotated::of(trace);
-            let (collectives, shared_memory) = (Collectives::of(trace), SharedMemory::of(trace));
-            let sources = trace.sources().into_iter().map(|(source, pieces, bytes)| (source.clone(), pieces, bytes));
-            let (sources, works) = (sources.collect(), trace.timed_works());
-            let said = said.join();
-            Ok(Told { counts: counts?, said, annotated, collectives, shared_memory, sources, works })
-        })
+        let (said, counts) = both(|| verdict::of(trace), || count(trace, reading));
+        let annotated = Annotated::of(trace);
+        let (collectives, shared_memory) = (Collectives::of(trace), SharedMemory::of(trace));
+        let sources = trace.sources().into_iter().map(|(source, pieces, bytes)| (source.clone(), pieces, bytes));
+        let (sources, works) = (sources.collect(), trace.timed_works());
+        Ok(Told { counts: counts?, said, annotated, collectives, shared_memory, sources, works })
     }
 
     /// Whether nothing is to be said of the calls besides, once the trace is closed: it is whole, and ended

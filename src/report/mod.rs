@@ -152,7 +152,7 @@ Examples:
 
 Exit status:
   0 done
-  1 an output exists or cannot be written
+  1 an output exists or cannot be written, or a thread cannot be started
   2 usage
   3 a trace cannot be read, or not all of it; or a directory lacks one",
         list::described()

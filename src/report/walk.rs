@@ -7,7 +7,7 @@ use super::table::Table;
 use crate::grep::{Grep, kernel_name};
 use crate::progress::Progress;
 use crate::reading::Reading;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::cell::OnceCell;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use trace::api::effect::{Effect, Memory as MemoryKind, Work};
@@ -232,28 +232,21 @@ pub fn walk<'t>(
             see(trace, reading, &mut progress, &mut others, Outcomes::None)?
         }
         None => see(trace, reading, &mut progress, &mut with_state, Outcomes::Found)?,
-        Some(most) => match see_beside(trace, reading, &mut progress, (&mut with_state, &mut others), most) {
-            Some(seen) => seen?,
-            None => {
-                with_state.append(&mut others);
-                see(trace, reading, &mut progress, &mut with_state, Outcomes::Found)?
-            }
-        },
+        Some(most) => see_beside(trace, reading, &mut progress, (&mut with_state, &mut others), most)?,
     };
     let scope = Scope::new(trace, reading, Names::new(style))?;
     let (pending, memory) = (seen.outstanding.left(), seen.outstanding.streams.memory);
     Ok(Ending { trace, latest: seen.latest, pending, memory, names: Names::new(style), scope })
 }
 
-/// Two walks at a time, of which the one may wait for outcomes that the other finds. None if there can be no
-/// thread for that.
+/// Two walks at a time, of which the one may wait for outcomes that the other finds.
 fn see_beside<'t>(
     trace: &'t Trace,
     reading: &Reading,
     progress: &mut Progress,
     (with_state, others): (&mut [Part<'_, 't>], &mut [Part<'_, 't>]),
     most: Needs,
-) -> Option<Result<Seen>> {
+) -> Result<Seen> {
     let (sender, receiver) = sync_channel(WAITING);
     let (to, from) = match most {
         Needs::Outcome => (Outcomes::Sent(sender, Vec::new()), Outcomes::Received(receiver, Vec::new())),
@@ -261,9 +254,9 @@ fn see_beside<'t>(
     };
     std::thread::scope(|scope| {
         let walk = || see(trace, reading, &mut Progress::hidden(), others, from);
-        let beside = std::thread::Builder::new().spawn_scoped(scope, walk).ok()?;
+        let beside = std::thread::Builder::new().spawn_scoped(scope, walk).context("cannot start a thread")?;
         let seen = see(trace, reading, progress, with_state, to);
-        Some(beside.join().expect("reports do not panic").and(seen))
+        beside.join().expect("reports do not panic").and(seen)
     })
 }
 

@@ -12,5 +12,5 @@ pub mod job;
 pub(crate) mod large_pages;
 pub mod mapped;
 pub mod maps;
+pub mod parallel;
 pub(crate) mod prefetch;
-pub mod scoped_thread;

@@ -11,14 +11,13 @@
 //! return in another chunk often does not, is kept apart.
 
 use crate::base::large_pages;
-use crate::base::scoped_thread::beside;
+use crate::base::parallel::both;
 use crate::file::repeats::Run;
 use foldhash::HashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
-use std::thread;
 
 /// One call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,11 +217,8 @@ impl Calls {
             return;
         }
         let (first, second) = order.split_at_mut(before.iter().map(ExactSizeIterator::len).sum());
-        thread::scope(|scope| {
-            let other = beside(scope, || self.merge(&before, begin_in, &expect, first));
-            self.merge(&behind, begin_in, &expect, second);
-            other.join();
-        });
+        let first = || self.merge(&before, begin_in, &expect, first);
+        both(first, || self.merge(&behind, begin_in, &expect, second));
         self.order = order;
     }
 

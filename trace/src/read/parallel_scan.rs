@@ -1,13 +1,12 @@
 //! What chunks hold, found out by several threads ahead of the one that puts it together: whether it is what
 //! they were sealed with, and the stretches of their records.
 
+use crate::base::parallel::processors;
 use crate::file::mapping::Mapping;
 use crate::file::segment::{HEADER, Header};
 use crate::read::record_runs::Stretches;
 use std::collections::HashMap;
-use std::num::NonZero;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 /// As many chunks are worth a thread.
 const MANY: usize = 16;
@@ -75,8 +74,7 @@ impl Ahead {
 
     /// Threads that may look ahead.
     pub(crate) fn helpers(&self) -> usize {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        (cores - 1).min(HELPERS).min(self.chunks.len() / MANY)
+        (processors() - 1).min(HELPERS).min(self.chunks.len() / MANY)
     }
 
     /// Looks at chunks until all are taken.

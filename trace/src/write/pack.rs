@@ -1,14 +1,13 @@
 //! Packing a trace, and unpacking it: a file with the same bytes, compressed or not.
 
+use crate::base::parallel;
 use crate::file::mapping::Mapping;
 use crate::file::packed::{LONGEST, Piece, segment};
 use crate::file::segment::{HEADER, Header, Kind};
 use crate::read::reader::Trace;
 use std::fs::File;
 use std::io;
-use std::num::NonZero;
 use std::os::unix::fs::FileExt;
-use std::thread;
 
 /// Segments are put together up to so many bytes: more than that, and one would be unpacked for the sake of
 /// another.
@@ -40,7 +39,10 @@ pub fn pack(trace: &Trace, file: &File) -> io::Result<u64> {
         };
         let (batch, behind) = left.split_at(left.iter().take_while(fits).count().max(1));
         left = behind;
-        for packed in side_by_side(trace, batch) {
+        let segments = parallel::map(parallel::processors(), batch, |(piece, to)| {
+            segment(piece, &trace.map[piece.from as usize..*to as usize])
+        });
+        for packed in segments {
             file.write_all_at(&packed, end)?;
             // The padding is zeros without being written.
             end += Header::decode(&packed).map_or(0, |header| header.size);
@@ -48,21 +50,6 @@ pub fn pack(trace: &Trace, file: &File) -> io::Result<u64> {
         }
     }
     Ok(end)
-}
-
-/// The packed segments for these pieces, made by as many threads as there are processors.
-fn side_by_side(trace: &Trace, pieces: &[Bounded]) -> Vec<Vec<u8>> {
-    let packed = |(piece, to): &Bounded| segment(piece, &trace.map[piece.from as usize..*to as usize]);
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let share = pieces.len().div_ceil(threads).max(1);
-    thread::scope(|scope| {
-        let work = |some: &'_ [Bounded]| some.iter().map(packed).collect::<Vec<_>>();
-        let begun: Vec<_> = pieces
-            .chunks(share)
-            .map(|some| thread::Builder::new().spawn_scoped(scope, move || work(some)).map_err(|_| work(some)))
-            .collect();
-        begun.into_iter().flat_map(|one| one.map_or_else(|done| done, |one| one.join().expect("packing"))).collect()
-    })
 }
 
 /// The whole trace, in pieces: chunks, preambles and the footer by themselves, small blobs together, and

@@ -16,10 +16,9 @@ use crate::kernel_name::{Names, Style};
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
 use trace::Trace;
 use trace::api::enums::CUresult;
-use trace::base::scoped_thread::beside;
+use trace::base::parallel;
 
 /// Calls read by one worker at a time: enough to keep it busy, few enough that what they leave stays small.
 const BLOCK: u64 = 1 << 16;
@@ -54,7 +53,7 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
     let (names, kernels) = names(trace);
     let mut calls = Calls { functions: vec![Collected::default(); plans.len()], ..Calls::default() };
     let mut walk = Walk::new(trace, kernels, names.len());
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()) as u64;
+    let workers = parallel::processors() as u64;
     let all = trace.len() as u64;
     // Small traces are split among the workers too.
     let size = all.div_ceil(workers).clamp(1, BLOCK);
@@ -65,18 +64,16 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
     // What was read is taken in while the next is read.
     while next < all || !blocks.is_empty() {
         let ready = std::mem::take(&mut blocks);
-        std::thread::scope(|scope| {
-            let started: Vec<_> = ranges(next)
-                .filter(|r| !r.is_empty())
-                .map(|range| beside(scope, || read(trace, &plans, range, until)))
-                .collect();
+        let some = ranges(next).filter(|range| !range.is_empty());
+        let reading = || parallel::map(workers as usize, some, |range| read(trace, &plans, range, until));
+        let taking = || {
             for block in ready {
                 calls.end = calls.end.max(block.end);
                 calls.take(block.by_thread, block.collected, block.concerned);
                 walk.take(&block.ops, &plans);
             }
-            blocks = started.into_iter().map(|worker| worker.join()).collect();
-        });
+        };
+        (blocks, ()) = parallel::both(reading, taking);
         next = (next + workers * size).min(all);
     }
     Ok(finish(trace, names, calls, walk))
@@ -155,25 +152,6 @@ fn read(trace: &Trace, plans: &[Plan], range: Range<u64>, until: Option<u64>) ->
     block
 }
 
-/// Each worker takes the next lane when it is done with one.
-fn build_pyramids(lanes: &mut [Lane]) {
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let left = Mutex::new(lanes.iter_mut());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            beside(scope, || {
-                while let Some(lane) = next(&left) {
-                    lane.build_pyramid();
-                }
-            });
-        }
-    });
-}
-
-fn next<'l>(left: &Mutex<std::slice::IterMut<'l, Lane>>) -> Option<&'l mut Lane> {
-    left.lock().expect("no worker panics").next()
-}
-
 fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Model {
     // Of a trace that is still being written this moment is the end.
     let now = trace::write::finish::now(trace).map_or(0, |now| now.max(0) as u64);
@@ -208,11 +186,9 @@ fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Mode
     gaps.truncate(GAPS);
     gaps.sort_by_key(|gap| gap.begin);
     let mut work: Vec<Work> = walk.streams.work.into_iter().filter(|work| !work.begin.is_empty()).collect();
-    let mut sums = (Vec::new(), Vec::new(), Vec::new());
-    std::thread::scope(|scope| {
-        let (functions, launches, moves) = (calls.functions, walk.launches, walk.moves);
-        let of_functions = beside(scope, || rows(functions));
-        let of_launches = beside(scope, || (rows(launches), rows(moves)));
+    let (functions, launches, moves) = (calls.functions, walk.launches, walk.moves);
+    let sums = || [functions, launches, moves].map(rows);
+    let draw = || {
         let mut work_lanes: Vec<Lane> = Vec::new();
         if let Some(timed) = &timed {
             // What was timed is shown as it was; the rest stays as the host knows it.
@@ -228,11 +204,9 @@ fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Mode
         };
         work_lanes.sort_by_key(place);
         lanes.extend(work_lanes);
-        build_pyramids(&mut lanes);
-        let (kernels, moves) = of_launches.join();
-        sums = (of_functions.join(), kernels, moves);
-    });
-    let (functions, kernels, moves) = sums;
+        parallel::share(parallel::processors(), &mut lanes, Lane::build_pyramid);
+    };
+    let ([functions, kernels, moves], ()) = parallel::both(sums, draw);
     let summary = Summary {
         calls: trace.len() as u64,
         end,

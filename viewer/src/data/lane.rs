@@ -3,7 +3,7 @@
 use super::column::Column;
 use super::event::{Event, Flags};
 use super::pyramid::{Node, Pyramid};
-use trace::base::scoped_thread::beside;
+use trace::base::parallel;
 
 /// What a lane shows.
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
@@ -272,7 +272,7 @@ const STEP: usize = 50;
 pub fn views(lanes: &[&Lane], edges: &[u64], lets_go: bool) -> Vec<Vec<Cell>> {
     let is_long = lanes.iter().map(|lane| lane.len()).sum::<usize>() >= SHARED;
     let step = if is_long && lets_go { STEP } else { edges.len() };
-    let view = |lane: &&Lane| {
+    let view = |lane: &Lane| {
         let mut cells = Vec::with_capacity(edges.len());
         for from in (0..edges.len().saturating_sub(1)).step_by(step) {
             lane.view(&edges[from..=(from + step).min(edges.len() - 1)], &mut cells);
@@ -282,16 +282,7 @@ pub fn views(lanes: &[&Lane], edges: &[u64], lets_go: bool) -> Vec<Vec<Cell>> {
         }
         cells
     };
-    if !is_long {
-        return lanes.iter().map(view).collect();
-    }
-    std::thread::scope(|scope| {
-        // Neighbours are alike: each worker takes every so manieth.
-        let share = |worker: usize| lanes.iter().skip(worker).step_by(WORKERS).map(view).collect::<Vec<_>>();
-        let shares: Vec<_> = (0..WORKERS).map(|worker| beside(scope, move || share(worker))).collect();
-        let mut shares: Vec<_> = shares.into_iter().map(|share| share.join().into_iter()).collect();
-        (0..lanes.len()).map(|at| shares[at % WORKERS].next().expect("its share")).collect()
-    })
+    parallel::map(if is_long { WORKERS } else { 1 }, lanes.iter().copied(), view)
 }
 
 #[cfg(test)]

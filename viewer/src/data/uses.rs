@@ -4,7 +4,7 @@ use super::lives::{Life, Lives, RANGES};
 use super::open::Opened;
 use crate::text::counted;
 use trace::api::types::Kind;
-use trace::base::scoped_thread::beside;
+use trace::base::parallel;
 use trace::model::decode::decode;
 use trace::model::value::Value;
 use trace::{Call, Trace};
@@ -34,17 +34,14 @@ pub fn uses(opened: &Opened, lives: &Lives, life: &Life) -> Result<Uses, String>
     let whole =
         opened.trace.is_empty().then(|| Trace::open(&opened.path)).transpose().map_err(|error| error.to_string())?;
     let trace = whole.as_ref().unwrap_or(&opened.trace);
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
+    let workers = parallel::processors() as u32;
     let size = (end - life.made.min(end)).div_ceil(workers).max(1);
-    let found: Vec<u32> = std::thread::scope(|scope| {
-        let ranges = (0..workers).map(|n| {
-            let from = life.made.saturating_add(n * size).min(end);
-            from..from.saturating_add(size).min(end)
-        });
-        let started: Vec<_> = ranges.map(|range| beside(scope, move || named_in(trace, range, life))).collect();
-        started.into_iter().flat_map(|worker| worker.join()).collect()
+    let ranges = (0..workers).map(|n| {
+        let from = life.made.saturating_add(n * size).min(end);
+        from..from.saturating_add(size).min(end)
     });
-    let (calls, after) = found.into_iter().partition(|call| *call <= life.ended);
+    let found = parallel::map(workers as usize, ranges, |range| named_in(trace, range, life));
+    let (calls, after) = found.into_iter().flatten().partition(|call| *call <= life.ended);
     Ok(Uses { calls, after })
 }
 

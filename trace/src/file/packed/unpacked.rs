@@ -5,17 +5,15 @@ use super::{FIXED, LONGEST, MOST, STEP, places, unpack};
 use crate::base::damage::Damage;
 use crate::base::hash::{Checksum, Hash, checksum};
 use crate::base::mapped::Mapped;
+use crate::base::parallel;
 use crate::file::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::num::NonZero;
 use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
 
 /// A trace that is longer when it is unpacked goes to a file without a name in the directory for temporary
 /// ones, whose pages Linux can take back; what is shorter stays in memory.
@@ -145,7 +143,7 @@ impl Unpacked {
     pub fn fill_all(&self, kind: Kind) {
         let open: Vec<&Packed> =
             self.segments.iter().filter(|one| one.kind == kind && one.state.get().is_none()).collect();
-        side_by_side(&open, |one| {
+        parallel::share(threads_for(&open), open, |one| {
             let _told_by_its_reader = self.fill(one);
         });
     }
@@ -172,7 +170,7 @@ impl Unpacked {
     pub fn hashes(&self) -> HashMap<u64, (u64, Hash)> {
         let blobs: Vec<&Packed> = self.segments.iter().filter(|one| one.kind == Kind::Blob).collect();
         let found = Mutex::new(HashMap::new());
-        side_by_side(&blobs, |one| {
+        parallel::share(threads_for(&blobs), blobs, |one| {
             let headers = self.headers_of(one).filter_map(|(at, raw)| Some((*at, Header::decode(raw)?)));
             let ranges = headers.map(|(at, header)| {
                 let start = at - one.from + HEADER as u64;
@@ -260,22 +258,8 @@ fn put(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     }
 }
 
-/// Does it with each, on several threads.
-fn side_by_side(all: &[&Packed], each: impl Fn(&Packed) + Sync) {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(one) = all.get(next.fetch_add(1, Relaxed)) {
-            each(one);
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(all.len() / 4 + 1);
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            // Where there can be no more threads, fewer do it.
-            let _fewer = thread::Builder::new().spawn_scoped(scope, work);
-        }
-        work();
-    });
+fn threads_for(all: &[&Packed]) -> usize {
+    parallel::processors().min(all.len() / 4 + 1)
 }
 
 impl std::ops::Deref for Unpacked {
