@@ -332,7 +332,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     let told = Told { trace, plan, options, report, printed, timed, scope, explained, is_bisection };
     let mut out = Results::begin();
     match arguments.json {
-        _ if arguments.finding.again => as_json::evidence(&mut out, report)?,
+        _ if arguments.finding.again => child_replays::write_evidence(&mut out, report)?,
         true => told.as_json(&mut out)?,
         false => told.text(&mut out, arguments.verbose)?,
     }
@@ -492,9 +492,9 @@ fn explained(
     if !arguments.finding.explains() || arguments.untrusted {
         return None;
     }
-    let (first, limit) = (as_json::first(report), arguments.finding.explained_within());
+    let limit = arguments.finding.explained_within();
     let (file, weights) = (&trace.path, &arguments.weights[..]);
-    Question { trace, plan, options, report, file, weights, first, limit }.answer()
+    Question { trace, plan, options, report, file, weights, limit }.answer()
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! How far bytes are from what was recorded: how many, where, and by how much as numbers.
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 /// Widths and formats of floating-point numbers that a copy may hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Float {
     F16,
     Bf16,
@@ -68,7 +71,7 @@ impl Tolerance {
 }
 
 /// Differences of two pieces of memory.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Extent {
     /// Bytes that differ; none where only a hash was recorded.
     pub bytes: Option<u64>,
@@ -79,8 +82,9 @@ pub struct Extent {
     pub fill: Option<Fill>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Elements {
+    #[serde(rename = "type")]
     pub float: Float,
     /// Those that differ: by more than is allowed, if something is.
     pub differing: u64,
@@ -89,17 +93,23 @@ pub struct Elements {
     pub first: u64,
     /// Over all elements that are numbers on both sides.
     pub largest_absolute: f64,
+    #[serde(deserialize_with = "infinite_if_null")]
     pub largest_relative: f64,
 }
 
+/// JSON has no infinity: the quotient of a large and a tiny number stands there as null.
+fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
+}
+
 /// What the fill of fresh memory tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fill {
     pub byte: u8,
     /// Of the bytes that differ (of all, where only a hash was recorded), those that hold it still.
     pub bytes: u64,
-    /// All that differ do: nobody ever wrote them.
-    pub is_all: bool,
+    /// All that differ do (all, where only a hash was recorded): nobody ever wrote them.
+    pub never_written: bool,
 }
 
 /// Compares by number; whether all is within the tolerance, and what is not. Elements that are no whole ones,
@@ -149,7 +159,11 @@ pub fn extent(was: Option<&[u8]>, is: &[u8], tolerance: Option<&Tolerance>, fill
     });
     let fill = fill.map(|byte| {
         let held = (0..is.len()).filter(|n| differs(*n) && is[*n] == byte).count() as u64;
-        Fill { byte, bytes: held, is_all: bytes == Some(held) && held > 0 }
+        Fill {
+            byte,
+            bytes: held,
+            never_written: bytes.map_or(held == is.len() as u64, |bytes| bytes == held && held > 0),
+        }
     });
     Extent { bytes, of: is.len() as u64, elements, fill }
 }
@@ -189,10 +203,12 @@ mod tests {
     fn a_fill_that_is_left() {
         let found = extent(Some(&[0, 0, 0, 0, 7]), &[9, 9, 0, 0, 7], None, Some(9));
         assert_eq!((found.bytes, found.of, found.elements), (Some(2), 5, None));
-        assert_eq!(found.fill, Some(Fill { byte: 9, bytes: 2, is_all: true }));
+        assert_eq!(found.fill, Some(Fill { byte: 9, bytes: 2, never_written: true }));
         let found = extent(Some(&[0, 0, 0, 0]), &[9, 8, 0, 0], None, Some(9)).fill;
-        assert_eq!(found, Some(Fill { byte: 9, bytes: 1, is_all: false }));
+        assert_eq!(found, Some(Fill { byte: 9, bytes: 1, never_written: false }));
         let found = extent(None, &[9, 8], None, Some(9));
-        assert_eq!((found.bytes, found.fill), (None, Some(Fill { byte: 9, bytes: 1, is_all: false })));
+        assert_eq!((found.bytes, found.fill), (None, Some(Fill { byte: 9, bytes: 1, never_written: false })));
+        let found = extent(None, &[9, 9], None, Some(9));
+        assert_eq!(found.fill, Some(Fill { byte: 9, bytes: 2, never_written: true }));
     }
 }

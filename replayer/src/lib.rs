@@ -54,4 +54,4 @@ pub use replay::replay;
 pub use report::relocation_coverage::UNTRANSLATED;
 pub use report::{Outcome, Placed, Report};
 pub use run::repeat::Repeated;
-pub use tally::{Checked, Divergence, LeftOut};
+pub use tally::{Checked, Divergence, LaunchBefore, LeftOut};

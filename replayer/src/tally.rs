@@ -2,12 +2,13 @@
 
 use crate::extent::Extent;
 use crate::memory::words::Words;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 use trace::Call;
 
 /// What was compared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
     /// Result codes.
     pub results: u64,
@@ -21,7 +22,7 @@ pub struct Checked {
 }
 
 /// A place where the replay and the recording differ.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Divergence {
     pub call: u64,
     pub function: String,
@@ -34,8 +35,15 @@ pub struct Divergence {
     pub found: String,
     /// Of the bytes of a copy.
     pub extent: Option<Extent>,
-    /// The last launches that were given this memory, latest first: call and kernel.
-    pub launches: Vec<(u64, String)>,
+    /// The last launches that were given this memory, latest first.
+    pub launches: Vec<LaunchBefore>,
+}
+
+/// A launch before a call that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchBefore {
+    pub call: u64,
+    pub kernel: String,
 }
 
 impl Divergence {
@@ -48,7 +56,7 @@ impl Divergence {
 }
 
 /// Calls of one function left out for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     pub function: String,
     pub reason: String,

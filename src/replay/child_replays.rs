@@ -3,12 +3,12 @@
 use crate::exit;
 use anyhow::{Context, Result, anyhow};
 use parking_lot::Mutex;
-use replayer::Options;
 use replayer::bisection::{self, Entry};
-use serde_json::Value;
+use replayer::{Divergence, Options, Outcome, Report};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -37,8 +37,22 @@ pub struct Again<'a> {
 pub struct Found {
     /// What every launch made of memory, if that was asked for.
     pub trail: Vec<Entry>,
-    /// The first difference from the recording, as JSON has it; null if there is none.
-    pub first: Value,
+    /// The first difference from the recording.
+    pub first: Option<Divergence>,
+}
+
+/// What such a replay writes on standard output, with lines for every launch behind it.
+#[derive(Serialize, Deserialize)]
+struct Evidence {
+    outcome: Outcome,
+    first_divergence: Option<Divergence>,
+}
+
+/// Writes what an explanation needs of this replay.
+pub fn write_evidence(out: &mut impl Write, report: &Report) -> Result<()> {
+    let evidence = Evidence { outcome: report.outcome, first_divergence: report.tally.first.clone() };
+    writeln!(out, "{}", crate::json::text(&evidence)?)?;
+    Ok(out.write_all(bisection::write(&report.trail).as_bytes())?)
 }
 
 /// A replay that has not ended in time.
@@ -93,18 +107,18 @@ impl Again<'_> {
         let status = self.wait(&mut command)?;
         let out = contents(&mut out)?;
         let mut values = serde_json::Deserializer::from_slice(&out).into_iter();
-        let report = values.next().and_then(Result::ok).unwrap_or(Value::Null);
         // Of a replay that failed there is JSON, too: of why.
-        if !ended_with_report(status.code(), &report) {
+        let evidence = values.next().and_then(Result::<Evidence, _>::ok);
+        let Some(evidence) = evidence.filter(|_| has_compared(status.code())) else {
             let said = contents(&mut said)?;
             let said = String::from_utf8_lossy(&said);
             let last = said.trim().lines().last().unwrap_or("nothing said");
             return Err(anyhow!("another replay failed ({status}): {}", last.trim_start_matches("cutrace: ")));
-        }
+        };
         let trail =
             str::from_utf8(&out[values.byte_offset()..]).ok().and_then(|text| bisection::read(text.trim_start()));
         let trail = trail.context("what another replay left is damaged")?;
-        Ok(Found { trail, first: report["first_divergence"].clone() })
+        Ok(Found { trail, first: evidence.first_divergence })
     }
 
     /// What the first replay was asked for, as far as it changes what is found.
@@ -151,10 +165,9 @@ impl Again<'_> {
 
 /// Whether a replay that ended so has compared: a launch that fails as recorded is a failure that has a
 /// report.
-fn ended_with_report(status: Option<i32>, report: &Value) -> bool {
+fn has_compared(status: Option<i32>) -> bool {
     let statuses = [exit::DONE, exit::FAILED, exit::DIVERGED, exit::UNVERIFIED];
-    let has_ended = status.is_some_and(|status| statuses.iter().any(|known| i32::from(*known) == status));
-    has_ended && report["outcome"].is_string() && report["error"].is_null()
+    status.is_some_and(|status| statuses.iter().any(|known| i32::from(*known) == status))
 }
 
 fn contents(file: &mut File) -> Result<Vec<u8>> {

@@ -1,7 +1,6 @@
 //! `--verify`, and how a difference in copied bytes is told.
 
 use replayer::{Elements, Extent, Float, Tolerance};
-use serde_json::{Value, json};
 use std::io::{Result, Write};
 use std::str::FromStr;
 
@@ -48,15 +47,15 @@ pub fn text(out: &mut impl Write, extent: &Extent) -> Result<()> {
     }
     let Some(fill) = &extent.fill else { return Ok(()) };
     let byte = format!("{:#04x}", fill.byte);
-    match (fill.is_all, extent.bytes) {
-        (true, _) => writeln!(
+    match (fill.never_written, extent.bytes) {
+        (true, Some(_)) => writeln!(
             out,
             "  all bytes that differ hold the fill {byte}: never written, the program read uninitialised memory"
         ),
         (false, Some(bytes)) => {
             writeln!(out, "  {} of the {bytes} bytes that differ hold the fill {byte}", fill.bytes)
         }
-        (false, None) if fill.bytes == extent.of => writeln!(
+        (true, None) => writeln!(
             out,
             "  all {} bytes hold the fill {byte}: never written, the program read uninitialised memory",
             extent.of
@@ -67,26 +66,6 @@ pub fn text(out: &mut impl Write, extent: &Extent) -> Result<()> {
             fill.bytes, extent.of
         ),
     }
-}
-
-pub fn object(extent: &Extent) -> Value {
-    json!({
-        "bytes": extent.bytes,
-        "of": extent.of,
-        "elements": extent.elements.map(|elements| json!({
-            "type": elements.float.name(),
-            "differing": elements.differing,
-            "of": elements.of,
-            "first": elements.first,
-            "largest_absolute": elements.largest_absolute,
-            "largest_relative": elements.largest_relative,
-        })),
-        "fill": extent.fill.map(|fill| json!({
-            "byte": fill.byte,
-            "bytes": fill.bytes,
-            "never_written": fill.is_all || extent.bytes.is_none() && fill.bytes == extent.of,
-        })),
-    })
 }
 
 #[cfg(test)]

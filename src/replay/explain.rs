@@ -5,8 +5,7 @@
 
 use crate::replay::child_replays::{Again, Found, TooLong, say_so};
 use anyhow::Result;
-use replayer::{Bisection, Options, Parting, Plan, Report, Unordered, bisection};
-use serde_json::Value;
+use replayer::{Bisection, Divergence, Options, Parting, Plan, Report, Unordered, bisection};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace::Trace;
@@ -62,8 +61,6 @@ pub struct Question<'a> {
     pub file: &'a Path,
     /// Files that have what the trace only names.
     pub weights: &'a [PathBuf],
-    /// The first difference, as JSON has it.
-    pub first: Value,
     /// How long all of it may take.
     pub limit: Option<Duration>,
 }
@@ -95,7 +92,7 @@ impl Question<'_> {
 
     /// Two replays with launches one by one, of which the first may be the one that diverged.
     fn followed(&self, again: &Again) -> Result<(Found, Found)> {
-        let own = || Found { trail: self.report.trail.clone(), first: self.first.clone() };
+        let own = || Found { trail: self.report.trail.clone(), first: self.report.tally.first.clone() };
         let one = if self.options.tools.trail.is_some() { own() } else { again.followed()? };
         Ok((one, again.followed()?))
     }
@@ -122,7 +119,7 @@ impl Question<'_> {
             found.why = Why::EachTime;
             return Ok(found);
         }
-        let plainly = if found.has_waited { again.plainly()?.first } else { self.first.clone() };
+        let plainly = if found.has_waited { again.plainly()?.first } else { self.report.tally.first.clone() };
         if plainly != waited {
             found.why = Why::Order;
             return Ok(found);
@@ -135,9 +132,10 @@ impl Question<'_> {
                 found.depends_on_fill = filled != plainly && filled == self::filled(again)?;
             }
             // What is as recorded with zeros, as fresh memory holds, differs by the fill and not by the order.
-            Some(fill) if fill != 0 && plainly["extent"]["fill"]["never_written"] == true => {
+            Some(fill) if fill != 0 && plainly.as_ref().is_some_and(is_never_written) => {
                 let zeros = again.filled(0)?.first;
-                found.unordered = found.unordered.filter(|_| zeros["call"] == plainly["call"]);
+                let call = |first: Option<Divergence>| first.map(|first| first.call);
+                found.unordered = found.unordered.filter(|_| call(zeros) == call(plainly));
             }
             _ => {}
         }
@@ -158,13 +156,17 @@ impl Question<'_> {
 }
 
 /// The first difference with another content of memory that nobody wrote.
-fn filled(again: &Again) -> Result<Value> {
+fn filled(again: &Again) -> Result<Option<Divergence>> {
     let mut first = again.filled(FILL)?.first;
     // What is said of the fill itself.
-    if let Some(extent) = first["extent"].as_object_mut() {
-        extent.insert("fill".into(), Value::Null);
+    if let Some(extent) = first.as_mut().and_then(|first| first.extent.as_mut()) {
+        extent.fill = None;
     }
     Ok(first)
+}
+
+fn is_never_written(first: &Divergence) -> bool {
+    first.extent.as_ref().and_then(|extent| extent.fill).is_some_and(|fill| fill.never_written)
 }
 
 impl Explanation {

@@ -385,8 +385,8 @@ fn divergence(out: &mut impl Write, first: &Divergence, all: u64) -> Result<()> 
     if let Some(extent) = &first.extent {
         comparison::text(out, extent)?;
     }
-    for (call, kernel) in &first.launches {
-        writeln!(out, "  launched before with this memory: call {call} {kernel}")?;
+    for launch in &first.launches {
+        writeln!(out, "  launched before with this memory: call {} {}", launch.call, launch.kernel)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::check::hint::strange_addresses;
 use crate::extent::{extent, within};
 use crate::parallel;
 use crate::session::Session;
-use crate::tally::{Divergence, Tally, hex};
+use crate::tally::{Divergence, LaunchBefore, Tally, hex};
 use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::ops::Range;
@@ -176,10 +176,11 @@ fn packed<'s>(readback: &'s Readback) -> Cow<'s, [u8]> {
     Cow::Owned(rows.collect::<Vec<_>>().concat())
 }
 
-fn launches(session: &Session, call: u64) -> Vec<(u64, String)> {
+fn launches(session: &Session, call: u64) -> Vec<LaunchBefore> {
     let named = |number| {
         let call = session.trace.call(number)?;
-        Some((number, call.named_kernel().map_or(call.name(), |kernel| &kernel.name).to_owned()))
+        let kernel = call.named_kernel().map_or(call.name(), |kernel| &kernel.name).to_owned();
+        Some(LaunchBefore { call: number, kernel })
     };
     session.plan.reach.writers(call).into_iter().filter_map(named).collect()
 }

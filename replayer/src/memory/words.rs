@@ -9,6 +9,7 @@
 use crate::memory::place::Placement;
 use crate::memory::translate::{Tables, Translation, around};
 use crate::ranges::Ranges;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Range;
 use trace::api::copies::Region;
@@ -18,7 +19,7 @@ use trace::base::bytes::u64_at;
 const LOWEST: u64 = 1 << 16;
 
 /// How many words were what.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Words {
     /// Rewritten in bytes on their way to the device.
     pub payloads: u64,

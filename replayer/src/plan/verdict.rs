@@ -1,8 +1,10 @@
 //! Whether a trace can be replayed, and what stands in the way.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Replayable,
     /// Some of it is left out, or was not recorded.

@@ -10,17 +10,20 @@ use crate::profile::Measured;
 use crate::run::repeat::Repeated;
 use crate::run::state::Run;
 use crate::tally::Tally;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use trace::model::outstanding::Work;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// Everything that was compared agreed: some bytes from the device among it, and if kernels were
     /// launched, some that a launch can have written. (Calls that were refused are counted beside it.)
     Verified,
     Diverged,
     /// Nothing the device computed was compared: not a pass.
+    #[default]
     Unverified,
     /// Nothing was to be compared.
     Replayed,
@@ -30,8 +33,21 @@ pub enum Outcome {
     Faulted,
 }
 
+impl Outcome {
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Verified => "verified",
+            Outcome::Diverged => "diverged",
+            Outcome::Unverified => "unverified",
+            Outcome::Replayed => "replayed",
+            Outcome::Stopped => "stopped",
+            Outcome::Faulted => "faulted",
+        }
+    }
+}
+
 /// Where memory went.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// Allocations at their recorded addresses, and elsewhere.
     pub placed: u64,
@@ -45,6 +61,7 @@ pub struct Placed {
     /// do.
     pub unordered: u64,
     /// The first reason for which memory is elsewhere, if the driver gave one.
+    #[serde(rename = "why_elsewhere")]
     pub why: Option<String>,
 }
 
