@@ -26,8 +26,9 @@ use crate::input::File;
 use crate::job::rank_filter::Among;
 use crate::output::Output;
 use crate::standard_output::Results;
-use crate::{exit, layout, references};
+use crate::{exit, json, layout, references};
 use anyhow::Result;
+use as_json::{Planned, ReplaySummary};
 use bar::Bar;
 use debug_flags::Finding;
 use explain::{Explanation, Question};
@@ -290,7 +291,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     let tools = arguments.finding.tools(&trace)?;
     let scope = arguments.looping.range(&trace)?;
     if arguments.dry_run || plan.verdict == Verdict::No {
-        text::plan(&trace, &plan, !arguments.no_placement, arguments.json)?;
+        show_plan(&arguments, &trace, &plan, company.as_deref())?;
         // What was lost before the trace was closed is among the verdict's reasons.
         let damage = if trace.damage.is_empty() { DONE } else { exit::damage(&trace, 0) };
         return Ok(match (damage, plan.verdict) {
@@ -300,7 +301,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     }
     let prepared = prepare(&arguments, &trace, &plan, tools, scope.as_ref(), &interruption)?;
     let Prepared { found, mut options, timed, dumped, is_cut } = prepared;
-    options.company = company.map(|link| link as Arc<dyn Company>);
+    options.company = company.clone().map(|link| link as Arc<dyn Company>);
     let bar = Bar::new(&interruption, &trace.path, plan.calls());
     let aside = kernel_output::Aside::begin();
     let report = replayer::replay(&trace, &plan, &options, &bar);
@@ -330,13 +331,13 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     let is_bisection = arguments.finding.bisect;
     let (trace, plan, options, report) = (&trace, &plan, &options, &report);
     let told = Told { trace, plan, options, report, printed, timed, scope, explained, is_bisection };
-    let mut out = Results::begin();
-    match arguments.json {
-        _ if arguments.finding.again => child_replays::write_evidence(&mut out, report)?,
-        true => told.as_json(&mut out)?,
-        false => told.text(&mut out, arguments.verbose)?,
+    match &company {
+        _ if arguments.finding.again => child_replays::write_evidence(&mut Results::begin(), report)?,
+        Some(link) => link.finish(&told.summary())?,
+        None if arguments.json => json::print(&told.summary())?,
+        None => told.text(&mut Results::begin(), arguments.verbose)?,
     }
-    out.flush()?;
+    Results::begin().flush()?;
     kernel_output::silence();
     let missing = plan.missing.as_ref().filter(|_| is_cut);
     if let Some(missing) = missing {
@@ -349,6 +350,16 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         Outcome::Faulted => FAILED,
         _ => DONE,
     })
+}
+
+/// Shows what would be done.
+fn show_plan(arguments: &Arguments, trace: &Trace, plan: &Plan, link: Option<&Link>) -> Result<()> {
+    let planned = Planned::new(trace, plan, !arguments.no_placement);
+    match link {
+        Some(link) => link.finish(&ReplaySummary::Planned(planned)),
+        None if arguments.json => json::print(&planned),
+        None => text::plan(trace, plan, &planned),
+    }
 }
 
 /// The trace, of which a replay needs all.

@@ -1,7 +1,10 @@
-//! How a replay came out, as JSON.
+//! How a replay came out, as one typed value: `--json` prints it, and a replay of a job sends it to the
+//! coordinator.
 
 use super::culprit;
-use replayer::{Options, Plan, Report};
+use crate::verdict;
+use replayer::{Checked, Divergence, LeftOut, Options, Outcome, Placed, Plan, Report, Verdict, Words};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trace::Trace;
 use trace::read::shared_handles::exports;
@@ -12,81 +15,150 @@ pub const SCHEMA: u32 = 1;
 /// Calls that were not compared which JSON names: a trace may hold a hundred million.
 pub const LISTED: usize = 1000;
 
-/// Those that JSON names.
-fn listed(trace: &Trace, calls: impl Iterator<Item = u64>) -> Vec<Value> {
-    let made = |number| {
-        let call = trace.call(number);
-        let kernel = call.as_ref().and_then(trace::Call::named_kernel).map(|kernel| &kernel.name);
-        json!({ "call": number, "function": call.as_ref().map(trace::Call::name), "kernel": kernel })
+/// A type, and `new`, which makes it: each field with its source.
+macro_rules! summary {
+    (
+        $(#[$about:meta])* $name:ident($($from:ident: $of:ty),*) {
+            $($(#[$note:meta])* $field:ident: $kind:ty = $source:expr,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Default, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$note])* pub $field: $kind,)*
+        }
+
+        impl $name {
+            pub fn new($($from: $of),*) -> $name {
+                $name { $($field: $source,)* }
+            }
+        }
     };
-    calls.take(LISTED).map(made).collect()
 }
 
-pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Value {
-    let fault = report.recorded_fault.as_ref();
-    let mut object = json!({
-        "schema": SCHEMA,
-        "outcome": report.outcome,
-        "came_back": report.came_back,
-        "verdict": plan.verdict.name(),
-        "reasons": plan.reasons.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "driver": options.driver.display().to_string(),
-        "verify": options.verify,
-        "calls": trace.len(),
-        "executed": report.tally.executed,
-        "emulated": report.tally.emulated,
-        "alone": plan.alone.as_ref().map(|_| json!({
-            "launches": report.tally.delivered, "bytes": report.tally.delivered_bytes,
-        })),
-        "shared_memory": plan.alone.as_ref().filter(|alone| alone.keeps_memory).map(|_| json!({
-            "calls": report.tally.held, "bytes": report.tally.held_bytes,
-        })),
-        "left_out": report.tally.left_out(),
-        "refused": report.refused(),
-        "variables_not_set": plan.environment.left_out,
-        "inner": report.inner,
-        "unfinished": report.unfinished,
-        "inside": listed(trace, plan.unfinished.iter().copied()),
-        "under_way": report.under_way.iter().map(|work| json!({ "stream": work.stream, "calls": work.calls })).collect::<Vec<_>>(),
-        "checked": report.tally.checked,
-        "unchecked_copies": report.tally.unchecked_copies,
-        "launches": report.launches,
-        "unreached_launches": report.unreached.len(),
-        "not_compared": not_compared(trace, report),
-        "unresolved_pointers": report.tally.unresolved_pointers,
-        "translated_words": report.tally.words,
-        "unknown_handles": report.tally.unknown_handles,
-        "other_numbers": report.tally.other_numbers,
-        "written_by_cpu": report.tally.written,
-        "others_at_the_end": report.tally.others_at_the_end,
-        "written_in_use": report.tally.written_in_use,
-        "lost_writes": report.tally.lost_writes,
-        "missed_callbacks": report.tally.missed_callbacks,
-        "overlapping_submissions": report.overlapping_submissions,
-        "placement": report.placement,
-        "divergences": report.tally.divergences,
-        "first_divergence": report.tally.first,
-        "stopped_before": report.stopped_before.as_ref().map(|(call, _)| call),
-        "one_by_one": report.watched.as_ref().map(culprit::watched_object),
-        "culprit": report.culprit.as_ref().map(|found| culprit::object(trace, found)),
-        "elapsed_ns": report.elapsed.as_nanos() as u64,
-    });
-    // One field more than the macro takes at once.
-    object["recorded_fault"] = json!(fault.map(|(result, call)| json!({ "call": call, "result": result })));
-    object
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ReplaySummary {
+    Replayed(Box<Replayed>),
+    /// A dry run, or a trace that cannot be replayed.
+    Planned(Planned),
 }
 
-/// What nothing could be compared of, by name up to a limit.
-fn not_compared(trace: &Trace, report: &Report) -> Value {
-    json!({
-        "copies": listed(trace, report.tally.unchecked.iter().copied()),
-        "copies_in_all": report.tally.unchecked.len(),
-        "behind_refused": report.tally.behind_refused.iter().take(LISTED).map(|(call, refused)| {
+summary! {
+    /// Values of JSON are only printed: nothing here reads them.
+    Replayed(trace: &Trace, plan: &Plan, report: &Report, options: &Options) {
+        schema: u32 = SCHEMA,
+        outcome: Outcome = report.outcome,
+        came_back: bool = report.came_back,
+        verdict: Verdict = plan.verdict,
+        reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect(),
+        driver: String = options.driver.display().to_string(),
+        verify: bool = options.verify,
+        calls: usize = trace.len(),
+        executed: u64 = report.tally.executed,
+        emulated: u64 = report.tally.emulated,
+        alone: Value = plan.alone.as_ref().map_or(Value::Null, |_| {
+            json!({ "launches": report.tally.delivered, "bytes": report.tally.delivered_bytes })
+        }),
+        shared_memory: Value = plan.alone.as_ref().filter(|alone| alone.keeps_memory).map_or(Value::Null, |_| {
+            json!({ "calls": report.tally.held, "bytes": report.tally.held_bytes })
+        }),
+        left_out: Vec<LeftOut> = report.tally.left_out(),
+        refused: u64 = report.refused(),
+        variables_not_set: Vec<String> = plan.environment.left_out.clone(),
+        inner: u64 = report.inner,
+        unfinished: u64 = report.unfinished,
+        inside: Vec<ListedCall> = listed(trace, plan.unfinished.iter().copied()),
+        under_way: Value =
+            report.under_way.iter().map(|work| json!({ "stream": work.stream, "calls": work.calls })).collect(),
+        checked: Checked = report.tally.checked,
+        unchecked_copies: u64 = report.tally.unchecked_copies,
+        launches: u64 = report.launches,
+        unreached_launches: usize = report.unreached.len(),
+        not_compared: NotCompared = NotCompared::new(trace, report),
+        unresolved_pointers: u64 = report.tally.unresolved_pointers,
+        translated_words: Words = report.tally.words,
+        unknown_handles: u64 = report.tally.unknown_handles,
+        other_numbers: u64 = report.tally.other_numbers,
+        written_by_cpu: u64 = report.tally.written,
+        others_at_the_end: u64 = report.tally.others_at_the_end,
+        written_in_use: u64 = report.tally.written_in_use,
+        lost_writes: u64 = report.tally.lost_writes,
+        missed_callbacks: u64 = report.tally.missed_callbacks,
+        overlapping_submissions: u64 = report.overlapping_submissions,
+        placement: Placed = report.placement.clone(),
+        divergences: u64 = report.tally.divergences,
+        first_divergence: Option<Divergence> = report.tally.first.clone(),
+        stopped_before: Option<u64> = report.stopped_before.as_ref().map(|(call, _)| *call),
+        one_by_one: Value = report.watched.as_ref().map_or(Value::Null, culprit::watched_object),
+        culprit: Value = report.culprit.as_ref().map_or(Value::Null, |found| culprit::object(trace, found)),
+        elapsed_ns: u64 = report.elapsed.as_nanos() as u64,
+        recorded_fault: Option<RecordedFault> =
+            report.recorded_fault.clone().map(|(result, call)| RecordedFault { call, result }),
+        explanation: Value = Value::Null,
+        profile: Value = Value::Null,
+        #[serde(rename = "loop")]
+        repeated: Value = Value::Null,
+        printed: Value = Value::Null,
+        bisection: Value = Value::Null,
+    }
+}
+
+summary! {
+    /// `place`: memory is put back at its addresses.
+    Planned(trace: &Trace, plan: &Plan, place: bool) {
+        schema: u32 = SCHEMA,
+        /// Null: nothing was replayed.
+        outcome: () = (),
+        verdict: Verdict = plan.verdict,
+        reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect(),
+        notes: Vec<String> = verdict::notes(trace, plan),
+        calls: usize = trace.len(),
+        launches: u64 = plan.launches,
+        unreached_launches: u64 = plan.unreached_launches,
+        unfinished: u64 = plan.unfinished.len() as u64,
+        overlapping_submissions: u64 = plan.overlapping_submissions,
+        device_bytes: u64 = plan.device_memory().1,
+        host_bytes: u64 = plan.host_memory(),
+        devices: Vec<i32> = plan.devices.iter().copied().collect(),
+        place: bool = place,
+    }
+}
+
+summary! {
+    /// What nothing could be compared of, by name up to a limit.
+    NotCompared(trace: &Trace, report: &Report) {
+        copies: Vec<ListedCall> = listed(trace, report.tally.unchecked.iter().copied()),
+        copies_in_all: usize = report.tally.unchecked.len(),
+        behind_refused: Value = report.tally.behind_refused.iter().take(LISTED).map(|(call, refused)| {
             let is_exported = trace.call(*refused).is_some_and(|call| exports(&call));
             json!({ "call": call, if is_exported { "exported" } else { "refused" }: refused })
-        }).collect::<Vec<_>>(),
-        "behind_refused_in_all": report.tally.behind_refused.len(),
-        "launches": listed(trace, report.unreached.iter().copied()),
-        "launches_in_all": report.unreached.len(),
-    })
+        }).collect(),
+        behind_refused_in_all: u64 = report.tally.behind_refused.len() as u64,
+        launches: Vec<ListedCall> = listed(trace, report.unreached.iter().copied()),
+        launches_in_all: usize = report.unreached.len(),
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct RecordedFault {
+    pub call: u64,
+    pub result: String,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct ListedCall {
+    pub call: u64,
+    pub function: Option<String>,
+    kernel: Option<String>,
+}
+
+/// Those that JSON names.
+fn listed(trace: &Trace, calls: impl Iterator<Item = u64>) -> Vec<ListedCall> {
+    let listed = |number| {
+        let call = trace.call(number);
+        let kernel = call.as_ref().and_then(trace::Call::named_kernel).map(|kernel| kernel.name.clone());
+        ListedCall { call: number, function: call.map(|call| call.name().to_owned()), kernel }
+    };
+    calls.take(LISTED).map(listed).collect()
 }

@@ -1,7 +1,8 @@
 //! All that came of a replay, and of what was asked for besides, as text and as JSON.
 
+use super::as_json::{ReplaySummary, Replayed};
 use super::explain::Explanation;
-use super::{as_json, bisect, looping, timing};
+use super::{bisect, looping, timing};
 use crate::driver::is_simulated;
 use crate::replay::{debug_flags, explanation_text, kernel_output, text};
 use anyhow::Result;
@@ -27,18 +28,18 @@ pub struct Told<'a> {
 }
 
 impl Told<'_> {
-    pub fn as_json(&self, out: &mut impl Write) -> Result<()> {
-        let mut whole = as_json::object(self.trace, self.plan, self.report, self.options);
+    pub fn summary(&self) -> ReplaySummary {
         let (timed, repeated) = (self.report.measured.as_ref().zip(self.timed.as_ref()), self.report.repeated.as_ref());
-        whole["explanation"] = self.explained.as_ref().map_or(Value::Null, explanation_text::object);
-        whole["profile"] = timed.map_or(Value::Null, |(measured, made)| timing::object(measured, made));
         let repeated = self.scope.as_ref().zip(repeated);
-        whole["loop"] = repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated));
-        whole["printed"] = self.printed.as_ref().map_or(Value::Null, kernel_output::Compared::object);
         let asked = self.explained.as_ref().filter(|explained| self.is_bisection && explained.is_found());
-        whole["bisection"] = asked.map_or(Value::Null, |explained| bisect::object(explained, self.report));
-        crate::json::write_pretty(&mut *out, &whole)?;
-        Ok(writeln!(out)?)
+        ReplaySummary::Replayed(Box::new(Replayed {
+            explanation: self.explained.as_ref().map_or(Value::Null, explanation_text::object),
+            profile: timed.map_or(Value::Null, |(measured, made)| timing::object(measured, made)),
+            repeated: repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated)),
+            printed: self.printed.as_ref().map_or(Value::Null, kernel_output::Compared::object),
+            bisection: asked.map_or(Value::Null, |explained| bisect::object(explained, self.report)),
+            ..Replayed::new(self.trace, self.plan, self.report, self.options)
+        }))
     }
 
     /// `verbose`: also what concerns the replay rather than the program.

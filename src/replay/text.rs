@@ -1,52 +1,27 @@
 //! What a replay says: of its plan, and of how it came out.
 
-use super::as_json::{LISTED, SCHEMA};
+use super::as_json::{LISTED, Planned};
 use super::explain::Explanation;
 use super::{culprit, explain};
 use crate::color;
 use crate::figures::{counted, grouped, size};
 use crate::replay::{comparison, explanation_text};
 use crate::standard_output::Results;
-use crate::verdict;
 use anyhow::Result;
 use replayer::{Divergence, Outcome, Plan, Report, Verdict};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 use trace::Trace;
 use trace::read::shared_handles::exports;
 
-pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()> {
+pub fn plan(trace: &Trace, plan: &Plan, planned: &Planned) -> Result<()> {
     let mut out = Results::begin();
-    let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
-    let notes = verdict::notes(trace, plan);
-    let (device, host) = (plan.device_memory().1, plan.host_memory());
-    if as_json {
-        let whole = json!({
-            "schema": SCHEMA,
-            "outcome": Value::Null,
-            "verdict": plan.verdict.name(),
-            "reasons": reasons,
-            "notes": notes,
-            "calls": trace.len(),
-            "launches": plan.launches,
-            "unreached_launches": plan.unreached_launches,
-            "unfinished": plan.unfinished.len(),
-            "overlapping_submissions": plan.overlapping_submissions,
-            "device_bytes": device,
-            "host_bytes": host,
-            "devices": plan.devices,
-            "place": place,
-        });
-        crate::json::write_pretty(&mut out, &whole)?;
-        writeln!(out)?;
-        return Ok(out.flush()?);
-    }
+    let (device, host) = (planned.device_bytes, planned.host_bytes);
     writeln!(out, "verdict: {}", plan.verdict)?;
-    for reason in &reasons {
+    for reason in &planned.reasons {
         writeln!(out, "  {reason}")?;
     }
-    for note in &notes {
+    for note in &planned.notes {
         writeln!(out, "  note: {note}")?;
     }
     let devices = counted(plan.devices.len() as u64, "device");
@@ -55,7 +30,7 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
     let launches = counted(plan.launches, "launch");
     let reach = if plan.unreached_launches == 1 { "reaches" } else { "reach" };
     writeln!(out, "{launches}, of which {} {reach} no comparison", grouped(plan.unreached_launches))?;
-    if !place {
+    if !planned.place {
         writeln!(out, "no memory is put back, all addresses are translated: {}", replayer::UNTRANSLATED)?;
     }
     Ok(out.flush()?)

@@ -2,12 +2,14 @@
 
 use super::protocol::{self, FromReplay, Part, Registered, ToReplay};
 use crate::exit::say;
+use crate::replay::as_json::ReplaySummary;
 use crate::replay::together::progress::Page;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use replayer::{Company, HostPart, Imports, Lacks, Live, Source};
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::BufWriter;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,6 +76,13 @@ impl Link {
     /// Whether nothing is shared with any process that is replayed.
     pub fn is_by_itself(&self) -> bool {
         self.part.peers.is_empty() && self.imports.is_empty()
+    }
+
+    /// Sends how this replay came out.
+    pub fn finish(&self, summary: &ReplaySummary) -> Result<()> {
+        let file = tempfile::tempfile().context("a temporary file")?;
+        serde_json::to_writer(BufWriter::new(&file), summary)?;
+        Ok(protocol::send(&self.socket, &FromReplay::Finished, &[file.into()])?)
     }
 
     /// What of the job is not replayed.

@@ -133,6 +133,7 @@ impl<'a> Together<'a> {
                 let _ended = self.running[process].send(&answer, files);
             }
             FromReplay::Differs { call } => _ = self.differs.entry(process).or_insert(call),
+            FromReplay::Finished => self.running[process].finish(files),
         }
         self.answer();
     }

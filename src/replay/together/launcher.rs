@@ -39,7 +39,7 @@ enum ToLead {
     Joins {
         trace: PathBuf,
     },
-    /// Its replay has begun; the files that it writes to go with it.
+    /// Its replay has begun; the file that its stderr goes to goes with it.
     Began,
     NotBegun(String),
     /// It has ended, as `waitpid` tells that.
@@ -67,8 +67,8 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// Has the replay begin, and gets the files that it writes to.
-    pub fn begin(&self, files: [OwnedFd; 3]) -> Result<(File, File)> {
+    /// Has the replay begin, and gets the file that its stderr goes to.
+    pub fn begin(&self, files: [OwnedFd; 3]) -> Result<File> {
         const GONE: &str = "its process has ended before its replay began";
         protocol::send(&self.socket, &FromLead::Begin, &files).context(GONE)?;
         if !self.says_something() {
@@ -76,13 +76,11 @@ impl Launched {
             return Err(failure(FAILED, format_args!("its process did not begin its replay within {seconds} s")));
         }
         let told = protocol::receive::<ToLead>(&self.socket).context(GONE)?;
-        let Some((ToLead::Began, files)) = told else {
+        let Some((ToLead::Began, mut files)) = told else {
             let why = if let Some((ToLead::NotBegun(why), _)) = told { why } else { GONE.into() };
             return Err(failure(FAILED, why));
         };
-        let files = <[OwnedFd; 2]>::try_from(files).map_err(|_| failure(FAILED, "its files did not come"))?;
-        let [out, said] = files.map(File::from);
-        Ok((out, said))
+        files.pop().map(File::from).ok_or_else(|| failure(FAILED, "its file did not come"))
     }
 
     pub fn end(&self) -> io::Result<()> {

@@ -22,7 +22,7 @@ use crate::job::Job;
 use crate::shell::shell;
 use anyhow::Result;
 use coordinator::{Shared, Together};
-use process::{Outcome, Process, Running};
+use process::{Process, ProcessOutcome, Running};
 use progress::Page;
 use protocol::{Imported, Part, Registered};
 use replayer::{Crossings, HostPart, Imports, Lacks, Ranks, SharedHost};
@@ -105,8 +105,9 @@ fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
     let processes = &processes[..];
     let mut together = Together::of(&parts, processes, running, page, Shared::of(&host.files), limit);
     let why = together.attend()?;
-    let running = together.running.iter().zip(&parts);
-    let outcomes: Vec<Outcome> = running.map(|(running, part)| running.outcome(!part.peers.is_empty())).collect();
+    let running = together.running.iter_mut().zip(&parts);
+    let outcomes: Vec<ProcessOutcome> =
+        running.map(|(running, part)| running.outcome(!part.peers.is_empty())).collect();
     let opened = imports.iter().map(|imports| imports.len() as u64).sum();
     let elapsed = started.elapsed();
     let whole = summary::Whole { processes, outcomes: &outcomes, missing, why, opened, elapsed };

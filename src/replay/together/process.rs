@@ -4,10 +4,11 @@ use super::protocol::{self, FromReplay, Part, ToReplay};
 use crate::exit;
 use crate::job;
 use crate::replay::Arguments;
+use crate::replay::as_json::ReplaySummary;
 use crate::replay::together::child::PART;
 use crate::replay::together::launcher::Launched;
 use anyhow::{Context, Result};
-use serde_json::Value;
+use replayer::Verdict;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -46,17 +47,17 @@ pub struct Running {
     parent: Parent,
     /// None when it has ended.
     socket: Option<OwnedFd>,
-    out: File,
     said: File,
+    summary: Option<ReplaySummary>,
     status: Option<ExitStatus>,
     killed: Option<String>,
 }
 
 /// What came of it.
-pub struct Outcome {
+pub struct ProcessOutcome {
     pub status: u8,
     /// None if it has not come to its end: why stands in `failed`.
-    pub report: Option<Value>,
+    pub summary: Option<ReplaySummary>,
     pub failed: Option<String>,
     /// It was ended, as another failed or none came further.
     pub was_ended: bool,
@@ -66,22 +67,20 @@ pub struct Outcome {
     pub said: Vec<String>,
 }
 
-/// A replay that was started, and the files that it writes to.
+/// A replay that was started, and the file that its stderr goes to.
 pub struct Spawned {
     pub child: Child,
-    pub out: File,
     pub said: File,
 }
 
 /// Starts the replay of a trace as a part of a job. `inherited`: its socket, its part, and how far all have
 /// come.
 pub fn spawn(arguments: &Arguments, trace: &Path, inherited: [RawFd; 3]) -> Result<Spawned> {
-    let temporary = || tempfile::tempfile().context("a temporary file");
-    let (out, said) = (temporary()?, temporary()?);
+    let said = tempfile::tempfile().context("a temporary file")?;
     let mut command = Command::new(std::env::current_exe().context("the path of cutrace")?);
-    command.arg("replay").args(["--json", "--no-explain"]).args(arguments.of_each()).arg("--").arg(trace);
+    command.arg("replay").arg("--no-explain").args(arguments.of_each()).arg("--").arg(trace);
     command.env(PART, inherited.map(|file| file.to_string()).join(","));
-    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(said.try_clone()?);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?);
     // SAFETY: what is called between fork and exec are plain system calls.
     unsafe {
         command.pre_exec(move || {
@@ -91,7 +90,7 @@ pub fn spawn(arguments: &Arguments, trace: &Path, inherited: [RawFd; 3]) -> Resu
         })
     };
     let child = command.spawn().context("a replay of the job")?;
-    Ok(Spawned { child, out, said })
+    Ok(Spawned { child, said })
 }
 
 /// What a replay is told before it begins, as a file; and both ends of its socket.
@@ -106,16 +105,25 @@ impl Running {
     pub fn start(arguments: &Arguments, process: &Process, part: &Part, times: &File) -> Result<Running> {
         let (told, socket, other) = begun(part)?;
         let inherited = [other.as_raw_fd(), told.as_raw_fd(), times.as_raw_fd()];
-        let Spawned { child, out, said } = spawn(arguments, &process.path, inherited)?;
-        Ok(Running { parent: Parent::This(child), socket: Some(socket), out, said, status: None, killed: None })
+        let Spawned { child, said } = spawn(arguments, &process.path, inherited)?;
+        Ok(Running::new(Parent::This(child), socket, said))
     }
 
     /// Has another process of a launcher's start it.
     pub fn launch(launched: Launched, part: &Part, times: &File) -> Result<Running> {
         let (told, socket, other) = begun(part)?;
-        let (out, said) = launched.begin([other, told.into(), times.try_clone()?.into()])?;
-        let parent = Parent::Launched(launched);
-        Ok(Running { parent, socket: Some(socket), out, said, status: None, killed: None })
+        let said = launched.begin([other, told.into(), times.try_clone()?.into()])?;
+        Ok(Running::new(Parent::Launched(launched), socket, said))
+    }
+
+    fn new(parent: Parent, socket: OwnedFd, said: File) -> Running {
+        Running { parent, socket: Some(socket), said, summary: None, status: None, killed: None }
+    }
+
+    /// Reads the summary that came with the message.
+    pub fn finish(&mut self, files: Vec<OwnedFd>) {
+        let file = files.into_iter().next().map(File::from);
+        self.summary = file.and_then(|file| serde_json::from_slice(&contents(&file)).ok());
     }
 
     pub fn is_running(&self) -> bool {
@@ -169,9 +177,12 @@ impl Running {
             return None;
         }
         let signal = || status.signal().map(|signal| format!("signal {signal}"));
-        let report = self.report().filter(|report| report["verdict"] == "no");
-        let reasons = report.and_then(|report| Some(format!("{NOT_REPLAYABLE}: {}", report["reasons"][0].as_str()?)));
-        Some(reasons.or_else(|| self.last_said()).or_else(signal).unwrap_or_else(|| "nothing said".into()))
+        let first = match &self.summary {
+            Some(ReplaySummary::Planned(planned)) if planned.verdict == Verdict::No => planned.reasons.first(),
+            _ => None,
+        };
+        let reason = first.map(|first| format!("{NOT_REPLAYABLE}: {first}"));
+        Some(reason.or_else(|| self.last_said()).or_else(signal).unwrap_or_else(|| "nothing said".into()))
     }
 
     /// The last line that it wrote on stderr.
@@ -189,17 +200,13 @@ impl Running {
         last.map(|line| line.trim_start_matches("cutrace: ").to_owned()).collect()
     }
 
-    fn report(&self) -> Option<Value> {
-        serde_json::from_slice(&contents(&self.out)).ok()
-    }
-
-    pub fn outcome(&self, shares: bool) -> Outcome {
+    pub fn outcome(&mut self, shares: bool) -> ProcessOutcome {
         let failed = self.killed.clone().or_else(|| self.failed());
         let code = self.status.and_then(|status| status.code());
         let status = code.and_then(|code| u8::try_from(code).ok()).filter(|_| self.killed.is_none());
-        let (report, said) = (self.report().filter(|_| failed.is_none()), self.said());
+        let (summary, said) = (self.summary.take().filter(|_| failed.is_none()), self.said());
         let was_ended = self.killed.is_some();
-        Outcome { status: status.unwrap_or(exit::FAILED), report, failed, was_ended, shares, said }
+        ProcessOutcome { status: status.unwrap_or(exit::FAILED), summary, failed, was_ended, shares, said }
     }
 }
 

@@ -61,6 +61,8 @@ pub enum FromReplay {
     WantsFile { file: u32 },
     /// This call's outcome is another than recorded, or it was refused: the first of which that is so.
     Differs { call: u64 },
+    /// The replay has ended. A file with its summary goes with the message: it may be longer than a packet.
+    Finished,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

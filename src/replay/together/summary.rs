@@ -1,13 +1,15 @@
 //! What came of the replay of a job: a line a process, and the whole.
 
-use super::process::{NOT_REPLAYABLE, Outcome, Process};
+use super::process::{NOT_REPLAYABLE, Process, ProcessOutcome};
 use crate::exit::{DIVERGED, DONE, UNREADABLE, UNVERIFIED};
 use crate::figures::{counted, grouped};
-use crate::replay::as_json::SCHEMA;
+use crate::replay::as_json::ReplaySummary::{self, Planned, Replayed};
+use crate::replay::as_json::{self, SCHEMA};
 use crate::replay::text::except_for;
 use crate::shell::shell;
 use crate::standard_output::Results;
 use anyhow::Result;
+use replayer::{Divergence, Outcome};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Write;
@@ -16,7 +18,7 @@ use trace::show::text::plain;
 
 pub struct Whole<'a> {
     pub processes: &'a [Process],
-    pub outcomes: &'a [Outcome],
+    pub outcomes: &'a [ProcessOutcome],
     /// Traces of the job that are missing or cannot be read, in words.
     pub missing: Vec<String>,
     /// Which process failed first, and why.
@@ -31,13 +33,14 @@ const LACKS: &str = "; a trace of the job is missing or cannot be read";
 impl Whole<'_> {
     /// The highest of those that failed, else the worst.
     pub fn status(&self) -> u8 {
-        let of = |wanted: &dyn Fn(&Outcome) -> bool| self.outcomes.iter().any(wanted);
+        let of = |wanted: &dyn Fn(&ProcessOutcome) -> bool| self.outcomes.iter().any(wanted);
         let failed = self.outcomes.iter().filter(|outcome| outcome.failed.is_some());
         if let Some(status) = failed.map(|outcome| outcome.status).filter(|status| *status != DONE).max() {
             return status;
         }
         let has_verified = of(&|outcome| outcome.status == DONE);
-        let is_unverified = |outcome: &Outcome| outcome.status == UNVERIFIED && !(has_verified && has_nothing(outcome));
+        let is_unverified =
+            |outcome: &ProcessOutcome| outcome.status == UNVERIFIED && !(has_verified && has_nothing(outcome));
         match of(&|outcome| outcome.status == DIVERGED) {
             true => DIVERGED,
             false if !self.missing.is_empty() => UNREADABLE,
@@ -47,15 +50,17 @@ impl Whole<'_> {
     }
 
     /// Of one alone. Where others had something to compare, one that had nothing is no failure.
-    pub fn status_of(&self, outcome: &Outcome) -> u8 {
+    pub fn status_of(&self, outcome: &ProcessOutcome) -> u8 {
         let has_verified = self.outcomes.iter().any(|outcome| outcome.status == DONE);
         if has_verified && word(outcome) == NOTHING { DONE } else { outcome.status }
     }
 
     fn word(&self) -> &'static str {
         match self.status() {
-            DONE if self.outcomes.iter().all(|outcome| said(outcome, "outcome") == Some("replayed")) => "replayed",
-            DONE if self.is_planned() => "planned",
+            DONE if self.all(|summary| matches!(summary, Replayed(of) if of.outcome == Outcome::Replayed)) => {
+                "replayed"
+            }
+            DONE if self.all(|summary| matches!(summary, Planned(_))) => "planned",
             DONE => "verified",
             DIVERGED => "diverged",
             UNVERIFIED => "unverified",
@@ -64,9 +69,8 @@ impl Whole<'_> {
         }
     }
 
-    /// Nothing was replayed, only asked whether it could be.
-    fn is_planned(&self) -> bool {
-        self.outcomes.iter().all(|outcome| outcome.report.as_ref().is_some_and(|report| report["outcome"].is_null()))
+    fn all(&self, is: impl Fn(&ReplaySummary) -> bool) -> bool {
+        self.outcomes.iter().all(|outcome| outcome.summary.as_ref().is_some_and(&is))
     }
 
     /// How many there are, and of each word how many, if there is more than one.
@@ -92,12 +96,10 @@ impl Whole<'_> {
     }
 
     pub fn tell(&self, as_json: bool) -> Result<()> {
-        let mut out = Results::begin();
         if as_json {
-            crate::json::write_pretty(&mut out, &self.object())?;
-            writeln!(out)?;
-            return Ok(out.flush()?);
+            return crate::json::print(&self.object());
         }
+        let mut out = Results::begin();
         let alike = self.failed_alike();
         for (process, outcome) in self.processes.iter().zip(self.outcomes) {
             if let Some(why) = own_failure(outcome).filter(|why| alike.get(why).is_some_and(|all| all.len() > 1)) {
@@ -148,7 +150,7 @@ impl Whole<'_> {
     }
 
     fn object(&self) -> Value {
-        let one = |(process, outcome): (&Process, &Outcome)| {
+        let one = |(process, outcome): (&Process, &ProcessOutcome)| {
             json!({
                 "trace": process.path.display().to_string(),
                 "recording": process.about.recording,
@@ -159,7 +161,7 @@ impl Whole<'_> {
                 "status": outcome.status,
                 "failed": outcome.failed,
                 "said": outcome.said,
-                "replay": outcome.report,
+                "replay": outcome.summary,
             })
         };
         json!({
@@ -177,26 +179,24 @@ impl Whole<'_> {
 }
 
 /// Why it failed, if it was not ended for another's sake. What a trace lacks is its own affair.
-fn own_failure(outcome: &Outcome) -> Option<&str> {
+fn own_failure(outcome: &ProcessOutcome) -> Option<&str> {
     outcome.failed.as_deref().filter(|why| !outcome.was_ended && !why.starts_with(NOT_REPLAYABLE))
 }
 
-fn said<'o>(outcome: &'o Outcome, field: &str) -> Option<&'o str> {
-    outcome.report.as_ref()?[field].as_str()
+/// What its replay found, if anything was replayed.
+fn replayed(outcome: &ProcessOutcome) -> Option<&as_json::Replayed> {
+    match outcome.summary.as_ref()? {
+        Replayed(of) => Some(of),
+        Planned(_) => None,
+    }
 }
 
 /// Whether there was nothing to compare: it had no memory on a device, as a launcher that only asks for
 /// devices.
-fn has_nothing(outcome: &Outcome) -> bool {
-    let is_none = |report: &Value| {
-        let placement = &report["placement"];
-        report["launches"] == 0
-            && report["came_back"] == false
-            && report["refused"] == 0
-            && placement["placed"] == 0
-            && placement["translated"] == 0
-    };
-    outcome.report.as_ref().is_some_and(is_none)
+fn has_nothing(outcome: &ProcessOutcome) -> bool {
+    replayed(outcome).is_some_and(|of| {
+        of.launches == 0 && !of.came_back && of.refused == 0 && of.placement.placed == 0 && of.placement.translated == 0
+    })
 }
 
 /// What came of one, in the order in which that matters.
@@ -204,19 +204,19 @@ const ORDER: [&str; 8] = ["failed", "ended", "diverged", "unverified", NOTHING, 
 const NOTHING: &str = "nothing to compare";
 
 /// What came of it in a word.
-fn word(outcome: &Outcome) -> &str {
-    let report = outcome.report.as_ref().filter(|_| outcome.failed.is_none());
-    let Some(report) = report else { return if outcome.was_ended { "ended" } else { "failed" } };
-    match report["outcome"].as_str() {
-        Some("unverified") if has_nothing(outcome) => NOTHING,
-        Some(word) => word,
-        None => report["verdict"].as_str().unwrap_or("unknown"),
+fn word(outcome: &ProcessOutcome) -> &str {
+    match outcome.summary.as_ref().filter(|_| outcome.failed.is_none()) {
+        None if outcome.was_ended => "ended",
+        None => "failed",
+        Some(Replayed(of)) if of.outcome == Outcome::Unverified && has_nothing(outcome) => NOTHING,
+        Some(Replayed(of)) => of.outcome.name(),
+        Some(Planned(of)) => of.verdict.name(),
     }
 }
 
 /// How to go on with one that did not verify: its trace, and what tells more of it. Alone it lacks what it
 /// shared.
-fn further(process: &Process, outcome: &Outcome) -> String {
+fn further(process: &Process, outcome: &ProcessOutcome) -> String {
     /// Calls that are shown before the one that differs.
     const BEFORE: u64 = 5;
     let trace = process.path.display().to_string();
@@ -224,8 +224,7 @@ fn further(process: &Process, outcome: &Outcome) -> String {
         let words: Vec<String> = ["cutrace"].iter().chain(words).map(|word| (*word).to_owned()).collect();
         shell(&words)
     };
-    let report = outcome.report.as_ref();
-    let first = report.and_then(|report| report["first_divergence"]["call"].as_u64());
+    let first = replayed(outcome).and_then(|of| Some(of.first_divergence.as_ref()?.call));
     let shown = || format!("its trace: {}", shell(std::slice::from_ref(&trace)));
     match (first, &outcome.failed) {
         _ if outcome.was_ended => shown(),
@@ -240,13 +239,18 @@ fn further(process: &Process, outcome: &Outcome) -> String {
 }
 
 /// The calls that had not returned when its recording ended: `call 8 cuCtxSynchronize`.
-fn inside(outcome: &Outcome) -> Option<String> {
-    let report = outcome.report.as_ref()?;
-    let all = report["unfinished"].as_u64().filter(|calls| *calls > 0)?;
-    let named = report["inside"].as_array().into_iter().flatten();
-    let named = named.filter_map(|of| Some(format!("call {} {}", of["call"].as_u64()?, of["function"].as_str()?)));
+fn inside(outcome: &ProcessOutcome) -> Option<String> {
+    // A plan only counts them.
+    let (unfinished, calls) = match outcome.summary.as_ref()? {
+        Replayed(of) => (of.unfinished, &of.inside[..]),
+        Planned(of) => (of.unfinished, &[][..]),
+    };
+    if unfinished == 0 {
+        return None;
+    }
+    let named = calls.iter().filter_map(|of| Some(format!("call {} {}", of.call, of.function.as_ref()?)));
     let named: Vec<String> = named.take(NAMED).collect();
-    let more = match all.saturating_sub(named.len() as u64) {
+    let more = match unfinished.saturating_sub(named.len() as u64) {
         0 => String::new(),
         more => format!(" and {} more", grouped(more)),
     };
@@ -256,67 +260,64 @@ fn inside(outcome: &Outcome) -> Option<String> {
 /// Calls that are named of one process.
 const NAMED: usize = 4;
 
-fn line(outcome: &Outcome) -> String {
-    let Some(report) = outcome.report.as_ref().filter(|_| outcome.failed.is_none()) else {
-        return outcome.failed.clone().unwrap_or_else(|| "nothing said".into());
-    };
-    let Some(_) = report["outcome"].as_str() else {
-        let reasons = report["reasons"].as_array().map_or(0, Vec::len) as u64;
-        let reasons = if reasons == 0 { String::new() } else { format!(", {}", counted(reasons, "reason")) };
-        return format!("{}{reasons}", report["verdict"].as_str().unwrap_or("unknown"));
-    };
-    let number = |field: &str| report[field].as_u64().unwrap_or(0);
-    let calls = counted(number("executed") + number("emulated"), "call");
-    let elapsed = number("elapsed_ns") as f64 / 1e9;
-    let left_out = report["left_out"].as_array();
-    let first = left_out
-        .and_then(|all| all.iter().filter(|left| left["refused"] == true).min_by_key(|left| left["first"].as_u64()));
-    let why = first.and_then(|left| Some(format!(" ({}: {})", left["function"].as_str()?, left["reason"].as_str()?)));
-    let why = why.unwrap_or_default();
-    // Where nothing could be compared the word says so.
-    let behind = report["not_compared"]["behind_refused_in_all"].as_u64().filter(|_| word(outcome) == "verified");
-    let behind = behind.unwrap_or(0);
-    let refused = except_for(number("refused"), &why, behind);
-    let first = &report["first_divergence"];
-    let differs = match first["call"].as_u64() {
-        Some(call) => {
-            let text = |field: &str| first[field].as_str().unwrap_or("?").to_owned();
-            let (function, what) = (text("function"), text("what"));
-            let (expected, found) = (text("expected"), text("found"));
-            format!("; first at call {call} {function}, {what}: expected {expected}, found {found}")
+fn line(outcome: &ProcessOutcome) -> String {
+    let of = match outcome.summary.as_ref().filter(|_| outcome.failed.is_none()) {
+        None => return outcome.failed.clone().unwrap_or_else(|| "nothing said".into()),
+        Some(Planned(planned)) => {
+            let reasons = planned.reasons.len() as u64;
+            let reasons = if reasons == 0 { String::new() } else { format!(", {}", counted(reasons, "reason")) };
+            return format!("{}{reasons}", planned.verdict);
         }
-        None => String::new(),
+        Some(Replayed(of)) => of,
     };
+    let calls = counted(of.executed + of.emulated, "call");
+    let elapsed = of.elapsed_ns as f64 / 1e9;
+    let first = of.left_out.iter().filter(|left| left.refused).min_by_key(|left| left.first);
+    let why = first.map_or_else(String::new, |left| format!(" ({}: {})", left.function, left.reason));
+    // Where nothing could be compared the word says so.
+    let behind = if of.outcome == Outcome::Verified { of.not_compared.behind_refused_in_all } else { 0 };
+    let refused = except_for(of.refused, &why, behind);
+    let differs = of.first_divergence.as_ref().map_or_else(String::new, |first| {
+        let Divergence { call, function, what, expected, found, .. } = first;
+        format!("; first at call {call} {function}, {what}: expected {expected}, found {found}")
+    });
     let word = word(outcome);
     let inside = inside(outcome);
     let unfinished =
         inside.map(|inside| format!("; unfinished when the recording ended: {inside}")).unwrap_or_default();
-    let compared = match (word, report["came_back"].as_bool()) {
-        ("unverified", Some(false)) => ", as nothing came back",
-        ("unverified", Some(true)) => ", as what came back could not be compared",
+    let compared = match (word, of.came_back) {
+        ("unverified", false) => ", as nothing came back",
+        ("unverified", true) => ", as what came back could not be compared",
         _ => "",
     };
-    let fault = &report["recorded_fault"];
-    let fault = match (fault["result"].as_str(), fault["call"].as_u64()) {
-        (Some(result), Some(call)) => format!("; recorded {result} at call {call}"),
-        _ => String::new(),
-    };
+    let fault = of.recorded_fault.as_ref();
+    let fault = fault.map_or_else(String::new, |fault| format!("; recorded {} at call {}", fault.result, fault.call));
     format!("{word}{compared}{refused}: {calls} in {elapsed:.2} s{fault}{differs}{unfinished}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::as_json::RecordedFault;
+
+    fn default() -> as_json::Replayed {
+        as_json::Replayed::default()
+    }
+
+    fn ended(status: u8, of: as_json::Replayed) -> ProcessOutcome {
+        let (summary, said) = (Some(Replayed(Box::new(of))), Vec::new());
+        ProcessOutcome { status, summary, failed: None, was_ended: false, shares: false, said }
+    }
 
     #[test]
     fn why_nothing_was_verified_and_what_had_failed_is_in_the_line() {
         let of = |came_back: bool| {
-            let fault = json!({ "call": 21, "result": "CUDA_ERROR_ILLEGAL_ADDRESS" });
-            let report = json!({
-                "outcome": "unverified", "came_back": came_back, "launches": 2, "executed": 22, "recorded_fault": fault,
-            });
-            let (status, report) = (UNVERIFIED, Some(report));
-            line(&Outcome { status, report, failed: None, was_ended: false, shares: false, said: Vec::new() })
+            let fault = RecordedFault { call: 21, result: "CUDA_ERROR_ILLEGAL_ADDRESS".into() };
+            let recorded_fault = Some(fault);
+            line(&ended(
+                UNVERIFIED,
+                as_json::Replayed { came_back, launches: 2, executed: 22, recorded_fault, ..default() },
+            ))
         };
         let more = "22 calls in 0.00 s; recorded CUDA_ERROR_ILLEGAL_ADDRESS at call 21";
         assert_eq!(of(false), format!("unverified, as nothing came back: {more}"));
@@ -324,16 +325,23 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_counts_the_calls_that_had_not_returned() {
+        let mut outcome = ended(DONE, default());
+        assert_eq!(inside(&outcome), None);
+        outcome.summary = Some(Planned(as_json::Planned { unfinished: 2, ..Default::default() }));
+        assert_eq!(inside(&outcome).as_deref(), Some(" and 2 more"));
+    }
+
+    #[test]
     fn of_what_was_shared_the_trace_tells_more_than_a_replay_alone() {
         let process = Process { path: "run/a.bin".into(), about: Default::default() };
-        let mut outcome = Outcome {
-            status: DIVERGED,
-            report: Some(json!({ "outcome": "diverged", "first_divergence": { "call": 7 } })),
-            failed: None,
-            was_ended: false,
-            shares: false,
-            said: Vec::new(),
-        };
+        let first_divergence = serde_json::from_value(json!({
+            "call": 7, "function": "cuMemcpyDtoH_v2", "thread": 0, "what": "dstHost", "offset": null,
+            "expected": "1", "found": "2", "extent": null, "launches": [],
+        }));
+        let first_divergence = Some(first_divergence.expect("a difference"));
+        let mut outcome =
+            ended(DIVERGED, as_json::Replayed { outcome: Outcome::Diverged, first_divergence, ..default() });
         assert_eq!(further(&process, &outcome), "more of it: cutrace replay run/a.bin");
         outcome.shares = true;
         assert_eq!(further(&process, &outcome), "what led there: cutrace dump run/a.bin --calls 2..8");

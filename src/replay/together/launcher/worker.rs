@@ -40,11 +40,11 @@ fn begin(arguments: &Arguments, socket: &OwnedFd, trace: &Path, files: Vec<Owned
     };
     // The replay has its own, and its end shows by them.
     drop(files);
-    let Spawned { mut child, out, said } = match spawned {
+    let Spawned { mut child, said } = match spawned {
         Ok(spawned) => spawned,
         Err(why) => return Ok(protocol::send(socket, &ToLead::NotBegun(format!("{why:#}")), &[])?),
     };
-    protocol::send(socket, &ToLead::Began, &[out.into(), said.into()]).context(GONE)?;
+    protocol::send(socket, &ToLead::Began, &[said.into()]).context(GONE)?;
     let is_led = attend(&mut child, socket);
     let status = child.wait().context("the replay")?;
     is_led?;
