@@ -39,13 +39,13 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use summary::Told;
 use timing::{Source, Timed, Timing};
-use together::Link;
+use together::{Link, ReplayRequest};
 use trace::Trace;
 
 /// Make the calls of a trace again and compare results, outputs and bytes
@@ -194,8 +194,17 @@ impl Arguments {
         self.timeout.or(self.untrusted.then_some(OF_A_STRANGER))
     }
 
-    /// What each replay of a job is asked for.
-    fn of_each(&self) -> Vec<OsString> {
+    fn job<'a>(&'a self, directory: &'a Path) -> Result<ReplayRequest<'a>> {
+        if let Some(option) = self.of_one_process() {
+            let why = "is for one process: name its trace, and no directory";
+            return Err(failure(USAGE, format_args!("{option} {why}")));
+        }
+        let (processes, options) = (&self.among, self.options_of_each());
+        Ok(ReplayRequest { directory, processes, options, timeout: self.timeout(), json: self.json })
+    }
+
+    /// Options for each replay of a job.
+    fn options_of_each(&self) -> Vec<OsString> {
         let mut asked: Vec<OsString> = Vec::new();
         let flags =
             [(self.no_verify, "--no-verify"), (self.no_placement, "--no-placement"), (self.dry_run, "--dry-run")];
@@ -273,7 +282,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         arguments.file.choose(&std::mem::take(&mut arguments.among))?;
     }
     if let Some(directory) = arguments.file.job(arguments.among.is_all())? {
-        return together::run(&arguments, directory);
+        return together::run(&arguments.job(directory)?);
     }
     arguments.among.refuse()?;
     let company = Link::inherited()?.map(Arc::new);

@@ -2,7 +2,6 @@
 
 use super::process::{self, Process, Running};
 use super::protocol::{self, FromReplay, Part, Told};
-use super::{MOST, PATIENCE};
 use crate::exit::say;
 use crate::replay::together::progress::Page;
 use crate::shell::shell;
@@ -13,6 +12,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use trace::Trace;
+
+/// So long may no replay come further before that is said, and before they are ended.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+const MOST: Duration = Duration::from_secs(600);
 
 /// What calls have exported, and the descriptors that go with it.
 type Exported = (Result<Told, String>, Vec<OwnedFd>);

@@ -10,9 +10,9 @@ mod worker;
 
 use super::process::{Process, Running};
 use super::protocol;
+use super::request::ReplayRequest;
 use crate::exit::{self, FAILED, UNREADABLE, failure};
 use crate::job::{self, Job, ranges};
-use crate::replay::Arguments;
 use anyhow::{Context, Result};
 use rendezvous::{Listener, Meeting, Place};
 use serde::{Deserialize, Serialize};
@@ -112,12 +112,13 @@ impl Launched {
 }
 
 /// One rank of a directory's, whose number the launcher has told.
-pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
-    let mut job = arguments.among.job(directory)?;
-    arguments.among.ranks.iter().try_for_each(|ranks| ranks.are_of(&job))?;
+pub fn run(request: &ReplayRequest) -> Result<u8> {
+    let (directory, among) = (request.directory, request.processes);
+    let mut job = among.job(directory)?;
+    among.ranks.iter().try_for_each(|ranks| ranks.are_of(&job))?;
     let all = std::mem::take(&mut job.processes);
     let chosen: Vec<job::Process> = all.iter().filter(|process| process.trace.is_some()).cloned().collect();
-    let (mine, _): (Vec<_>, Vec<_>) = chosen.iter().cloned().partition(|process| arguments.among.has(process));
+    let (mine, _): (Vec<_>, Vec<_>) = chosen.iter().cloned().partition(|process| among.has(process));
     let Some(first) = mine.first() else {
         let there: Vec<u64> = chosen.iter().filter_map(|process| process.rank).collect();
         let why = format!("no trace of this rank; there are those of {}", ranges(&there));
@@ -127,13 +128,13 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
     // Processes of another host are replayed there.
     let is_here = |process: &&job::Process| process.host == host;
     let (with, without): (Vec<_>, Vec<_>) = chosen.iter().filter(is_here).cloned().partition(|of| of.rank.is_some());
-    let until = Instant::now() + arguments.timeout().unwrap_or(PATIENCE);
+    let until = Instant::now() + request.timeout.unwrap_or(PATIENCE);
     let meeting = Meeting::of(directory, &host).with_context(|| directory.display().to_string())?;
     std::thread::scope(|scope| {
         let place = meeting.place(until).context("finding the job's other ranks")?;
         let lead = match place {
             Place::Leads(listener) => {
-                arguments.among.tell(&job);
+                among.tell(&job);
                 job.processes = with;
                 job.is_chosen = !without.is_empty();
                 if !without.is_empty() {
@@ -141,14 +142,14 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
                     let pids = pids.join(", ");
                     exit::say(format_args!("not replayed, as no rank is theirs: processes {pids}"));
                 }
-                let lead = || lead(arguments, directory, job, listener, until);
+                let lead = || lead(request, job, listener, until);
                 Some(Builder::new().spawn_scoped(scope, lead).context(NO_THREAD)?)
             }
             Place::Joins => None,
         };
         let follow = |process: job::Process| {
             let (meeting, trace) = (&meeting, process.trace.unwrap_or_default());
-            let follow = move || worker::follow(arguments, meeting, &trace, until);
+            let follow = move || worker::follow(request, meeting, &trace, until);
             Builder::new().spawn_scoped(scope, follow).context(NO_THREAD)
         };
         let followers = mine.into_iter().map(follow).collect::<Result<Vec<_>>>()?;
@@ -161,23 +162,23 @@ pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
 }
 
 /// Waits for all ranks, and has them replayed.
-fn lead(arguments: &Arguments, directory: &Path, job: Job, listener: Listener, until: Instant) -> Result<u8> {
+fn lead(request: &ReplayRequest, job: Job, listener: Listener, until: Instant) -> Result<u8> {
     let mut joined = HashMap::new();
     if let Err(why) = gather(&job, &listener, until, &mut joined) {
         for socket in joined.values() {
             // One that has gone needs no reason.
             let _gone = protocol::send(socket, &FromLead::Refused(why.clone()), &[]);
         }
-        return Err(failure(FAILED, format_args!("{}: {why}", directory.display())));
+        return Err(failure(FAILED, format_args!("{}: {why}", request.directory.display())));
     }
     let start = |process: &Process, part: &protocol::Part, times: &File| {
         let name = process.path.file_name().unwrap_or_default();
         let socket = joined.get(Path::new(name)).context("a rank that has not come")?;
-        let patience = arguments.timeout().unwrap_or(PATIENCE);
+        let patience = request.timeout.unwrap_or(PATIENCE);
         let launched = Launched { socket: socket.try_clone()?, patience };
         Running::launch(launched, part, times).with_context(|| process.name())
     };
-    let replayed = super::replay(arguments, job, &start);
+    let replayed = super::replay(request, job, &start);
     let (whole, each) = match &replayed {
         Ok(replayed) => (replayed.status, &replayed.each[..]),
         Err(_) => (FAILED, &[][..]),

@@ -12,16 +12,17 @@ mod launcher;
 mod process;
 mod progress;
 mod protocol;
+mod request;
 mod summary;
 
 pub use child::Link;
+pub use request::ReplayRequest;
 
-use super::Arguments;
 use crate::exit::{self, UNREADABLE, failure, say};
 use crate::job::Job;
 use crate::shell::shell;
 use anyhow::Result;
-use coordinator::{Shared, Together};
+use coordinator::{PATIENCE, Shared, Together};
 use process::{Process, ProcessOutcome, Running};
 use progress::Page;
 use protocol::{Imported, Part, Registered};
@@ -29,29 +30,19 @@ use replayer::{Crossings, HostPart, Imports, Lacks, Ranks, SharedHost};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use trace::Trace;
 
-/// So long may no replay come further before that is said, and before they are ended.
-const PATIENCE: Duration = Duration::from_secs(60);
-const MOST: Duration = Duration::from_secs(600);
-
-pub fn run(arguments: &Arguments, directory: &Path) -> Result<u8> {
-    if let Some(option) = arguments.of_one_process() {
-        return Err(failure(
-            exit::USAGE,
-            format_args!("{option} is for one process: name its trace, and no directory"),
-        ));
+pub fn run(request: &ReplayRequest) -> Result<u8> {
+    if request.processes.ranks.as_ref().is_some_and(|ranks| ranks.are_launched) {
+        return launcher::run(request);
     }
-    if arguments.among.ranks.as_ref().is_some_and(|ranks| ranks.are_launched) {
-        return launcher::run(arguments, directory);
-    }
-    let job = arguments.among.of(directory)?;
-    if arguments.among.ranks.is_some() {
+    let job = request.processes.of(request.directory)?;
+    if request.processes.ranks.is_some() {
         exit::say("ranks that are left out may be waited for: --alone replays one by what record kept of the others");
     }
-    let start = |process: &Process, part: &Part, times: &File| Running::start(arguments, process, part, times);
-    Ok(replay(arguments, job, &start)?.status)
+    let start = |process: &Process, part: &Part, times: &File| Running::start(request, process, part, times);
+    Ok(replay(request, job, &start)?.status)
 }
 
 /// What came of a job, and of each trace of it.
@@ -63,7 +54,7 @@ struct Replayed {
 /// How a replay is started, as this part, with the file of how far all have come.
 type Start<'s> = dyn Fn(&Process, &Part, &File) -> Result<Running> + 's;
 
-fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
+fn replay(request: &ReplayRequest, job: Job, start: &Start) -> Result<Replayed> {
     let mut missing = job.missing;
     let (mut processes, mut crossings, mut communicators) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_incomplete = job.is_chosen;
@@ -101,7 +92,7 @@ fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
     let running = processes.iter().zip(&parts).map(|(process, part)| start(process, part, &times));
     let running = running.collect::<Result<Vec<_>>>()?;
     // Kernels may wait for what a process writes that is not here.
-    let limit = arguments.timeout().or(is_incomplete.then_some(PATIENCE));
+    let limit = request.timeout.or(is_incomplete.then_some(PATIENCE));
     let processes = &processes[..];
     let mut together = Together::of(&parts, processes, running, page, Shared::of(&host.files), limit);
     let why = together.attend()?;
@@ -111,7 +102,7 @@ fn replay(arguments: &Arguments, job: Job, start: &Start) -> Result<Replayed> {
     let opened = imports.iter().map(|imports| imports.len() as u64).sum();
     let elapsed = started.elapsed();
     let whole = summary::Whole { processes, outcomes: &outcomes, missing, why, opened, elapsed };
-    whole.tell(arguments.json)?;
+    whole.tell(request.json)?;
     let each = processes.iter().zip(&outcomes).map(|(process, of)| (process.path.clone(), whole.status_of(of)));
     Ok(Replayed { status: whole.status(), each: each.collect() })
 }

@@ -1,9 +1,9 @@
 //! One replay of a job, from outside.
 
 use super::protocol::{self, FromReplay, Part, ToReplay};
+use super::request::ReplayRequest;
 use crate::exit;
 use crate::job;
-use crate::replay::Arguments;
 use crate::replay::as_json::ReplaySummary;
 use crate::replay::together::child::PART;
 use crate::replay::together::launcher::Launched;
@@ -75,10 +75,10 @@ pub struct Spawned {
 
 /// Starts the replay of a trace as a part of a job. `inherited`: its socket, its part, and how far all have
 /// come.
-pub fn spawn(arguments: &Arguments, trace: &Path, inherited: [RawFd; 3]) -> Result<Spawned> {
+pub fn spawn(request: &ReplayRequest, trace: &Path, inherited: [RawFd; 3]) -> Result<Spawned> {
     let said = tempfile::tempfile().context("a temporary file")?;
     let mut command = Command::new(std::env::current_exe().context("the path of cutrace")?);
-    command.arg("replay").arg("--no-explain").args(arguments.of_each()).arg("--").arg(trace);
+    command.arg("replay").arg("--no-explain").args(&request.options).arg("--").arg(trace);
     command.env(PART, inherited.map(|file| file.to_string()).join(","));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?);
     // SAFETY: what is called between fork and exec are plain system calls.
@@ -102,10 +102,10 @@ fn begun(part: &Part) -> Result<(File, OwnedFd, OwnedFd)> {
 }
 
 impl Running {
-    pub fn start(arguments: &Arguments, process: &Process, part: &Part, times: &File) -> Result<Running> {
+    pub fn start(request: &ReplayRequest, process: &Process, part: &Part, times: &File) -> Result<Running> {
         let (told, socket, other) = begun(part)?;
         let inherited = [other.as_raw_fd(), told.as_raw_fd(), times.as_raw_fd()];
-        let Spawned { child, said } = spawn(arguments, &process.path, inherited)?;
+        let Spawned { child, said } = spawn(request, &process.path, inherited)?;
         Ok(Running::new(Parent::This(child), socket, said))
     }
 

@@ -2,10 +2,10 @@
 
 use super::{FromLead, ToLead};
 use crate::exit::{FAILED, failure};
-use crate::replay::Arguments;
 use crate::replay::together::launcher::rendezvous::Meeting;
 use crate::replay::together::process::{Spawned, spawn};
 use crate::replay::together::protocol;
+use crate::replay::together::request::ReplayRequest;
 use anyhow::{Context, Result, bail};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 const GONE: &str = "the process that leads the replay of the job has ended";
 
 /// The exit status.
-pub fn follow(arguments: &Arguments, meeting: &Meeting, trace: &Path, until: Instant) -> Result<u8> {
+pub fn follow(request: &ReplayRequest, meeting: &Meeting, trace: &Path, until: Instant) -> Result<u8> {
     let socket = meeting.join(until).context("finding the process that leads the replay of the job")?;
     let name = trace.file_name().unwrap_or_default().into();
     protocol::send(&socket, &ToLead::Joins { trace: name }, &[]).context(GONE)?;
     loop {
         match protocol::receive::<FromLead>(&socket).context(GONE)? {
-            Some((FromLead::Begin, files)) => begin(arguments, &socket, trace, files)?,
+            Some((FromLead::Begin, files)) => begin(request, &socket, trace, files)?,
             Some((FromLead::Over(status), _)) => return Ok(status),
             Some((FromLead::Refused(why), _)) => return Err(failure(FAILED, why)),
             // It has ended meanwhile.
@@ -33,9 +33,9 @@ pub fn follow(arguments: &Arguments, meeting: &Meeting, trace: &Path, until: Ins
 }
 
 /// Starts the replay, and waits for its end.
-fn begin(arguments: &Arguments, socket: &OwnedFd, trace: &Path, files: Vec<OwnedFd>) -> Result<()> {
+fn begin(request: &ReplayRequest, socket: &OwnedFd, trace: &Path, files: Vec<OwnedFd>) -> Result<()> {
     let spawned = match files.len() {
-        3 => spawn(arguments, trace, [0, 1, 2].map(|at: usize| files[at].as_raw_fd())),
+        3 => spawn(request, trace, [0, 1, 2].map(|at: usize| files[at].as_raw_fd())),
         n => bail!("{n} descriptors came, not 3"),
     };
     // The replay has its own, and its end shows by them.
