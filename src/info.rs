@@ -129,8 +129,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         _ => Some(json!({ "schema": SCHEMA, "traces": objects })),
     };
     if let Some(whole) = whole {
-        crate::json::write_pretty(&mut out, &whole)?;
-        out.write_all(b"\n")?;
+        crate::json::print(&whole)?;
     }
     out.flush()?;
     Ok(status)

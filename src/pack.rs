@@ -95,7 +95,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         Written { path: arguments.output.clone(), calls: trace.calls_made(), bytes, from: trace.bytes_on_disk() };
     let mut out = Results::begin();
     match arguments.json {
-        true => tell_json(&mut out, &written.object())?,
+        true => crate::json::print(&written.object())?,
         false => written.tell(&mut out)?,
     }
     Ok(status.max(exit::damage(&trace, 0)))
@@ -139,7 +139,7 @@ fn each(arguments: &Arguments) -> Result<u8> {
     match arguments.json {
         true => {
             let traces: Vec<_> = all.iter().map(Written::object).collect();
-            tell_json(&mut out, &json!({ "schema": SCHEMA, "directory": to.display().to_string(), "traces": traces }))?;
+            crate::json::print(&json!({ "schema": SCHEMA, "directory": to.display().to_string(), "traces": traces }))?;
         }
         false => all.iter().try_for_each(|written| written.tell(&mut out))?,
     }
@@ -234,11 +234,6 @@ impl Written {
         let name = self.path.display().to_string();
         Ok(writeln!(out, "{}: {calls}, {} from {before}", plain(&name), size(self.bytes))?)
     }
-}
-
-fn tell_json(out: &mut Results, object: &Value) -> Result<()> {
-    crate::json::write_pretty(&mut *out, object)?;
-    Ok(writeln!(out)?)
 }
 
 /// Puts a packed trace into the place of one that was just closed; its size.

@@ -188,9 +188,7 @@ impl Done<'_> {
                 "overwritten": found.overwritten, "stays": stays, "damage": crate::json::damage(trace),
                 "data_with_names": kept, "verdict": copy.footer.as_ref().map(|footer| &footer.verdict),
             });
-            crate::json::write_pretty(&mut out, &whole)?;
-            writeln!(out)?;
-            return Ok(());
+            return crate::json::print(&whole);
         }
         let calls = counted(copy.calls_made(), "call");
         writeln!(out, "{}: {calls}, {}; {} taken out", plain(&name), size(bytes), counted(names, "name"))?;

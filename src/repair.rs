@@ -96,8 +96,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
     };
     if arguments.json {
-        crate::json::write_pretty(&mut out, &object)?;
-        writeln!(out)?;
+        crate::json::print(&object)?;
     }
     Ok(status)
 }
