@@ -178,7 +178,7 @@ fn lead(request: &ReplayRequest, job: Job, listener: Listener, until: Instant) -
         let launched = Launched { socket: socket.try_clone()?, patience };
         Running::launch(launched, part, times).with_context(|| process.name())
     };
-    let replayed = super::replay(request, job, &start);
+    let replayed = super::traces::replay(request, job, &start);
     let (whole, each) = match &replayed {
         Ok(replayed) => (replayed.status, &replayed.each[..]),
         Err(_) => (FAILED, &[][..]),
