@@ -5,6 +5,7 @@
 //! replay, in the surroundings that the launcher has given it. All wait until all have ended: a launcher ends
 //! the others when one ends badly.
 
+pub mod rank_process;
 mod rendezvous;
 mod worker;
 
@@ -14,15 +15,12 @@ use super::request::ReplayRequest;
 use crate::exit::{self, FAILED, UNREADABLE, failure};
 use crate::job::{self, Job, ranges};
 use anyhow::{Context, Result};
+use rank_process::{FromLead, Launched, ToLead};
 use rendezvous::{Listener, Meeting, Place};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -31,85 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ranks wait for each other, so that none can be done after the other.
 const NO_THREAD: &str = "no thread can be started for a rank";
-
-/// What a rank's process says to the one that leads.
-#[derive(Debug, Serialize, Deserialize)]
-enum ToLead {
-    /// It is there, for this trace of the directory.
-    Joins {
-        trace: PathBuf,
-    },
-    /// Its replay has begun; the file that its stderr goes to goes with it.
-    Began,
-    NotBegun(String),
-    /// It has ended, as `waitpid` tells that.
-    Ended(i32),
-}
-
-/// What it is told.
-#[derive(Debug, Serialize, Deserialize)]
-enum FromLead {
-    /// The replay's socket, its part and how far all have come go with it.
-    Begin,
-    /// To end its replay.
-    End,
-    /// All have ended: its exit status.
-    Over(u8),
-    /// Nothing is replayed, and why.
-    Refused(String),
-}
-
-/// The process of a launcher's that has a trace replayed, and how long it may take to say that its replay has
-/// begun, or ended.
-pub struct Launched {
-    socket: OwnedFd,
-    patience: Duration,
-}
-
-impl Launched {
-    /// Has the replay begin, and gets the file that its stderr goes to.
-    pub fn begin(&self, files: [OwnedFd; 3]) -> Result<File> {
-        const GONE: &str = "its process has ended before its replay began";
-        protocol::send(&self.socket, &FromLead::Begin, &files).context(GONE)?;
-        if !self.says_something() {
-            let seconds = self.patience.as_secs_f64();
-            return Err(failure(FAILED, format_args!("its process did not begin its replay within {seconds} s")));
-        }
-        let told = protocol::receive::<ToLead>(&self.socket).context(GONE)?;
-        let Some((ToLead::Began, mut files)) = told else {
-            let why = if let Some((ToLead::NotBegun(why), _)) = told { why } else { GONE.into() };
-            return Err(failure(FAILED, why));
-        };
-        files.pop().map(File::from).ok_or_else(|| failure(FAILED, "its file did not come"))
-    }
-
-    pub fn end(&self) -> io::Result<()> {
-        protocol::send(&self.socket, &FromLead::End, &[])
-    }
-
-    /// How the replay, which has ended, did: with the process that started it, if that is gone. None if that
-    /// does not say it.
-    pub fn wait(&self) -> Option<ExitStatus> {
-        self.says_something().then(|| match protocol::receive(&self.socket) {
-            Ok(Some((ToLead::Ended(status), _))) => ExitStatus::from_raw(status),
-            _ => ExitStatus::from_raw(libc::SIGKILL),
-        })
-    }
-
-    /// Within its time, be it that it has ended.
-    fn says_something(&self) -> bool {
-        let until = Instant::now() + self.patience;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match protocol::ready(&[self.socket.as_raw_fd()], left) {
-                Ok(ready) if ready.is_empty() && !left.is_zero() => {}
-                Ok(ready) => return !ready.is_empty(),
-                // What is wrong with it shows when it is read.
-                Err(_) => return true,
-            }
-        }
-    }
-}
 
 /// One rank of a directory's, whose number the launcher has told.
 pub fn run(request: &ReplayRequest) -> Result<u8> {

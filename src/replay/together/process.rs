@@ -6,7 +6,7 @@ use crate::exit;
 use crate::job;
 use crate::replay::as_json::ReplaySummary;
 use crate::replay::together::child::PART;
-use crate::replay::together::launcher::Launched;
+use crate::replay::together::launcher::rank_process::Launched;
 use anyhow::{Context, Result};
 use replayer::Verdict;
 use std::fs::File;

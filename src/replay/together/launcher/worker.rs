@@ -1,6 +1,6 @@
 //! A rank's own process: starts its replay when the one that leads says so, and waits for the end of all.
 
-use super::{FromLead, ToLead};
+use super::rank_process::{FromLead, ToLead};
 use crate::exit::{FAILED, failure};
 use crate::replay::together::launcher::rendezvous::Meeting;
 use crate::replay::together::process::{Spawned, spawn};
