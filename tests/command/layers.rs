@@ -89,6 +89,8 @@ const CRATES: &[Crate] = &[
             "report::device",
             "report::walk replay::child_replays replay::comparison replay::kernel_output",
             "replay::explain replay::culprit replay::as_json",
+            "replay::explanation_text replay::text",
+            "replay::together",
             "completions demo dump export info man pack record redact repair replay report session switch view",
         ],
         upward: 0,
