@@ -12,17 +12,17 @@ use crate::output::is_left;
 use crate::{pack, verdict};
 use announcements::Facts;
 use of_job::OfJob;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use trace::api::effect::Effect;
 use trace::api::roles::Class;
-use trace::base::announcements::Announcements;
+use trace::base::announcements::{Announcements, unescape};
 use trace::file::preamble::{Data, Preamble};
 use trace::file::record::no_replay_needs;
 use trace::file::record::{self, Ended, Printed, with_body};
@@ -101,14 +101,22 @@ pub fn close(asked: &Asked) -> u64 {
     // A process that could not create its trace has said why, and announces no path.
     let lines = announced.split(|byte| *byte == b'\n');
     let mut untraced = lines.filter(|line| !line.is_empty() && announced_path(line).is_none()).count() as u64;
-    let facts = Facts::of(asked.announcements);
+    let facts = Facts::of(asked.announcements, &announced.split(|byte| *byte == b'\n').filter_map(process).collect());
     untraced += facts.refused.len() as u64;
     let mut paths: Vec<PathBuf> = announced.split(|byte| *byte == b'\n').filter_map(announced_path).collect();
     paths.extend(facts.paths.iter().cloned());
+    let mut seen = HashSet::new();
+    paths.retain(|path| seen.insert(path.clone()));
     let more = asked.directory.as_ref().map_or(Vec::new(), |directory| unannounced(directory, session));
     let more: Vec<PathBuf> = more.into_iter().filter(|path| !paths.contains(path)).collect();
     let mut renamed = more.len();
     paths.extend(more);
+    for path in &facts.elsewhere {
+        // What has another name beside it names this session.
+        untraced += u64::from(renamed == 0);
+        renamed = renamed.saturating_sub(1);
+        say_elsewhere(path);
+    }
     let ended_by = ended_by(asked, &paths);
     for path in paths {
         let name = relative(&path);
@@ -165,13 +173,13 @@ pub fn close(asked: &Asked) -> u64 {
                 // What has another name beside it names this session.
                 untraced += u64::from(renamed == 0);
                 renamed = renamed.saturating_sub(1);
-                say(format_args!("{name}: was removed or renamed while recording"));
+                say_elsewhere(&path);
             }
             Err(error) => say(format_args!("{name} was recorded, and is not closed: {}", exit::in_full(&error))),
         }
     }
     if !closed.is_empty() || !open.is_empty() {
-        say_recorded(asked, &mut closed, &open, empty, facts.inside);
+        say_recorded(asked, &mut closed, &open, empty, &facts);
     } else if announced.is_empty() {
         facts.say_nothing_recorded(asked, running(asked.session));
     }
@@ -179,13 +187,12 @@ pub fn close(asked: &Asked) -> u64 {
 }
 
 /// `empty`: why the range of each closed trace never began, where it did not.
-/// `inside`: processes that ended inside their first driver call, and have none.
 fn say_recorded(
     asked: &Asked,
     closed: &mut [(String, Finished)],
     open: &[String],
     empty: Vec<Option<String>>,
-    inside: u64,
+    facts: &Facts,
 ) {
     let kept =
         asked.existing.map_or(String::new(), |path| format!("; {} existed already and was kept", relative(path)));
@@ -196,10 +203,13 @@ fn say_recorded(
     let others = job.as_ref().map_or("", |job| &job.failed);
     let instead = asked.instead.as_ref().filter(|_| closed.len() + open.len() > 1);
     let instead = instead.map_or(String::new(), |name| format!("; with -o {name} all are in one directory, as a job"));
-    let inside = match inside {
+    let mut inside = match facts.inside {
         0 => String::new(),
         n => format!("; {} ended inside its first driver call, without a trace", counted(n, "process")),
     };
+    if facts.unclear > 0 {
+        inside += &format!("; whether {} more was recorded is unknown", counted(facts.unclear, "process"));
+    }
     say(closing_line(closed, open, job.as_ref()) + &how + others + &inside + &kept + &instead);
     // Of several processes one may be the launcher of the others.
     if let Some(why) = empty.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
@@ -288,10 +298,25 @@ fn unannounced(directory: &Path, session: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// A trace that is not where its process made it, as far as this process sees.
+fn say_elsewhere(path: &Path) {
+    let name = relative(path);
+    if path.symlink_metadata().is_ok() {
+        say(format_args!("{name}: is another file than the trace, which was replaced or has another root directory"));
+    } else {
+        say(format_args!("{name}: was removed or renamed while recording"));
+    }
+}
+
+fn process(line: &[u8]) -> Option<u32> {
+    let space = line.iter().position(|byte| *byte == b' ')?;
+    std::str::from_utf8(&line[..space]).ok()?.parse().ok()
+}
+
 fn announced_path(line: &[u8]) -> Option<PathBuf> {
     let space = line.iter().position(|byte| *byte == b' ')?;
-    let path = &line[space + 1..];
-    (!path.is_empty()).then(|| OsStr::from_bytes(path).into())
+    let path = unescape(&line[space + 1..]);
+    (!path.is_empty()).then(|| OsString::from_vec(path).into())
 }
 
 /// Processes that were started in this recording and have not ended: its session is in their environment,

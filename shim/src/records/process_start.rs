@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
-use trace::base::announcements::{Said, VARIABLE};
+use trace::base::announcements::{Said, VARIABLE, escape};
 use trace::file::control::{Answer, Command};
 use trace::file::preamble::{Preamble, encode};
 use trace::file::record::{SIZE_LIMIT, Switched};
@@ -75,7 +75,7 @@ pub fn begin(scans_last: fn()) -> bool {
 
 /// There is no trace of this process. An empty reason: nobody wanted one.
 fn refused(why: &str) -> bool {
-    let said = if why.is_empty() { Said::Disabled } else { Said::Refused(why.replace('\n', " ")) };
+    let said = if why.is_empty() { Said::Disabled } else { Said::Refused(why.into()) };
     let is_said = announcement::say(&said);
     if !why.is_empty() {
         if !is_said {
@@ -96,7 +96,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
     let clock = clock::choose();
     let file =
         TraceFile::create(&config::trace_path(&config.output), config.max_size.clone()).map_err(|e| e.to_string())?;
-    let is_said = announcement::say(&Said::Made(file.path.clone()));
+    let is_said = announcement::say(&Said::Made(file.made()));
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
@@ -199,7 +199,7 @@ fn announce(session: Option<&Path>, path: &OsStr) {
     use std::io::Write;
     use std::os::unix::ffi::OsStrExt;
     let Some(session) = session else { return };
-    let line = [format!("{} ", std::process::id()).as_bytes(), path.as_bytes(), b"\n"].concat();
+    let line = [format!("{} ", std::process::id()).as_bytes(), &escape(path.as_bytes()), b"\n"].concat();
     let written =
         without_signals(|| std::fs::File::options().append(true).open(session).and_then(|mut f| f.write_all(&line)));
     match written {

@@ -12,11 +12,16 @@
 //! at 64  lines: a line feed, process id, space, word, space, rest, line feed
 //! ```
 //!
+//! In the rest a backslash or a line feed has a backslash before it or is `\n`.
+//!
 //! A line's place is taken before it is written: of a process that is killed in between zeros stay.
 
-use std::ffi::OsStr;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -48,7 +53,7 @@ pub enum Said {
     /// It makes its first driver call.
     Called,
     /// It has made this file for its trace.
-    Made(PathBuf),
+    Made(Made),
     /// It records.
     Recorded,
     /// CUTRACE_DISABLE is 1.
@@ -57,26 +62,75 @@ pub enum Said {
     Refused(String),
 }
 
+/// A file, and where its process made it. The same path may name another file for whoever reads this: the
+/// process may have another root directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    pub device: u64,
+    pub inode: u64,
+    pub path: PathBuf,
+}
+
+impl Made {
+    pub fn is_at_its_path(&self) -> bool {
+        let is_it = |found: Metadata| found.is_file() && (found.dev(), found.ino()) == (self.device, self.inode);
+        self.path.symlink_metadata().is_ok_and(is_it)
+    }
+
+    fn of(rest: &[u8]) -> Option<Made> {
+        let mut parts = rest.splitn(3, |byte| *byte == b' ');
+        let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse().ok();
+        let (device, inode) = (number()?, number()?);
+        Some(Made { device, inode, path: OsString::from_vec(parts.next()?.to_vec()).into() })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        [format!("{} {} ", self.device, self.inode).as_bytes(), self.path.as_os_str().as_bytes()].concat()
+    }
+}
+
+/// As part of one line.
+pub fn escape(bytes: &[u8]) -> Vec<u8> {
+    let escape = |byte: &u8| match byte {
+        b'\\' => b"\\\\".to_vec(),
+        b'\n' => b"\\n".to_vec(),
+        other => vec![*other],
+    };
+    bytes.iter().flat_map(escape).collect()
+}
+
+pub fn unescape(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.iter();
+    let next = || {
+        Some(match *bytes.next()? {
+            b'\\' if bytes.as_slice().first() == Some(&b'n') => bytes.next().map(|_| b'\n')?,
+            b'\\' => *bytes.next()?,
+            other => other,
+        })
+    };
+    std::iter::from_fn(next).collect()
+}
+
 const WORDS: [&[u8]; 5] = [b"called", b"made", b"recorded", b"disabled", b"refused"];
 
 impl Said {
     fn of(word: &[u8], rest: &[u8]) -> Option<Said> {
         Some(match WORDS.iter().position(|known| *known == word)? {
             0 => Said::Called,
-            1 => Said::Made(OsStr::from_bytes(rest).into()),
+            1 => Said::Made(Made::of(rest)?),
             2 => Said::Recorded,
             3 => Said::Disabled,
             _ => Said::Refused(String::from_utf8_lossy(rest).into_owned()),
         })
     }
 
-    fn parts(&self) -> (&'static [u8], &[u8]) {
+    fn parts(&self) -> (&'static [u8], Cow<'_, [u8]>) {
         match self {
-            Said::Called => (WORDS[0], b""),
-            Said::Made(path) => (WORDS[1], path.as_os_str().as_bytes()),
-            Said::Recorded => (WORDS[2], b""),
-            Said::Disabled => (WORDS[3], b""),
-            Said::Refused(why) => (WORDS[4], why.as_bytes()),
+            Said::Called => (WORDS[0], Cow::default()),
+            Said::Made(made) => (WORDS[1], made.encode().into()),
+            Said::Recorded => (WORDS[2], Cow::default()),
+            Said::Disabled => (WORDS[3], Cow::default()),
+            Said::Refused(why) => (WORDS[4], why.as_bytes().into()),
         }
     }
 }
@@ -135,8 +189,8 @@ impl Announcements {
     /// Adds a line, if there is room for it: whether there was.
     pub fn say(&self, process: u32, said: &Said) -> bool {
         let (word, rest) = said.parts();
-        let process = process.to_string();
-        let parts: [&[u8]; 7] = [b"\n", process.as_bytes(), b" ", word, b" ", rest, b"\n"];
+        let (process, rest) = (process.to_string(), escape(&rest));
+        let parts: [&[u8]; 7] = [b"\n", process.as_bytes(), b" ", word, b" ", &rest, b"\n"];
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let at = self.first().used.fetch_update(AcqRel, Acquire, |used| used.checked_add(len as u32));
         let Some(mut at) = at.ok().map(|at| LINES + at as usize).filter(|at| at + len <= SIZE) else { return false };
@@ -172,7 +226,7 @@ fn parsed(line: &[u8]) -> Option<(u32, Said)> {
     let mut parts = line.splitn(3, |byte| *byte == b' ');
     let (process, word, rest) = (parts.next()?, parts.next()?, parts.next()?);
     let process = std::str::from_utf8(process).ok()?.parse().ok()?;
-    Some((process, Said::of(word, rest)?))
+    Some((process, Said::of(word, &unescape(rest))?))
 }
 
 #[cfg(test)]
@@ -190,10 +244,10 @@ mod tests {
         let mapped = Announcements::map(value.as_bytes()).expect("it is there");
         let all = [
             Said::Called,
-            Said::Made("/tmp/a trace.bin".into()),
+            Said::Made(Made { device: 3, inode: 4, path: "/tmp/a\n12 called \\n trace\\.bin".into() }),
             Said::Recorded,
             Said::Disabled,
-            Said::Refused("/x: Permission denied".into()),
+            Said::Refused("/x\n: Permission denied".into()),
         ];
         assert!(all.iter().all(|said| mapped.say(12, said)));
         // Of a process that was killed before it had written anything.
