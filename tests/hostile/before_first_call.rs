@@ -1,6 +1,7 @@
 //! What a program takes away before its first driver call: the trace is made all the same, or the closing line says
 //! why not. It is never false.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use tests::*;
@@ -26,12 +27,9 @@ fn an_environment_that_is_emptied() {
     assert!(trace.footer.is_some());
 }
 
-/// Only root may change its root directory.
 #[test]
 fn another_root_directory() {
-    // SAFETY: a question.
-    if unsafe { libc::geteuid() } != 0 {
-        eprintln!("skipped: only root can change its root directory");
+    if !may_change_root() {
         return;
     }
     let place = Place::new();
@@ -39,6 +37,72 @@ fn another_root_directory() {
     let ran = run(place.recorded(client(PROGRAM)).arg("root").arg(place.join("empty"))).expect(0);
     said_once(&place, &ran, "root", "cutrace: trace.bin: 7 calls, ");
     assert!(place.trace().preamble.program.ends_with("changed_before_first_call"), "{:?}", place.trace().preamble);
+}
+
+fn may_change_root() -> bool {
+    // SAFETY: a question.
+    let may = unsafe { libc::geteuid() } == 0;
+    if !may {
+        eprintln!("skipped: only root can change its root directory");
+    }
+    may
+}
+
+/// The directory of the trace by name, below another root directory.
+fn same_name(place: &Place, root: &str) -> PathBuf {
+    let inner = place.join(root).join(place.path().strip_prefix("/").expect("an absolute path"));
+    std::fs::create_dir_all(&inner).expect("our own directory");
+    inner
+}
+
+#[test]
+fn two_processes_below_another_root_directory() {
+    if !may_change_root() {
+        return;
+    }
+    for with_same_name in [false, true] {
+        let place = Place::new();
+        std::fs::create_dir(place.join("root")).expect("our own directory");
+        let inner = with_same_name.then(|| same_name(&place, "root"));
+        let script = r#""$0" root "$1" && "$0" root "$1""#;
+        let ran = run(place.recorded("sh").args(["-c", script]).arg(client(PROGRAM)).arg(place.join("root"))).expect(0);
+        let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
+        assert!(line.starts_with("cutrace: 2 processes: trace.bin, trace.1.bin: 14 calls, "), "{line}");
+        assert_eq!(place.traces().len(), 2);
+        assert!(inner.is_none_or(|inner| std::fs::read_dir(inner).expect("a directory").next().is_none()));
+    }
+}
+
+/// The process ended with its trace below another root directory, and its path names another file here.
+#[test]
+fn a_file_of_the_program_stays() {
+    if !may_change_root() {
+        return;
+    }
+    let place = Place::new();
+    let inner = same_name(&place, "root");
+    let script = r#""$0" ended "$1"; echo own >trace.bin"#;
+    let ran = run(place.recorded("sh").args(["-c", script]).arg(client(PROGRAM)).arg(place.join("root"))).expect(0);
+    assert!(inner.join("trace.bin").exists(), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(place.join("trace.bin")).expect("not removed"), "own\n");
+    let line = "cutrace: sh ended inside its first CUDA driver call; nothing was recorded";
+    assert_eq!(ran.said(), [line], "{}", ran.stderr);
+}
+
+#[test]
+fn a_path_with_a_line_feed() {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", "a\nb\\n.bin", "--"]);
+    let ran = run(record.arg(client(PROGRAM)).arg("line")).expect(0);
+    assert!(ran.stderr.contains("b\\n.bin: 7 calls, ") && !ran.stderr.contains("removed"), "{}", ran.stderr);
+    assert!(place.trace().footer.is_some());
+}
+
+#[test]
+fn the_number_of_the_recorder_s_descriptor() {
+    let place = Place::new();
+    let ran = run(place.recorded(client(PROGRAM)).arg("number").arg(place.path())).expect(0);
+    said_once(&place, &ran, "number", "cutrace: trace.bin: 7 calls, ");
 }
 
 #[test]

@@ -62,9 +62,6 @@ impl TraceFile {
         let file = loop {
             match create(&path) {
                 Ok(file) => break away_from_standard_streams(file)?,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.is_file() => {
-                    return Err(io::Error::new(error.kind(), format!("{}: is not a plain file", path.display())));
-                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1_000_000 => {
                     number += 1;
                     path = numbered(&wanted, number);
@@ -220,13 +217,21 @@ impl TraceFile {
     }
 }
 
-/// By its path, or in the directory that was opened before: the program may have another root by now.
+/// In the directory that was opened before: the program may have another root by now, with a directory of that
+/// name. By its path where none is open, or the one that was open has been removed.
 fn create(path: &Path) -> io::Result<File> {
-    let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
-    match made {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => directory::create(path).unwrap_or(Err(error)),
-        made => made,
-    }
+    let in_directory =
+        directory::create(path).filter(|made| !matches!(made, Err(error) if error.kind() == io::ErrorKind::NotFound));
+    let by_path = in_directory.is_none();
+    let made =
+        in_directory.unwrap_or_else(|| File::options().read(true).write(true).create_new(true).mode(0o600).open(path));
+    made.map_err(|error| {
+        let is_file = || if by_path { path.is_file() } else { directory::has_file(path) };
+        if error.kind() == io::ErrorKind::AlreadyExists && !is_file() {
+            return io::Error::other("is not a plain file");
+        }
+        error
+    })
 }
 
 /// Tells whoever would close the trace that it is written, even from another PID namespace. A lock of the
