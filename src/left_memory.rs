@@ -6,7 +6,7 @@ use crate::figures::{counted, size};
 use crate::shell::shell;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use trace::file::segment::MAGIC;
@@ -91,13 +91,17 @@ fn by_path(all: &[Unattached]) -> Vec<(String, Vec<&Unattached>)> {
 
 /// Frees what belongs to traces that are nowhere; what came of it.
 fn freed(lost: &[Unattached]) -> Vec<String> {
-    let mut searched: HashMap<u64, Result<HashMap<u64, PathBuf>, String>> = HashMap::new();
+    let mut searched: HashMap<u64, Result<Searched, String>> = HashMap::new();
     let mut lines = Vec::new();
     for (name, some) in by_path(lost) {
         let (device, inode) = of(some[0]);
         let wanted = || lost.iter().map(of).filter(|(on, _)| *on == device).map(|(_, inode)| inode).collect::<Vec<_>>();
         let found = match searched.entry(device).or_insert_with(|| search(device, &wanted())) {
-            Ok(found) => found.get(&inode).map_or(Search::Nowhere, |path| Search::At(path.clone())),
+            Ok(searched) => match (searched.found.get(&inode), searched.cover(some[0].path.as_deref())) {
+                (Some(path), _) => Search::At(path.clone()),
+                (None, Some(why)) => Search::Unknown(why),
+                (None, None) => Search::Nowhere,
+            },
             Err(why) => Search::Unknown(why.clone()),
         };
         let (memory, name) = (amount(some.iter().copied()), plain(&name).into_owned());
@@ -119,40 +123,63 @@ fn freed(lost: &[Unattached]) -> Vec<String> {
     lines
 }
 
+/// What a walk over a file system found, by inode.
+struct Searched {
+    root: PathBuf,
+    /// Where mounts are, in mountinfo's order, and which of them was searched.
+    mounts: Vec<PathBuf>,
+    index: usize,
+    found: HashMap<u64, PathBuf>,
+}
+
+impl Searched {
+    /// Why the walk may not have seen a trace that was recorded at this path: a mount hides what is below it.
+    fn cover(&self, path: Option<&Path>) -> Option<String> {
+        let hides = |(index, place): (usize, &PathBuf)| {
+            let is_below = place.starts_with(&self.root);
+            let is_above = index > self.index && self.root.starts_with(place);
+            let is_on_path = path.is_none_or(|path| path.starts_with(place) || !path.starts_with(&self.root));
+            index != self.index && (is_below && is_on_path || is_above)
+        };
+        let place = self.mounts.iter().enumerate().find(|mount| hides(*mount)).map(|(_, place)| place)?;
+        Some(format!("a mount at {} may hide it", place.display()))
+    }
+}
+
 /// Traces with these inodes on a device, by walking all that is mounted of it.
-fn search(device: u64, wanted: &[u64]) -> Result<HashMap<u64, PathBuf>, String> {
+fn search(device: u64, wanted: &[u64]) -> Result<Searched, String> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
     let (major, minor) = (libc::major(device), libc::minor(device));
     let number = format!("{major}:{minor}");
-    let mut roots = mounts.lines().filter_map(|line| {
+    let mounts = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(2);
         let (on, root, place) = (fields.next()?, fields.next()?, fields.next()?);
-        (on == number && root == "/").then(|| PathBuf::from(unescaped(place)))
+        Some((on == number && root == "/", PathBuf::from(unescaped(place))))
     });
+    let (is_whole, mounts): (Vec<bool>, Vec<PathBuf>) = mounts.unzip();
     // Something may be mounted over it.
-    let root = roots.find(|root| root.metadata().is_ok_and(|about| about.dev() == device));
-    let root = root.ok_or_else(|| format!("no file system with device {number} is mounted here as a whole"))?;
+    let index = (0..mounts.len())
+        .find(|&index| is_whole[index] && mounts[index].metadata().is_ok_and(|about| about.dev() == device));
+    let index = index.ok_or_else(|| format!("no file system with device {number} is mounted here as a whole"))?;
     let mut found = HashMap::new();
-    let mut open = vec![root];
+    let root = mounts[index].clone();
+    let mut open = vec![root.clone()];
     while let Some(directory) = open.pop() {
-        let entries = match std::fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            // A trace is its user's alone, who can look wherever he has put it.
-            Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound) => continue,
-            Err(error) => return Err(format!("{}: {error}", directory.display())),
-        };
+        // The trace may be in a directory that cannot be read, or that another process moves meanwhile.
+        let entries = std::fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
         for entry in entries {
             let entry = entry.map_err(|error| format!("{}: {error}", directory.display()))?;
             let kind = entry.file_type().map_err(|error| format!("{}: {error}", directory.display()))?;
             let path = entry.path();
             if kind.is_dir() {
-                open.extend(path.symlink_metadata().is_ok_and(|about| about.dev() == device).then_some(path));
+                let about = path.symlink_metadata().map_err(|error| format!("{}: {error}", path.display()))?;
+                open.extend((about.dev() == device).then_some(path));
             } else if kind.is_file() && wanted.contains(&entry.ino()) && is_trace(&path) {
                 found.insert(entry.ino(), path);
             }
         }
     }
-    Ok(found)
+    Ok(Searched { root, mounts, index, found })
 }
 
 /// Of mountinfo, where spaces and the like are octal.
@@ -160,4 +187,27 @@ fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (code, letter)| text.replace(code, letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_over_a_trace_hides_it() {
+        let searched = |mounts: &[&str], index: usize| Searched {
+            root: mounts[index].into(),
+            mounts: mounts.iter().map(PathBuf::from).collect(),
+            index,
+            found: HashMap::new(),
+        };
+        let hides = |mounts: &[&str], index, path: &str| searched(mounts, index).cover(Some(path.as_ref())).is_some();
+        assert!(!hides(&["/", "/proc", "/home"], 0, "/work/t.bin"));
+        assert!(hides(&["/", "/proc", "/home"], 0, "/home/t.bin"));
+        assert!(hides(&["/", "/work/t.bin"], 0, "/work/t.bin"));
+        assert!(!hides(&["/", "/home", "/proc"], 1, "/home/t.bin"));
+        assert!(hides(&["/", "/home", "/home"], 1, "/home/t.bin"), "one over another");
+        assert!(hides(&["/", "/disk", "/disk/a"], 1, "/elsewhere/t.bin"), "where it was mounted then is not known");
+        assert!(searched(&["/", "/proc"], 0).cover(None).is_some());
+    }
 }
