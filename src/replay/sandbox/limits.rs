@@ -3,9 +3,13 @@
 //! that keeps what the process gives up looks at it all the time, and ends it when it goes beyond.
 
 use crate::exit::{FAILED, say};
+use std::collections::HashSet;
+use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// More than a driver and a replay have besides the workers, one for each thread that the trace has.
@@ -22,7 +26,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For a trace of so many threads: half the memory of the machine, unless `ulimit -m` says otherwise (which
+    /// For a trace of so many threads: half the memory of the machine or its cgroup, unless `ulimit -m` says otherwise (which
     /// Linux heeds nowhere).
     pub fn of(threads: usize) -> io::Result<Limits> {
         let mut asked = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -30,7 +34,7 @@ impl Limits {
         if unsafe { libc::getrlimit(libc::RLIMIT_RSS, &raw mut asked) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        let memory = if asked.rlim_cur == libc::RLIM_INFINITY { machine()? / 2 } else { asked.rlim_cur };
+        let memory = if asked.rlim_cur == libc::RLIM_INFINITY { machine()?.min(cgroup()) / 2 } else { asked.rlim_cur };
         Ok(Limits { threads: THREADS + (threads as u64).min(MOST_WORKERS), memory })
     }
 
@@ -76,9 +80,14 @@ impl Limits {
         }
         while std::os::unix::process::parent_id() == process {
             if let Some(why) = self.exceeded(process) {
+                // SAFETY: the parent, which is there as long as it is the parent. Its end must not end this
+                // process before the line is out, nor may a full pipe delay it.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+                    libc::kill(process as i32, libc::SIGKILL);
+                }
                 say(format_args!("--untrusted: {why}: it was ended; there is no verdict"));
-                // SAFETY: the parent, which is there as long as it is the parent.
-                unsafe { libc::kill(process as i32, libc::SIGKILL) };
+                break;
             }
             std::thread::sleep(PACE);
         }
@@ -100,9 +109,68 @@ fn machine() -> io::Result<u64> {
     Ok(about.totalram.saturating_mul(about.mem_unit.into()))
 }
 
-/// Bytes of the files without a name (memfd_create) that a process has open. None: it has ended.
+/// Bytes that the process's cgroup may have, or those around it.
+fn cgroup() -> u64 {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = own.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
+        match controllers {
+            "" => limit(Path::new("/sys/fs/cgroup"), path, "memory.max"),
+            _ if controllers.split(',').any(|one| one == "memory") => {
+                limit(Path::new("/sys/fs/cgroup/memory"), path, "memory.limit_in_bytes")
+            }
+            _ => None,
+        }
+    });
+    limits.min().unwrap_or(u64::MAX)
+}
+
+fn limit(root: &Path, path: &str, file: &str) -> Option<u64> {
+    let all = Path::new(path).ancestors().map(|path| root.join(path).join(file));
+    all.filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok()).min()
+}
+
+/// Bytes of memory in the files without a name (memfd_create) that a process has open. None: it has ended.
 fn nameless(process: u32) -> Option<u64> {
-    let open = fs::read_dir(format!("/proc/{process}/fd")).ok()?.flatten();
-    let files = open.filter_map(|entry| fs::metadata(entry.path()).ok());
-    Some(files.filter(|file| file.is_file() && file.nlink() == 0).map(|file| file.blocks() * 512).sum())
+    let (mut known, mut bytes) = (HashSet::new(), 0);
+    for entry in fs::read_dir(format!("/proc/{process}/fd")).ok()?.flatten() {
+        let Ok(file) = fs::metadata(entry.path()) else { continue };
+        let is_new = file.is_file() && file.nlink() == 0 && known.insert((file.dev(), file.ino()));
+        if is_new && is_memory(&entry.path()) {
+            bytes += file.blocks() * 512;
+        }
+    }
+    Some(bytes)
+}
+
+/// Whether a file takes memory rather than a disk.
+fn is_memory(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a path with its end, and a plain struct, which the call fills.
+    unsafe {
+        let mut about: libc::statfs = std::mem::zeroed();
+        let is_known = libc::statfs(path.as_ptr(), &raw mut about) == 0;
+        is_known && [libc::TMPFS_MAGIC, libc::HUGETLBFS_MAGIC].contains(&about.f_type)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::FromRawFd;
+
+    #[test]
+    fn a_file_of_memory_counts_once() {
+        const BYTES: u64 = 64 << 20;
+        let before = nameless(std::process::id()).unwrap();
+        // SAFETY: a plain system call, whose descriptor is nobody else's.
+        let file = unsafe { File::from_raw_fd(libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC)) };
+        // SAFETY: a file of this test.
+        assert_eq!(unsafe { libc::fallocate(std::os::fd::AsRawFd::as_raw_fd(&file), 0, 0, BYTES as i64) }, 0);
+        let _again = [file.try_clone().unwrap(), file.try_clone().unwrap()];
+        let counted = nameless(std::process::id()).unwrap() - before;
+        assert!((BYTES..2 * BYTES).contains(&counted), "{counted}");
+    }
 }
