@@ -2,22 +2,22 @@
 //! other error, where the standard library would abort.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::cell::Cell;
 
 pub struct Allocator;
 
-/// Bytes that were refused last; 0 if none were.
-static REFUSED: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether an abort comes of refused memory.
-pub fn is_refused() -> bool {
-    REFUSED.load(Relaxed) != 0
+thread_local! {
+    /// Whether the thread's last call here was refused: the standard library aborts without another one.
+    static REFUSED: Cell<bool> = const { Cell::new(false) };
 }
 
-fn noted(memory: *mut u8, bytes: usize) -> *mut u8 {
-    if memory.is_null() {
-        REFUSED.store(bytes, Relaxed);
-    }
+/// Whether an abort of this thread comes of refused memory.
+pub fn is_refused() -> bool {
+    REFUSED.get()
+}
+
+fn noted(memory: *mut u8) -> *mut u8 {
+    REFUSED.set(memory.is_null());
     memory
 }
 
@@ -25,21 +25,34 @@ fn noted(memory: *mut u8, bytes: usize) -> *mut u8 {
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises.
-        noted(unsafe { System.alloc(layout) }, layout.size())
+        noted(unsafe { System.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises.
-        noted(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        noted(unsafe { System.alloc_zeroed(layout) })
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         // SAFETY: the caller's promises.
-        noted(unsafe { System.realloc(memory, layout, bytes) }, bytes)
+        noted(unsafe { System.realloc(memory, layout, bytes) })
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: the caller's promises.
         unsafe { System.dealloc(memory, layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_was_handled_is_forgotten() {
+        assert!(Vec::<u8>::new().try_reserve_exact(isize::MAX as usize).is_err());
+        assert!(is_refused());
+        drop(std::hint::black_box(vec![1u8]));
+        assert!(!is_refused());
     }
 }
