@@ -29,7 +29,7 @@ const MOST: usize = 4096;
 #[derive(Default)]
 pub struct SharedHost {
     views: Mutex<Vec<View>>,
-    /// For others, in all views.
+    /// For others, in all views, where nobody came.
     waited: Mutex<Duration>,
 }
 
@@ -82,7 +82,10 @@ impl SharedHost {
         let most = if waits { IN_ALL.saturating_sub(*waited) } else { Duration::ZERO };
         let since = Instant::now();
         let written = view.bring(start, bytes, waits, most);
-        *waited += since.elapsed();
+        // Where others came, waiting for them serves.
+        if written > 0 {
+            *waited += since.elapsed();
+        }
         written
     }
 }
