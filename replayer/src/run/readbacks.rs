@@ -43,7 +43,22 @@ pub struct Readbacks<'t> {
     /// And when the last of them was put there, when recorded.
     sources: Mutex<HashMap<Source, u64>>,
     /// Memory of the replay's own that asynchronous copies read.
-    lent: Mutex<Vec<(Memory, Queue)>>,
+    lent: Mutex<Lent>,
+}
+
+/// By queue, so that each is asked once, and how many bytes it is.
+#[derive(Default)]
+struct Lent {
+    of: HashMap<Queue, Vec<Memory>>,
+    bytes: usize,
+}
+
+impl Lent {
+    fn give_back(&mut self, mut is_finished: impl FnMut(Queue) -> bool) {
+        for (_, memory) in self.of.extract_if(|queue, _| is_finished(*queue)) {
+            self.bytes -= memory.iter().map(|memory| memory.bytes().len()).sum::<usize>();
+        }
+    }
 }
 
 impl Default for Readbacks<'_> {
@@ -76,7 +91,7 @@ impl<'t> Readbacks<'t> {
     /// context that was waited for as a whole.
     pub fn synchronized(&self, driver: &Driver, thread: u32, whole: Option<u64>) -> Vec<Pending<'t>> {
         let (pending, mut sources, mut lent) = (self.pending.lock(), self.sources.lock(), self.lent.lock());
-        if pending.is_empty() && sources.is_empty() && lent.is_empty() {
+        if pending.is_empty() && sources.is_empty() && lent.of.is_empty() {
             return Vec::new();
         }
         let context = driver.current_context();
@@ -90,7 +105,7 @@ impl<'t> Readbacks<'t> {
             }
         };
         sources.retain(|source, _| !finished(source.queue));
-        lent.retain(|(_, queue)| !finished(*queue));
+        lent.give_back(&mut finished);
         self.take(pending, |pending| finished(pending.queue))
     }
 
@@ -116,8 +131,10 @@ impl<'t> Readbacks<'t> {
         let gone =
             |(source, put): (Source, u64)| (Source { queue: Queue { stream: GONE, ..source.queue }, ..source }, put);
         sources.extend(there.into_iter().map(gone));
-        for (_, queue) in self.lent.lock().iter_mut().filter(|(_, queue)| queue.stream == stream) {
-            queue.stream = GONE;
+        let mut lent = self.lent.lock();
+        let there: Vec<_> = lent.of.extract_if(|queue, _| queue.stream == stream).collect();
+        for (queue, memory) in there {
+            lent.of.entry(Queue { stream: GONE, ..queue }).or_default().extend(memory);
         }
     }
 
@@ -182,7 +199,9 @@ impl<'t> Readbacks<'t> {
 
     /// Everything that is left.
     pub fn drain(&self) -> (Vec<Pending<'t>>, Vec<(Memory, Queue)>) {
-        (std::mem::take(&mut *self.pending.lock()), std::mem::take(&mut *self.lent.lock()))
+        let lent = std::mem::take(&mut *self.lent.lock()).of.into_iter();
+        let lent = lent.flat_map(|(queue, all)| all.into_iter().map(move |memory| (memory, queue)));
+        (std::mem::take(&mut *self.pending.lock()), lent.collect())
     }
 
     /// Put there at that time when recorded.
@@ -192,7 +211,13 @@ impl<'t> Readbacks<'t> {
 
     /// A copy of this queue reads the memory, which is given back when it has finished.
     pub fn lend(&self, memory: impl Iterator<Item = Memory>, queue: Queue) {
-        self.lent.lock().extend(memory.map(|memory| (memory, queue)));
+        let memory: Vec<Memory> = memory.collect();
+        if memory.is_empty() {
+            return;
+        }
+        let mut lent = self.lent.lock();
+        lent.bytes += memory.iter().map(|memory| memory.bytes().len()).sum::<usize>();
+        lent.of.entry(queue).or_default().extend(memory);
     }
 
     /// Gives back what finished copies have read, if much is lent: a program may put copies on a stream for as
@@ -200,14 +225,14 @@ impl<'t> Readbacks<'t> {
     pub fn reclaim(&self, is_finished: impl Fn(Queue) -> bool) {
         const MUCH: usize = 1 << 30;
         let mut lent = self.lent.lock();
-        if lent.iter().map(|(memory, _)| memory.bytes().len()).sum::<usize>() > MUCH {
-            lent.retain(|(_, queue)| !is_finished(*queue));
+        if lent.bytes > MUCH {
+            lent.give_back(is_finished);
         }
     }
 
     /// Nothing runs in this context any more.
     pub fn give_back(&self, context: u64) {
-        self.lent.lock().retain(|(_, queue)| queue.context != context);
+        self.lent.lock().give_back(|queue| queue.context == context);
     }
 
     /// Where launches were put that may still be reading this host range.
