@@ -8,9 +8,21 @@ use trace::base::maps::Mapping;
 /// none of which shows in this process's page table. What the driver gives is shared with devices, and with
 /// no process that is forked.
 pub fn is_shared(pages: &Range<u64>, by_driver: bool) -> bool {
+    is_shared_in(&read(), pages, by_driver)
+}
+
+/// The same, of mappings that are read once for many questions.
+pub fn is_shared_in(maps: &str, pages: &Range<u64>, by_driver: bool) -> bool {
     // Memory without a name only relatives can have.
     let is_own = by_driver || !forks::has_forked();
-    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.lines().any(|line| shares(line, pages, is_own)))
+    maps.lines().any(|line| shares(line, pages, is_own))
+}
+
+/// The mappings that others may have, too; none if they cannot be read.
+pub fn read() -> String {
+    let is_open = |line: &&str| line.split(' ').nth(1).is_some_and(|access| access.ends_with('s'));
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.split_inclusive('\n').filter(is_open).collect()
 }
 
 fn shares(line: &str, pages: &Range<u64>, is_own: bool) -> bool {

@@ -151,9 +151,9 @@ impl Watch {
 /// The process has forked: what shared memory was its own is its children's, too, from now on.
 #[cold]
 fn has_children(ranges: &mut BTreeMap<u64, Watched>, writes: &mut HostWrites) {
-    let pinned = &writes.around.pinned;
+    let (pinned, maps) = (&writes.around.pinned, maps::read());
     for (start, watched) in ranges.iter_mut().filter(|(_, watched)| !watched.managed && !watched.is_shared) {
-        watched.is_shared = maps::is_shared(&watched.pages(*start), pinned.is_the_drivers(*start));
+        watched.is_shared = maps::is_shared_in(&maps, &watched.pages(*start), pinned.is_the_drivers(*start));
         if watched.is_shared && watched.tracked {
             writes.lose(*start, 0, OF_OTHERS);
         }
