@@ -7,7 +7,7 @@ use crate::driver::queries::{self, Place};
 use crate::driver::queue::Queue;
 use crate::in_flight::host_functions;
 use crate::in_flight::landing_range::Landing;
-use crate::in_flight::pending::{Copy, Work};
+use crate::in_flight::pending::{Copy, Pending, Work};
 use crate::os::intervals::without;
 use crate::os::probe::{bytes_at, word_at};
 use crate::submission::copy_endpoints::Ends;
@@ -87,9 +87,7 @@ impl Capture<'_> {
                 }
                 true => {}
             },
-            Moment::Entry if self.may_be_filled_late() => {
-                bytes_at(address, bytes as usize, true).iter().for_each(|bytes| self.early.source(address, bytes));
-            }
+            Moment::Entry if self.may_be_filled_late(address) => self.early.source(address, bytes),
             Moment::Success if !pinned => match queries::place(address) {
                 // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing
                 // is lost. Managed memory was looked at before the call.
@@ -106,10 +104,13 @@ impl Capture<'_> {
     }
 
     /// Whether callbacks under way may write what an asynchronous copy reads: of pageable memory the driver may
-    /// have taken a part before, and the rest, for which it waits, behind them.
-    fn may_be_filled_late(&self) -> bool {
-        let any = host_functions::any_under_way() || host_functions::any_of_nodes();
-        any && self.function.class == Class::submit && !self.makes_node()
+    /// have taken a part before, and the rest, for which it waits, behind them. Managed memory would migrate
+    /// to be read here.
+    fn may_be_filled_late(&self, address: u64) -> bool {
+        self.function.class == Class::submit
+            && may_call_back(&self.lane.recorder().around.pending)
+            && !self.makes_node()
+            && !matches!(queries::place(address), Place::Device | Place::Managed)
     }
 
     /// What was recorded of a source is what it holds now.
@@ -166,9 +167,7 @@ impl Capture<'_> {
         }
         let mut writes = self.lane.writes_before(self.call);
         let pending = &recorder.around.pending;
-        let may_change = host_functions::any_under_way()
-            || host_functions::any_of_nodes() && pending.has_graphs()
-            || recorder.watch.is_short() && pending.has_given();
+        let may_change = may_call_back(pending) || recorder.watch.is_short() && pending.has_given();
         if may_change
             && !others_write
             && recorder.watch.has_room()
@@ -379,9 +378,8 @@ impl Capture<'_> {
             Side::Destination => {}
             Side::Source => {
                 let pinned = recorder.around.pinned.holds(region.address, region.span());
-                if self.moment == Moment::Entry && !pinned && self.may_be_filled_late() {
-                    let span = bytes_at(region.address, region.span() as usize, true);
-                    span.iter().for_each(|bytes| self.early.source(region.address, bytes));
+                if self.moment == Moment::Entry && !pinned && self.may_be_filled_late(region.address) {
+                    self.early.source(region.address, region.span());
                 }
                 let now = match self.moment {
                     Moment::Entry => pinned,
@@ -422,4 +420,9 @@ impl Capture<'_> {
             }
         }
     }
+}
+
+/// Whether callbacks are under way, or graphs that may run some.
+fn may_call_back(pending: &Pending) -> bool {
+    host_functions::any_under_way() || host_functions::any_of_nodes() && pending.has_graphs()
 }

@@ -6,7 +6,7 @@
 //! before the call. What copies carry is no matter of this file: `payload.rs` says when it is read.
 
 use crate::os::guard::guarded;
-use crate::os::probe::{bytes_at, word_at};
+use crate::os::probe::{bytes_at, copy_of, word_at};
 use crate::records::lane::Lane;
 use crate::submission::copy_endpoints::Words;
 use trace::Function;
@@ -14,7 +14,7 @@ use trace::api::extra::Extra;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
 use trace::api::walk::{Direction, Target, View, member, resolve};
-use trace::base::hash::Hash;
+use trace::base::hash::{Hash, Hasher};
 
 /// Whether a call may write over what another of its parameters has it read.
 pub const fn is_possible(function: &Function) -> bool {
@@ -96,7 +96,7 @@ pub struct Early {
     memory: Vec<(u64, Vec<u8>)>,
     /// What pageable sources held that callbacks under way may write before the driver has read them.
     sources: Vec<(u64, u64, Hash)>,
-    /// Arguments of a kernel whose parameters nobody could tell before the call: read, with care, behind it.
+    /// Arguments of a kernel whose parameters nobody could tell before the call, which may have freed them.
     pub left: Option<u64>,
 }
 
@@ -110,14 +110,15 @@ impl Early {
         self.parameters != 0 || !self.sources.is_empty()
     }
 
-    pub fn source(&mut self, address: u64, bytes: &[u8]) {
-        self.sources.push((address, bytes.len() as u64, Hash::of(bytes)));
+    /// What cannot be read is the driver's to find out.
+    pub fn source(&mut self, address: u64, len: u64) {
+        self.sources.extend(hash_of(address, len).map(|hash| (address, len, hash)));
     }
 
     /// Whether a source holds something else now.
     pub fn has_changed(&self, address: u64, len: u64) -> bool {
         let mut known = self.sources.iter().filter(|(at, of, _)| (*at, *of) == (address, len));
-        known.any(|(.., hash)| bytes_at(address, len as usize, true).is_none_or(|bytes| Hash::of(&bytes) != *hash))
+        known.any(|(.., hash)| hash_of(address, len) != Some(*hash))
     }
 
     pub fn keep(&mut self, address: u64, bytes: &[u8]) {
@@ -129,6 +130,19 @@ impl Early {
         let kept = self.memory.iter().find(|(at, bytes)| *at == address && bytes.len() as u64 >= len);
         kept.map_or(address, |(_, bytes)| bytes.as_ptr() as u64)
     }
+}
+
+/// Of memory that may be anybody's; none if it cannot be read.
+fn hash_of(address: u64, len: u64) -> Option<Hash> {
+    const AT_ONCE: u64 = 256 << 10;
+    let (mut hasher, mut scratch) = (Hasher::default(), Vec::new());
+    for from in (0..len).step_by(AT_ONCE as usize) {
+        if !copy_of(address.checked_add(from)?, AT_ONCE.min(len - from) as usize, &mut scratch) {
+            return None;
+        }
+        hasher.update(&scratch);
+    }
+    Some(hasher.finish())
 }
 
 /// The parameters, a bit each, whose inputs lie where this call is going to write.
