@@ -3,7 +3,7 @@
 use crate::capture::pointers::{Capture, Moment};
 use crate::driver::logs::Buffer;
 use crate::host_memory::host_writes::HostWrites;
-use crate::os::probe::{bytes_at, word_at};
+use crate::os::probe::{bytes_at, gathered, word_at};
 use std::borrow::Cow;
 use trace::api::attributes::LOG_BUFFERS;
 use trace::api::extra::Extra;
@@ -47,7 +47,8 @@ impl Capture<'_> {
         }
     }
 
-    /// The driver copied the arguments before it returned, so they are still what the launch was given.
+    /// The driver copied the arguments before it returned, so that they still are what the launch was given;
+    /// those that the call may free are read before it.
     pub(crate) fn arguments(&mut self, address: u64, function: u64) {
         let careful = self.careful();
         let Some(layout) = self.layout(function) else {
@@ -57,9 +58,9 @@ impl Capture<'_> {
         let Some(sizes) = &layout.sizes else {
             return self.lost(address, 0, "kernel arguments: neither the driver nor the code tells their sizes");
         };
-        if careful && !readable_arguments(address, sizes) {
+        let Some(arguments) = arguments_at(address, sizes, careful) else {
             return self.lost(address, 0, "kernel arguments that could not be read");
-        }
+        };
         let len = (8 + layout.packed) as u32;
         self.draft.value(&record::Attachment { form: record::ARGUMENTS, field: record::NESTED, option: 0, len });
         self.draft.value(&address);
@@ -67,18 +68,12 @@ impl Capture<'_> {
         // Of a launch whose function was not known before it, or of a node.
         let refers = self.moment != Moment::Failure && self.lane.recorder().reaches_host();
         let mut writes = refers.then(|| self.lane.writes_before(self.call));
-        for (i, size) in sizes.iter().enumerate() {
-            // SAFETY: the driver has just read as many pointers as the kernel has parameters, and as many
-            // bytes behind each as the parameter takes; after a failure they were found readable.
-            let bytes = unsafe {
-                let argument = *(address as *const *const u8).add(i);
-                std::slice::from_raw_parts(argument, *size as usize)
-            };
+        for (at, bytes) in &arguments {
             self.draft.bytes(bytes);
             if let Some(writes) = &mut writes {
                 let recorder = self.lane.recorder();
                 recorder.watch.refer(recorder.may_share(bytes), writes);
-                self.lane.read_pages.add(bytes.as_ptr() as u64, bytes.len() as u64);
+                self.lane.read_pages.add(*at, bytes.len() as u64);
             }
         }
         if writes.is_some() {
@@ -198,9 +193,22 @@ enum Linker {
     Named(u64),
 }
 
-fn readable_arguments(address: u64, sizes: &[u32]) -> bool {
-    sizes.iter().enumerate().all(|(i, size)| {
-        let argument = word_at(address + i as u64 * 8, 8, true);
-        argument.is_some_and(|argument| bytes_at(argument, *size as usize, true).is_some())
-    })
+/// Where each argument lies and what it is: with care, by one system call for all pointers and one for all
+/// values.
+fn arguments_at(address: u64, sizes: &[u32], careful: bool) -> Option<Vec<(u64, Cow<'static, [u8]>)>> {
+    let pointers = bytes_at(address, sizes.len() * 8, careful)?;
+    let pointers = pointers.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+    let places = pointers.zip(sizes.iter().map(|size| *size as usize));
+    if !careful {
+        return places.map(|(at, size)| Some((at, bytes_at(at, size, false)?))).collect();
+    }
+    let places: Vec<_> = places.collect();
+    let values = gathered(&places)?;
+    let mut rest = &values[..];
+    let of_each = |(at, size): (u64, usize)| {
+        let (value, behind) = rest.split_at(size);
+        rest = behind;
+        (at, Cow::Owned(value.to_vec()))
+    };
+    Some(places.into_iter().map(of_each).collect())
 }

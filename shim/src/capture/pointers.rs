@@ -30,7 +30,7 @@ use trace::file::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
 /// A container in the application's memory.
 pub(crate) struct Container {
     base: u64,
-    /// The argument words: they can always be read.
+    /// The argument words, or a copy from before the call: they can always be read.
     is_own: bool,
     careful: bool,
 }
@@ -195,7 +195,8 @@ impl<'a> Capture<'a> {
             if is_own {
                 self.is_early = self.early.parameters >> index & 1 != 0;
             }
-            let view = Container { base: container, is_own, careful: self.careful() };
+            let is_ours = is_own || self.early.is_copy(container);
+            let view = Container { base: container, is_own: is_ours, careful: self.careful() };
             let at = base + field.offset;
             match (field.role, field.ty.form) {
                 (Role::Union(..), _) => {
@@ -274,8 +275,10 @@ impl<'a> Capture<'a> {
                 }
             }
             Target::Image { address, size } if takes => self.image(address, size),
-            Target::Arguments { address, function } if takes || self.is_left(address) => {
-                self.arguments(address, function);
+            Target::Arguments { address, function } if takes => self.arguments(address, function),
+            Target::Arguments { address, .. } if self.is_left(address) => {
+                self.lost(address, 0, "kernel arguments that nobody could tell before a call that may free them");
+                self.introduce();
             }
             Target::Extra { address } if takes => self.extra(address),
             // The driver leaves in it how much it wrote.

@@ -106,9 +106,7 @@ impl Layouts {
         file: &TraceFile,
     ) -> Option<(&'static Layout, Option<Kernel>)> {
         let known = self.known(handle).map(|layout| (layout, None));
-        known.or_else(|| {
-            (self.is_given(handle) && parameters(handle).1.is_some()).then(|| self.of(handle, images, file))
-        })
+        known.or_else(|| (self.is_given(handle) && tells(handle, images, file)).then(|| self.of(handle, images, file)))
     }
 
     /// Any handle may be reused from now on.
@@ -189,6 +187,17 @@ fn parameters(handle: u64) -> (bool, Option<Vec<(u32, u32)>>) {
         }
     }
     (false, None)
+}
+
+/// Whether the driver or the code tells the parameters of this handle by now.
+fn tells(handle: u64, images: &Images, file: &TraceFile) -> bool {
+    let (is_kernel, params) = parameters(handle);
+    params.is_some() || {
+        let module = module(handle, is_kernel);
+        let found = images.function(handle, module).map(|found| (found.owner, found.name));
+        let (owner, name) = found.unwrap_or_else(|| (module, name(handle, is_kernel)));
+        images.parameters(owner, &name, file).is_some()
+    }
 }
 
 fn name(handle: u64, is_kernel: bool) -> String {

@@ -17,6 +17,8 @@ pub struct Wiped {
     pub recorded: AtomicU64,
     /// Whether that is as long as it may be.
     pub full: AtomicU64,
+    /// Its number, once it records.
+    pub process: AtomicU64,
 }
 
 /// Stands for the page until there is one.
@@ -26,6 +28,7 @@ static DORMANT: Wiped = Wiped {
     starting: AtomicU64::new(0),
     recorded: AtomicU64::new(0),
     full: AtomicU64::new(0),
+    process: AtomicU64::new(0),
 };
 static PAGE: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
 /// The generation last given out; survives a fork, so that a child's lanes never match their parent's.

@@ -1,8 +1,10 @@
 //! Reading the application's memory: directly where the driver has just read or written it, by a system call
 //! that fails instead of faulting everywhere else.
 
+use crate::os::generation::page;
 use std::borrow::Cow;
 use std::ffi::CStr;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The kernel reads no more than 2 GiB less a page in one call.
 const MOST_AT_ONCE: usize = 1 << 30;
@@ -36,7 +38,7 @@ pub fn copy_of(address: u64, len: usize, copy: &mut Vec<u8>) -> bool {
         let local = libc::iovec { iov_base: copy.spare_capacity_mut().as_mut_ptr().cast(), iov_len: step };
         let remote = libc::iovec { iov_base: (address + done as u64) as *mut libc::c_void, iov_len: step };
         // SAFETY: writes at most `step` bytes into the spare capacity; the remote range is Linux's to check.
-        let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+        let read = unsafe { libc::process_vm_readv(process(), &local, 1, &remote, 1, 0) };
         if read != step as isize {
             return false;
         }
@@ -58,9 +60,8 @@ pub fn gathered(pieces: &[(u64, usize)]) -> Option<Vec<u8>> {
         let remote: Vec<libc::iovec> = pieces.iter().map(remote).collect();
         let local = libc::iovec { iov_base: copy.spare_capacity_mut().as_mut_ptr().cast(), iov_len: len };
         // SAFETY: writes at most `len` bytes into the spare capacity; the remote ranges are Linux's to check.
-        let read = unsafe {
-            libc::process_vm_readv(libc::getpid(), &local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0)
-        };
+        let read =
+            unsafe { libc::process_vm_readv(process(), &local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0) };
         if read != len as isize {
             return None;
         }
@@ -68,6 +69,16 @@ pub fn gathered(pieces: &[(u64, usize)]) -> Option<Vec<u8>> {
         unsafe { copy.set_len(copy.len() + len) };
     }
     Some(copy)
+}
+
+/// This one.
+fn process() -> libc::pid_t {
+    match page().process.load(Relaxed) {
+        // Before recording, and in a child that does not record.
+        // SAFETY: a plain question.
+        0 => unsafe { libc::getpid() },
+        known => known as libc::pid_t,
+    }
 }
 
 /// A text that the driver has just handed out, with its nul.

@@ -139,6 +139,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
     LAST_WORDS.get_or_init(|| |what| recorder::recorder().say_last(what, 1));
     page().recorded.store(1, Release);
     // Before the thread is made: that may wait for the loader, and whoever holds it may wait for this.
+    page().process.store(std::process::id().into(), Relaxed);
     page().generation.store(generation, Release);
     spawn(if config.gpu_times { WITH_CUPTI } else { STACK });
     if config.gpu_times {

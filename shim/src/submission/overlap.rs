@@ -121,6 +121,11 @@ impl Early {
         known.any(|(.., hash)| hash_of(address, len) != Some(*hash))
     }
 
+    /// Whether this is one of the copies that stand for memory as it was before the call.
+    pub fn is_copy(&self, place: u64) -> bool {
+        self.memory.iter().any(|(_, bytes)| bytes.as_ptr() as u64 == place)
+    }
+
     pub fn keep(&mut self, address: u64, bytes: &[u8]) {
         self.memory.push((address, bytes.to_vec()));
     }

@@ -2,6 +2,8 @@
 // functions that allocate, ended by 0
 #include "check.h"
 #include <malloc.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void *const allocating[] = {(void *)malloc, (void *)calloc, (void *)realloc, (void *)posix_memalign, (void *)aligned_alloc,
                                    (void *)free, NULL};
@@ -18,6 +20,8 @@ static void *const allocating[] = {(void *)malloc, (void *)calloc, (void *)reall
             call;                                                                                                                      \
         BREAK();                                                                                                                       \
     } while (0)
+
+static void CUDA_CB nothing(void *data) { (void)data; }
 
 int main(int argc, char **argv)
 {
@@ -80,6 +84,46 @@ int main(int argc, char **argv)
         memory = a;
         void **given = strstr(kind, "static") ? elsewhere : arguments;
         COUNTED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, given, NULL));
+    }
+    if (!strcmp(kind, "node parameters")) {
+        CUDA_KERNEL_NODE_PARAMS params = {.func = function, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1,
+                                          .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1, .kernelParams = arguments};
+        CUgraphExec executable;
+        CUgraphNode node;
+        CUgraph graph;
+        CHECK(cuGraphCreate(&graph, 0));
+        CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+        CHECK(cuGraphInstantiate(&executable, graph, 0));
+        COUNTED(cuGraphExecKernelNodeSetParams(executable, node, &params));
+    }
+    if (!strcmp(kind, "pageable copy behind a host node")) {
+        static char pageable[64];
+        CUDA_HOST_NODE_PARAMS params = {nothing, NULL};
+        CUgraphExec executable;
+        CUgraphNode node;
+        CUgraph graph;
+        CHECK(cuGraphCreate(&graph, 0));
+        CHECK(cuGraphAddHostNode(&node, graph, NULL, 0, &params));
+        CHECK(cuGraphInstantiate(&executable, graph, 0));
+        CHECK(cuGraphLaunch(executable, stream));
+        CHECK(cuStreamSynchronize(stream));
+        COUNTED(cuMemcpyHtoDAsync(a, pageable, sizeof pageable, stream));
+    }
+    if (!strcmp(kind, "launch behind a fork")) {
+        for (int i = 0; i < 4; i++) {
+            CHECK(cuMemAllocHost(&pinned, 4096));
+            c = (CUdeviceptr)pinned;
+            CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+        }
+        CHECK(cuStreamSynchronize(stream));
+        pid_t child = fork();
+        if (!child)
+            _exit(0);
+        REQUIRE(child > 0 && waitpid(child, NULL, 0) == child);
+        BREAK();
+        for (int i = 0; i < times; i++)
+            cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
+        BREAK();
     }
     return 0;
 }
