@@ -10,7 +10,7 @@ use crate::file::end_mark;
 use crate::file::preamble::{Footer, Located, encode};
 use crate::file::record::{self, Loss, timed, with_body};
 use crate::file::scale::FAR;
-use crate::file::segment::{HEADER, Header, Kind, MAGIC, round_up, whole};
+use crate::file::segment::{HEADER, Header, Kind, MAGIC, PAGE, round_up, whole};
 use crate::file::shared_memory::Place;
 use crate::file::storage::{self, Storage};
 use crate::file::writer;
@@ -142,6 +142,8 @@ pub fn finish_on(
     let behind = end_of(trace, holds).max(preambles.end());
     let mut end = behind;
     if has_page {
+        // The page itself may be the last segment: nothing is written over it.
+        end = end.max(page + PAGE);
         // Before the last open chunk is gone: whatever comes now, it is known what should be there.
         end_mark::write(storage, page, end).map_err(io)?;
     }
