@@ -136,7 +136,8 @@ impl Searched {
     /// Why the walk may not have seen a trace that was recorded at this path: a mount hides what is below it.
     fn cover(&self, path: Option<&Path>) -> Option<String> {
         let hides = |(index, place): (usize, &PathBuf)| {
-            let is_below = place.starts_with(&self.root);
+            // One at the same place that came earlier is below the one that was searched.
+            let is_below = place.starts_with(&self.root) && (*place != self.root || index > self.index);
             let is_above = index > self.index && self.root.starts_with(place);
             let is_on_path = path.is_none_or(|path| path.starts_with(place) || !path.starts_with(&self.root));
             index != self.index && (is_below && is_on_path || is_above)
@@ -207,6 +208,7 @@ mod tests {
         assert!(hides(&["/", "/work/t.bin"], 0, "/work/t.bin"));
         assert!(!hides(&["/", "/home", "/proc"], 1, "/home/t.bin"));
         assert!(hides(&["/", "/home", "/home"], 1, "/home/t.bin"), "one over another");
+        assert!(!hides(&["/", "/home", "/home"], 2, "/home/t.bin"), "the upper one was searched");
         assert!(hides(&["/", "/disk", "/disk/a"], 1, "/elsewhere/t.bin"), "where it was mounted then is not known");
         assert!(searched(&["/", "/proc"], 0).cover(None).is_some());
     }
