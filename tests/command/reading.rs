@@ -595,7 +595,7 @@ fn of_the_environment_what_matters_is_shown() {
     for line in ["environment  CUDA_DEVICE_ORDER=PCI_BUS_ID\n", "environment  NVIDIA_VISIBLE_DEVICES=all\n"] {
         assert!(shown.contains(line), "{shown}");
     }
-    assert!(shown.contains(" more variables (-v)\n"), "{shown}");
+    assert!(shown.contains("environment  and 1 more variable (-v)\n"), "{shown}");
     let hidden = ["NVIDIA_REQUIRE_CUDA=brand", "environment  CUTRACE_", "environment  LD_PRELOAD="];
     let verbose = info(&["-v"]);
     for name in hidden {

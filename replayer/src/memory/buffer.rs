@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn pieces_lie_one_behind_the_other() {
-        let bytes: Vec<u8> = (0..LONG as u32 * 9).map(|n| (n * 7 >> 5) as u8).collect();
+        let bytes: Vec<u8> = (0..LONG as u32 * 9).map(|n| ((n * 7) >> 5) as u8).collect();
         for len in [0, 5, LONG - 1, LONG, bytes.len()] {
             let pieces: Vec<&[u8]> = bytes[..len].chunks(300_007).collect();
             assert!(Memory::joined(&pieces).expect("memory").bytes() == &bytes[..len], "{len}");
