@@ -187,7 +187,7 @@ fn a_copy_with_data_has_no_words_of_the_command_line() {
         let hidden = format!(
             "SECRETnvtx of {}, {}",
             "x".repeat(TOKENS[1].len()),
-            "x".repeat("/home/sally/work/kernel.cu".len())
+            "x".repeat("/home/sally/code/kernel.cu".len())
         );
         assert_eq!(said, [hidden]);
         assert_eq!(trace.preamble.environment, []);
