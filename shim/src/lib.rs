@@ -21,13 +21,13 @@
 //!
 //! The way of a call: `wrappers` (one function a table line) -> `call` (entry record) -> the real driver ->
 //! `call` (return record). `hook` says at compile time which calls are followed beyond that, `effects` what
-//! is done then. `capture` follows pointers where the table says there is more than words. `lane` is the
-//! buffer that a thread's records go into, `join` how a thread begins to record, `start` makes the file and
-//! the recorder thread, `recorder` holds what one recording needs, `chunk` the memory records are written to
-//! (`shared`), `file` and `homes` all that is on disk, `range` says when. `interpose` and `real` see to it
-//! that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where asked
-//! for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says; so are `nccl`
-//! and `operations` by NCCL.
+//! is done then. `pointers` follows pointers where the table says there is more than words. `lane` is the
+//! buffer that a thread's records go into, `thread_start` how a thread begins to record, `process_start`
+//! makes the file and the recorder thread, `recorder` holds what one recording needs, `chunk` the memory
+//! records are written to (`shared`), `file` and `chunk_slots` all that is on disk, `range` says when.
+//! `interpose` and `real_driver` see to it that we are asked and that we know whom to ask. `times` has CUPTI
+//! tell when devices worked, where asked for. `nvtx` is asked by the program itself, and `notes` writes into
+//! the lane what it says; so are `nccl` and `operations` by NCCL.
 //!
 //! The folders are the layers, from the lowest: `os`, `driver`, `in_flight`, `trace_file`, `kernels`, `readback`,
 //! `host_memory`, `recording`, `records`, `submission`, `capture`, `job`, `entry`. Each `mod.rs` says what lives

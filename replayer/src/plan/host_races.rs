@@ -5,7 +5,7 @@
 //! replays if the write is found before the call that waits for the kernel, and is named all the same. (What
 //! is written while a call waits for it is a reason of its own.) If the memory held something else than the
 //! CPU's bytes in the end, the launch has written there, too. Managed memory moves by blocks, and on pages to
-//! which the driver has the CPU copy nobody tells whose the rest is (`parts.rs`).
+//! which the driver has the CPU copy nobody tells whose the rest is (`pinned_subranges.rs`).
 
 use crate::plan::callback_writes::Runs;
 use crate::plan::pinned_subranges::Parts;

@@ -5,7 +5,7 @@
 //! kernel has made of it since. Written early, that does no harm where the kernel writes the same once more;
 //! a kernel that works in place does so twice. A launch's part is taken to reach from the address that it was
 //! given to the next one that any work names. Memory that is used as a whole, with no other on its page, is
-//! not meant: there a program that waits for flags is likely, and named for that (`spins.rs`).
+//! not meant: there a program that waits for flags is likely, and named for that (`host_races.rs`).
 
 use crate::plan::copy_endpoints::{copied, memory};
 use crate::plan::shared::{Shared, arguments};

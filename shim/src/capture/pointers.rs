@@ -3,7 +3,7 @@
 //! Inputs are read after the driver has returned success, so that a bad pointer is the driver's error and
 //! never our fault; after a failure, and wherever memory may be gone, they are read by system calls that fail
 //! instead of faulting. Read before the call are only payloads in pinned memory and what the call will
-//! overwrite (`overlap.rs`) or may free (`shown_memory.rs`).
+//! overwrite (`overlap.rs`) or may free (`driver_memory.rs`).
 
 mod attach;
 
