@@ -17,7 +17,8 @@ mod session;
 use options::Options;
 use page::{Page, pages};
 use session::Session;
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::*;
 
@@ -56,10 +57,8 @@ fn what_they_name_of_the_command_exists() {
 
 #[test]
 fn files_and_links_lead_somewhere() {
-    let mut all = pages();
-    all.extend(["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(Page::read));
     let mut wrong = Vec::new();
-    for page in &all {
+    for page in &every_page() {
         for (place, target) in page.links() {
             let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
             let path = if path.is_empty() { page.path.clone() } else { page.directory().join(path) };
@@ -70,11 +69,29 @@ fn files_and_links_lead_somewhere() {
         wrong.extend(
             page.files()
                 .into_iter()
-                .filter(|(_, file)| !root().join(file).exists())
+                .filter(|(_, file)| !root().join(file).exists() && !page.directory().join(file).exists())
                 .map(|(place, file)| format!("{place}: {file}")),
         );
     }
     assert!(wrong.is_empty(), "lead nowhere:\n{}", wrong.join("\n"));
+}
+
+/// A type, function, field or module that a page names stands in the code under that name.
+#[test]
+fn items_of_the_code_exist() {
+    let sources: Vec<String> = every_file("rs")
+        .iter()
+        .map(|path| std::fs::read_to_string(path).expect("text") + &path.to_string_lossy())
+        .collect();
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let words: HashSet<&str> = sources.iter().flat_map(|source| source.split(|c| !is_part(c))).collect();
+    let mut wrong = Vec::new();
+    for page in every_page() {
+        for (place, item) in page.items() {
+            wrong.extend((!item.split("::").all(|name| words.contains(name))).then(|| format!("{place}: {item}")));
+        }
+    }
+    assert!(wrong.is_empty(), "name nothing:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -103,6 +120,29 @@ fn the_pictures_are_screens_of_this_viewer() {
         assert!(kept == ran.stdout, "docs/{name}.svg is another screen: run scripts/picture, and look at it");
         parts.iter().for_each(|part| assert!(kept.contains(part), "{name}: {part}"));
     }
+}
+
+/// Every page of the repository, those for contributors as well.
+fn every_page() -> Vec<Page> {
+    every_file("md").into_iter().map(Page::read).collect()
+}
+
+/// The files with this ending, but for what is built.
+fn every_file(ending: &str) -> Vec<PathBuf> {
+    let mut open = vec![root().to_path_buf()];
+    let mut files = Vec::new();
+    while let Some(directory) = open.pop() {
+        for path in std::fs::read_dir(&directory).expect("a directory").map(|entry| entry.expect("an entry").path()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.is_dir() && !path.is_symlink() && name != "target" && !name.starts_with('.') {
+                open.push(path);
+            } else if path.extension().is_some_and(|end| end == ending) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
 }
 
 fn root() -> &'static Path {

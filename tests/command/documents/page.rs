@@ -141,9 +141,18 @@ impl Page {
 
     /// Files of the repository that it names by their whole path.
     pub fn files(&self) -> Vec<(String, String)> {
-        let file = Regex::new(r"(?:^|[\s(`\x22$./=])((?:tests|docs|scripts|trace|viewer)/[\w./-]*\w)").expect("sound");
+        let file = Regex::new(r"(?:^|[\s(`\x22$./=])((?:tests|docs|scripts|trace|shim|replayer|analysis|export|viewer|sim|src)/[\w./-]*\w)").expect("sound");
         let all = self.lines().into_iter().flat_map(|(place, line, _)| {
             file.captures_iter(line).map(|found| (place.clone(), found[1].to_owned())).collect::<Vec<_>>()
+        });
+        all.collect()
+    }
+
+    /// What it names in backquotes as a path of our code: `Type::name`.
+    pub fn items(&self) -> Vec<(String, String)> {
+        let item = Regex::new(r"`([A-Za-z_]\w*(?:::[A-Za-z_]\w*)+)(?:\(\))?`").expect("sound");
+        let all = self.lines().into_iter().flat_map(|(place, line, _)| {
+            item.captures_iter(line).map(|found| (place.clone(), found[1].to_owned())).collect::<Vec<_>>()
         });
         all.collect()
     }
