@@ -238,7 +238,8 @@ impl Arguments {
             return refuse("--force: nothing is written without --profile or --dump-memory".into());
         }
         let Some(Devices::Each(map)) = &self.device else { return Ok(()) };
-        let mut known: Vec<i32> = trace.devices.iter().map(|d| d.ordinal).chain(plan.devices.iter().copied()).collect();
+        let mut known: Vec<i32> =
+            trace.devices.iter().map(|d| d.ordinal).chain(plan.devices.used.iter().copied()).collect();
         known.sort_unstable();
         known.dedup();
         match map.keys().filter(|device| !known.contains(device)).min() {
@@ -269,7 +270,7 @@ impl Devices {
         match self {
             Devices::Each(map) => map.clone(),
             Devices::All(here) => {
-                let recorded = trace.devices.iter().map(|d| d.ordinal).chain(plan.devices.iter().copied());
+                let recorded = trace.devices.iter().map(|d| d.ordinal).chain(plan.devices.used.iter().copied());
                 recorded.map(|device| (device, *here)).collect()
             }
         }
@@ -299,11 +300,11 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     arguments.check(&trace, &plan)?;
     let tools = arguments.finding.tools(&trace)?;
     let scope = arguments.looping.range(&trace)?;
-    if arguments.dry_run || plan.verdict == Verdict::No {
+    if arguments.dry_run || plan.judgement.verdict == Verdict::No {
         show_plan(&arguments, &trace, &plan, company.as_deref())?;
         // What was lost before the trace was closed is among the verdict's reasons.
         let damage = if trace.damage.is_empty() { DONE } else { exit::damage(&trace, 0) };
-        return Ok(match (damage, plan.verdict) {
+        return Ok(match (damage, plan.judgement.verdict) {
             (DONE, Verdict::No) => FAILED,
             (damage, _) => damage,
         });

@@ -2,7 +2,7 @@
 
 use crate::clocks;
 use bincode::{Decode, Encode};
-use replayer::{Judged, Plan, Reason};
+use replayer::{Judgement, Plan, Reason};
 use trace::Trace;
 
 /// Calls of the longest trace that is judged where nobody asks about it by itself, which takes seconds.
@@ -20,13 +20,13 @@ pub struct Said {
 }
 
 pub fn of(trace: &Trace) -> Said {
-    let Judged { verdict, reasons, notes } = replayer::judge(trace);
+    let Judgement { verdict, reasons, notes } = replayer::judge(trace);
     Said { verdict: verdict.to_string(), reasons: words(&reasons), notes: all_notes(trace, &notes) }
 }
 
 /// What is good to know before a replay.
 pub fn notes(trace: &Trace, plan: &Plan) -> Vec<String> {
-    all_notes(trace, &plan.notes)
+    all_notes(trace, &plan.judgement.notes)
 }
 
 fn all_notes(trace: &Trace, of_plan: &[Reason]) -> Vec<String> {
@@ -37,7 +37,7 @@ fn all_notes(trace: &Trace, of_plan: &[Reason]) -> Vec<String> {
 
 /// The verdict and its reasons, as a footer keeps them.
 pub fn in_words(trace: &Trace) -> (String, Vec<String>) {
-    let Judged { verdict, reasons, .. } = replayer::judge(trace);
+    let Judgement { verdict, reasons, .. } = replayer::judge(trace);
     (verdict.to_string(), words(&reasons))
 }
 

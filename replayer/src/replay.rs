@@ -47,7 +47,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let (driver, profiler) =
         within(options.limit, |limit| progress.does_not_begin(limit), || begun(options, progress))?;
     has_devices(&driver, plan, &options.devices)?;
-    let recorded = trace.devices.iter().map(|device| device.ordinal).chain(plan.devices.iter().copied());
+    let recorded = trace.devices.iter().map(|device| device.ordinal).chain(plan.devices.used.iter().copied());
     let here = |device| options.devices.get(&device).copied().unwrap_or(device);
     let objects = Objects::new(recorded.map(|device| (device, here(device))).collect());
     let translation = Translation::default();
@@ -62,7 +62,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         progress.warn(&format!("recorded memory cannot all go where it was: {what}"));
     }
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
-    let graph_memory = GraphHostMemory::prepare(&plan.of_nodes, |range| placement.host(range).is_some());
+    let graph_memory = GraphHostMemory::prepare(&plan.graph_nodes.host_memory, |range| placement.host(range).is_some());
     let session = Session {
         trace,
         plan,
@@ -194,7 +194,7 @@ fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<End
 
 /// Whether there are the devices that stand in for recorded ones: those of the same numbers, if no others.
 fn has_devices(driver: &Driver, plan: &Plan, devices: &std::collections::HashMap<i32, i32>) -> Result<(), Error> {
-    let used = plan.devices.iter().chain(plan.primaries.values());
+    let used = plan.devices.used.iter().chain(plan.devices.primaries.values());
     let recorded = used.map(|device| devices.get(device).unwrap_or(device));
     let Some(here) = devices.values().chain(recorded).copied().max() else { return Ok(()) };
     let count = driver.device_count().map_err(|failure| Error::Init { failure: failure.to_string() })?;

@@ -50,17 +50,17 @@ summary! {
         schema: u32 = SCHEMA,
         outcome: Outcome = report.outcome,
         came_back: bool = report.came_back,
-        verdict: Verdict = plan.verdict,
-        reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect(),
+        verdict: Verdict = plan.judgement.verdict,
+        reasons: Vec<String> = plan.judgement.reasons.iter().map(ToString::to_string).collect(),
         driver: String = options.driver.display().to_string(),
         verify: bool = options.verify,
         calls: usize = trace.len(),
         executed: u64 = report.tally.executed,
         emulated: u64 = report.tally.emulated,
-        alone: Value = plan.alone.as_ref().map_or(Value::Null, |_| {
+        alone: Value = plan.job.single_rank.as_ref().map_or(Value::Null, |_| {
             json!({ "launches": report.tally.delivered, "bytes": report.tally.delivered_bytes })
         }),
-        shared_memory: Value = plan.alone.as_ref().filter(|alone| alone.keeps_memory).map_or(Value::Null, |_| {
+        shared_memory: Value = plan.job.single_rank.as_ref().filter(|alone| alone.keeps_memory).map_or(Value::Null, |_| {
             json!({ "calls": report.tally.held, "bytes": report.tally.held_bytes })
         }),
         left_out: Vec<LeftOut> = report.tally.left_out(),
@@ -68,7 +68,7 @@ summary! {
         variables_not_set: Vec<String> = plan.environment.left_out.clone(),
         inner: u64 = report.inner,
         unfinished: u64 = report.unfinished,
-        inside: Vec<ListedCall> = listed(trace, plan.unfinished.iter().copied()),
+        inside: Vec<ListedCall> = listed(trace, plan.counts.unfinished.iter().copied()),
         under_way: Value =
             report.under_way.iter().map(|work| json!({ "stream": work.stream, "calls": work.calls })).collect(),
         checked: Checked = report.tally.checked,
@@ -110,17 +110,17 @@ summary! {
         schema: u32 = SCHEMA,
         /// Null: nothing was replayed.
         outcome: () = (),
-        verdict: Verdict = plan.verdict,
-        reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect(),
+        verdict: Verdict = plan.judgement.verdict,
+        reasons: Vec<String> = plan.judgement.reasons.iter().map(ToString::to_string).collect(),
         notes: Vec<String> = verdict::notes(trace, plan),
         calls: usize = trace.len(),
-        launches: u64 = plan.launches,
-        unreached_launches: u64 = plan.unreached_launches,
-        unfinished: u64 = plan.unfinished.len() as u64,
-        overlapping_submissions: u64 = plan.overlapping_submissions,
+        launches: u64 = plan.counts.launches,
+        unreached_launches: u64 = plan.counts.unreached_launches,
+        unfinished: u64 = plan.counts.unfinished.len() as u64,
+        overlapping_submissions: u64 = plan.counts.overlapping_submissions,
         device_bytes: u64 = plan.device_memory().1,
         host_bytes: u64 = plan.host_memory(),
-        devices: Vec<i32> = plan.devices.iter().copied().collect(),
+        devices: Vec<i32> = plan.devices.used.iter().copied().collect(),
         place: bool = place,
     }
 }

@@ -77,7 +77,7 @@ impl Question<'_> {
         say_so();
         let deadline = self.limit.and_then(|limit| Instant::now().checked_add(limit));
         let (file, weights, options) = (self.file, self.weights, self.options);
-        let alone = self.plan.alone.is_some();
+        let alone = self.plan.job.single_rank.is_some();
         let again = Again { file, weights, options, alone, followed: call, deadline };
         let explained = self.followed(&again).and_then(|(one, other)| self.compare(call, one, other, &again));
         Some(explained.unwrap_or_else(|error| {

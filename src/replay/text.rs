@@ -17,19 +17,19 @@ use trace::read::shared_handles::exports;
 pub fn plan(trace: &Trace, plan: &Plan, planned: &Planned) -> Result<()> {
     let mut out = Results::begin();
     let (device, host) = (planned.device_bytes, planned.host_bytes);
-    writeln!(out, "verdict: {}", plan.verdict)?;
+    writeln!(out, "verdict: {}", plan.judgement.verdict)?;
     for reason in &planned.reasons {
         writeln!(out, "  {reason}")?;
     }
     for note in &planned.notes {
         writeln!(out, "  note: {note}")?;
     }
-    let devices = counted(plan.devices.len() as u64, "device");
+    let devices = counted(plan.devices.used.len() as u64, "device");
     writeln!(out, "{} of {}", counted(trace.len() as u64, "call"), counted(trace.threads.len() as u64, "thread"))?;
     writeln!(out, "{} of device memory on {devices}, {} of pinned host memory", size(device), size(host))?;
-    let launches = counted(plan.launches, "launch");
-    let reach = if plan.unreached_launches == 1 { "reaches" } else { "reach" };
-    writeln!(out, "{launches}, of which {} {reach} no comparison", grouped(plan.unreached_launches))?;
+    let launches = counted(plan.counts.launches, "launch");
+    let reach = if plan.counts.unreached_launches == 1 { "reaches" } else { "reach" };
+    writeln!(out, "{launches}, of which {} {reach} no comparison", grouped(plan.counts.unreached_launches))?;
     if !planned.place {
         writeln!(out, "no memory is put back, all addresses are translated: {}", replayer::UNTRANSLATED)?;
     }
@@ -63,12 +63,12 @@ pub fn text(
         let calls = counted(report.tally.emulated, "call");
         writeln!(out, "               {calls} among them got or gave back memory, by other calls than the program's")?;
     }
-    if plan.alone.as_ref().is_some_and(|alone| alone.keeps_memory) && report.tally.held != 0 {
+    if plan.job.single_rank.as_ref().is_some_and(|alone| alone.keeps_memory) && report.tally.held != 0 {
         let calls = counted(report.tally.held, "call");
         let bytes = size(report.tally.held_bytes);
         writeln!(out, "  imported     before {calls}: {bytes} that memory of other processes had held")?;
     }
-    if plan.alone.as_ref().is_some_and(|alone| alone.keeps_collectives) {
+    if plan.job.single_rank.as_ref().is_some_and(|alone| alone.keeps_collectives) {
         let launches = counted(report.tally.delivered, "launch");
         writeln!(
             out,
@@ -92,9 +92,9 @@ pub fn text(
     }
     unfinished(out, trace, report)?;
     notes(out, report, verbose)?;
-    if plan.verdict != Verdict::Replayable {
+    if plan.judgement.verdict != Verdict::Replayable {
         writeln!(out, "  recorded in part:")?;
-        for reason in &plan.reasons {
+        for reason in &plan.judgement.reasons {
             writeln!(out, "    {reason}")?;
         }
     }
@@ -125,11 +125,11 @@ fn color_of(outcome: Outcome) -> Option<u8> {
 
 /// Why the recording could not be made again as it was, as `info` says: what differs may be due to that.
 fn in_part(plan: &Plan) -> String {
-    let more = || match plan.reasons.len() {
-        2.. => format!(" (and {} more)", counted(plan.reasons.len() as u64 - 1, "reason")),
+    let more = || match plan.judgement.reasons.len() {
+        2.. => format!(" (and {} more)", counted(plan.judgement.reasons.len() as u64 - 1, "reason")),
         _ => String::new(),
     };
-    plan.reasons.first().map_or_else(String::new, |first| format!("; recorded in part: {first}{}", more()))
+    plan.judgement.reasons.first().map_or_else(String::new, |first| format!("; recorded in part: {first}{}", more()))
 }
 
 /// In one line.

@@ -157,7 +157,7 @@ impl<'t> Builder<'_, 't> {
     /// Retains a primary context before the recorded program did: runtimes get its handle through a table of
     /// the driver's, and make it current first.
     pub fn adopt_context(&mut self, context: u64) -> bool {
-        let Some(device) = self.session.plan.primaries.get(&context) else { return false };
+        let Some(device) = self.session.plan.devices.primaries.get(&context) else { return false };
         let device = self.session.objects.device(*device);
         let Ok(live) = self.session.driver.retain_primary_context(device) else { return false };
         self.session.objects.bind(Kind::Context, context, live);
@@ -167,7 +167,8 @@ impl<'t> Builder<'_, 't> {
 
     /// Looks up a function that the recorded program found unseen, if this call is the first to need it.
     pub fn adopt_function(&mut self, function: u64) -> Result<(), Refusal> {
-        let found = self.session.plan.found.get(&self.call.number).filter(|found| found.function == function);
+        let found =
+            self.session.plan.special_calls.functions.get(&self.call.number).filter(|found| found.function == function);
         let Some(Found { module, name, .. }) = found else { return Ok(()) };
         let module = self.handle(Kind::Module, *module)?;
         let text = with_nul(name.clone().into_bytes());

@@ -88,7 +88,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Whether the call makes a graph node, now or when its capture ends.
     pub(super) fn makes_node(&self) -> bool {
-        self.function.class == Class::graph || self.session.plan.captured_copies.contains(&self.call.number)
+        self.function.class == Class::graph || self.session.plan.graph_nodes.copies.contains(&self.call.number)
     }
 
     fn graph_memory(&mut self, recorded: &Region) -> Result<u64, Refusal> {
@@ -146,14 +146,14 @@ impl<'t> Builder<'_, 't> {
 
     /// Whether it is compared what graphs bring there, when that has been waited for or a callback takes it.
     fn is_result(&self, recorded: &Region) -> bool {
-        self.region_images(recorded).is_empty() && self.session.plan.results.contains(&recorded.address)
+        self.region_images(recorded).is_empty() && self.session.plan.comparability.results.contains(&recorded.address)
     }
 
     /// Whether the copy took memory for the host's that is the device's in a replay.
     fn is_managed(&self, recorded: &Region) -> bool {
         let (plan, translation) = (self.session.plan, self.session.translation);
-        let is_host = plan.host.contains(recorded.address) || !self.region_images(recorded).is_empty();
-        !is_host && (plan.device.contains(recorded.address) || translation.live(recorded.address).is_some())
+        let is_host = plan.addresses.host.contains(recorded.address) || !self.region_images(recorded).is_empty();
+        !is_host && (plan.addresses.device.contains(recorded.address) || translation.live(recorded.address).is_some())
     }
 
     /// Then it is one between addresses of either side.
@@ -180,7 +180,11 @@ impl<'t> Builder<'_, 't> {
             return if writes { self.sink(name, region) } else { self.source(name, region) };
         }
         // Pageable memory, of which nothing is recorded with the call: at its own address there is none here.
-        if writes && len.is_some() && self.session.plan.of_nodes.contains(address) && !self.is_known(address) {
+        if writes
+            && len.is_some()
+            && self.session.plan.graph_nodes.host_memory.contains(address)
+            && !self.is_known(address)
+        {
             return self.sink(name, region);
         }
         self.bound(name, range(name, &region)?)
@@ -276,7 +280,9 @@ impl<'t> Builder<'_, 't> {
     /// Whether the trace knows of memory at this address.
     fn is_known(&self, address: u64) -> bool {
         let plan = self.session.plan;
-        plan.device.contains(address) || plan.host.contains(address) || self.session.placement.moved(address).is_some()
+        plan.addresses.device.contains(address)
+            || plan.addresses.host.contains(address)
+            || self.session.placement.moved(address).is_some()
     }
 
     /// Images of a region: one, or the pieces of a long one.

@@ -22,7 +22,7 @@ impl Builder<'_, '_> {
             return Ok(live);
         }
         let (start, plan) = (recorded.start, self.session.plan);
-        let is_known = plan.device.contains(start) || plan.host.contains(start);
+        let is_known = plan.addresses.device.contains(start) || plan.addresses.host.contains(start);
         // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run).
         // Ours is memory of the host, which the driver takes an address for that it does not know.
         if self.makes_node() && self.call.succeeded() && !is_known {
@@ -56,7 +56,10 @@ impl Builder<'_, '_> {
         }
         let found = match self.session.objects.find(kind, recorded) {
             // What is known by this handle is an earlier one, whose module is gone.
-            Found::Live(_) if kind == Kind::Function && self.session.plan.strangers.contains(&self.call.number) => {
+            Found::Live(_)
+                if kind == Kind::Function
+                    && self.session.plan.special_calls.unknown_functions.contains(&self.call.number) =>
+            {
                 Found::Unknown
             }
             found => found,

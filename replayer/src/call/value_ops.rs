@@ -17,7 +17,8 @@ impl Builder<'_, '_> {
 
     fn is_endless(&self, one: &Operation, at: usize) -> bool {
         let plan = &self.session.plan;
-        plan.host.contains(one.memory.start) && !plan.ended_waits.contains(&(self.call.number, at))
+        plan.addresses.host.contains(one.memory.start)
+            && !plan.special_calls.ended_waits.contains(&(self.call.number, at))
     }
 
     /// Memory operations of a stream, less those that would wait for ever.

@@ -129,7 +129,7 @@ impl Builder<'_, '_> {
 }
 
 fn is_known(plan: &Plan, tables: &Tables, value: u64) -> bool {
-    plan.device.contains(value) || plan.host.contains(value) || tables.live(value).is_some()
+    plan.addresses.device.contains(value) || plan.addresses.host.contains(value) || tables.live(value).is_some()
 }
 
 #[cfg(test)]

@@ -138,8 +138,8 @@ impl Checker<'_, '_> {
             Form::Address => {
                 let (was, is) = words();
                 let known = self.session.translation.live(was).is_some()
-                    || self.session.plan.device.contains(was)
-                    || self.session.plan.host.contains(was);
+                    || self.session.plan.addresses.device.contains(was)
+                    || self.session.plan.addresses.host.contains(was);
                 if how == How::Compared && known {
                     self.compared = true;
                     if self.session.translation.live(was).unwrap_or(was) != is {
@@ -276,7 +276,7 @@ impl Checker<'_, '_> {
 
     /// Memory that the driver gave, wherever it likes.
     fn bind_given(&mut self) {
-        let captured = self.session.plan.captured.get(&self.call.number).copied();
+        let captured = self.session.plan.graph_nodes.allocations.get(&self.call.number).copied();
         let live = |index: usize| {
             let pointer = FrameView { frame: self.frame }.load(self.function.params[index].offset, 8)?;
             FrameView { frame: self.frame }.at(pointer, 8)

@@ -21,7 +21,7 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
     }
     // A range left out what made these bytes.
     if let Some(since) = session.trace.unknown_since
-        && !session.plan.known.contains(&call)
+        && !session.plan.comparability.known_copies.contains(&call)
         && session.trace.call(call).is_some_and(|call| call.begin > since)
     {
         tally.not_compared(call);
@@ -182,5 +182,5 @@ fn launches(session: &Session, call: u64) -> Vec<LaunchBefore> {
         let kernel = call.named_kernel().map_or(call.name(), |kernel| &kernel.name).to_owned();
         Some(LaunchBefore { call: number, kernel })
     };
-    session.plan.reach.writers(call).into_iter().filter_map(named).collect()
+    session.plan.comparability.reach.writers(call).into_iter().filter_map(named).collect()
 }

@@ -9,7 +9,7 @@ use trace::api::enums::CUdevice_attribute;
 /// Those that may be too small, or are of another kind, in words.
 pub fn shortages(driver: &Driver, objects: &Objects, plan: &Plan) -> Result<Vec<String>, Error> {
     let mut shortages = Vec::new();
-    for recorded in &plan.devices {
+    for recorded in &plan.devices.used {
         let device = objects.device(*recorded);
         let (needed, available) = (plan.peak(*recorded), driver.total_memory(device).map_err(unasked(device))?);
         if needed > available {
@@ -17,7 +17,7 @@ pub fn shortages(driver: &Driver, objects: &Objects, plan: &Plan) -> Result<Vec<
                 "device {device} has {available} bytes of memory, the recorded program seems to have used {needed}"
             ));
         }
-        let (here, there) = (compute_capability(driver, device)?, plan.compute.get(recorded).copied());
+        let (here, there) = (compute_capability(driver, device)?, plan.devices.compute.get(recorded).copied());
         if let Some((major, minor)) = there.filter(|there| *there != here) {
             shortages.push(format!(
                 "device {device} has compute capability {}.{}, the recorded one {major}.{minor}: code that the trace \

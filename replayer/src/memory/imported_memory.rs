@@ -6,7 +6,7 @@
 use crate::addresses::GRANULE;
 use crate::driver::{Failure, result};
 use crate::memory::place::Placement;
-use crate::plan::Allocation;
+use crate::plan::memory::Allocation;
 use crate::ranges::widen;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};

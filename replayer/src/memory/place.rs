@@ -23,7 +23,8 @@ use crate::memory::shared_host::SharedHost;
 use crate::memory::stream_ordered::Ordered;
 use crate::memory::translate::Translation;
 use crate::memory::words::unheld;
-use crate::plan::{Allocation, Plan};
+use crate::plan::Plan;
+use crate::plan::memory::Allocation;
 use crate::ranges::{Ranges, widen};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -114,16 +115,16 @@ impl<'a> Placement<'a> {
         is_shared: bool,
     ) -> Result<Self, Error> {
         let counts = Counts::default();
-        let blocks = plan.blocks.iter().filter(|_| place);
+        let blocks = plan.addresses.blocks.iter().filter(|_| place);
         let refused = |why| counts.is_elsewhere(why);
         let is_full = Cell::new(false);
         let reserved: Vec<Range<u64>> =
-            blocks.flat_map(|run| reserve(driver, run, &plan.reserved, &is_full, refused)).collect();
+            blocks.flat_map(|run| reserve(driver, run, &plan.addresses.reserved, &is_full, refused)).collect();
         let held = Ranges::union(reserved.iter().cloned(), 1);
-        let pages = plan.pages.iter().filter(|run| place && map_host(&held, run.clone()));
+        let pages = plan.addresses.pages.iter().filter(|run| place && map_host(&held, run.clone()));
         let pages = Ranges::union(pages, 1);
         let all = |of: &Ranges, and: &Ranges| Ranges::union(of.iter().chain(and.iter()), 1);
-        let unheld = unheld(&all(&plan.blocks, &plan.pages), &all(&held, &pages));
+        let unheld = unheld(&all(&plan.addresses.blocks, &plan.addresses.pages), &all(&held, &pages));
         Ok(Placement {
             driver,
             objects,
@@ -134,6 +135,7 @@ impl<'a> Placement<'a> {
             unheld,
             devices: plan
                 .devices
+                .used
                 .iter()
                 .map(|device| objects.device(*device))
                 .collect::<BTreeSet<_>>()

@@ -94,7 +94,7 @@ mod tests {
     }
 
     fn is_named(sample: &Sample) -> bool {
-        plan(&sample.trace()).reasons.iter().any(|reason| reason.what == WHY)
+        plan(&sample.trace()).judgement.reasons.iter().any(|reason| reason.what == WHY)
     }
 
     fn copy(sample: &mut Sample, at: u64, stream: u64) {

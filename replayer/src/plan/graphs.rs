@@ -221,8 +221,8 @@ mod tests {
         let trace = sample.trace();
         let plan = plan(&trace);
         let number = |name| trace.calls().find(|call| call.name() == name).expect("called above").number;
-        let writers = plan.reach.writers(number("cuMemcpyDtoH_v2"));
-        (plan.launches, plan.unreached_launches, writers == [number("cuGraphLaunch")])
+        let writers = plan.comparability.reach.writers(number("cuMemcpyDtoH_v2"));
+        (plan.counts.launches, plan.counts.unreached_launches, writers == [number("cuGraphLaunch")])
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
                 sample.copy_out(0, 80..81, from, 100);
                 let plan = plan(&sample.trace());
                 assert_eq!(
-                    (plan.launches, plan.unreached_launches),
+                    (plan.counts.launches, plan.counts.unreached_launches),
                     (1, u64::from(from != AT)),
                     "{is_stored} {from:#x}"
                 );

@@ -1,20 +1,27 @@
 //! What a replay will do, found without a driver: one walk over the trace.
 
 pub mod action;
+pub mod addresses;
 pub mod allocation_names;
 pub mod breakpoints;
 pub mod callback_writes;
 pub mod captures;
+pub mod comparability;
 pub mod completion;
 pub mod copy_endpoints;
+pub mod counts;
 pub mod cross_stream_reuse;
+pub mod devices;
 pub mod environment;
 pub mod fault;
 pub mod graph_callbacks;
+pub mod graph_nodes;
 pub mod graphs;
 pub mod host_races;
+pub mod job;
 pub mod known_contents;
 pub mod lifetimes;
+pub mod memory;
 pub mod nested_structs;
 pub mod order;
 pub mod origins;
@@ -25,6 +32,7 @@ pub mod reach;
 pub mod shared;
 pub mod shared_handles;
 pub mod single_rank;
+pub mod special_calls;
 pub mod subrange_starts;
 pub mod survey;
 pub mod tagged_addresses;
@@ -33,124 +41,44 @@ pub mod verdict;
 pub mod waits;
 
 use crate::peers::Imports;
-use crate::plan::cross_stream_reuse::Handovers;
+use crate::plan::addresses::AddressRanges;
+use crate::plan::comparability::Comparability;
+use crate::plan::counts::CallCounts;
+use crate::plan::devices::DeviceUse;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
+use crate::plan::graph_nodes::GraphNodes;
+use crate::plan::job::JobPlan;
+use crate::plan::memory::MemoryPlan;
 use crate::plan::order::Order;
-use crate::plan::origins::Found;
 use crate::plan::ranks::Lacks;
-use crate::plan::reach::Reach;
 use crate::plan::single_rank::Alone;
+use crate::plan::special_calls::SpecialCalls;
 use crate::plan::survey::Survey;
-use crate::plan::verdict::{Reason, Verdict};
-use crate::ranges::Ranges;
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::Range;
+use crate::plan::verdict::Judgement;
 use trace::Trace;
 use trace::base::hash::Hash;
 use trace::base::maps;
 
-/// A recorded allocation of device memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allocation {
-    pub call: u64,
-    pub range: Range<u64>,
-    /// Recorded device.
-    pub device: i32,
-}
-
-/// What ends with a call that ends a context.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
-    /// The recorded handles: a green context may have been the last to retain the primary one.
-    pub contexts: Vec<u64>,
-    /// The device memory that goes with it, by its recorded start.
-    pub memory: Vec<u64>,
-}
-
+/// What a replay does with a trace.
 #[derive(Default)]
 pub struct Plan {
-    pub verdict: Verdict,
-    pub reasons: Vec<Reason>,
-    /// What does not stand in the way, and is good to know.
-    pub notes: Vec<Reason>,
+    pub judgement: Judgement,
     pub(crate) order: Order,
-    /// Calls that imported by a descriptor what the process had exported itself, and the calls that had.
-    pub(crate) own: HashMap<u64, u64>,
-    /// Device memory, by the call that allocated it.
-    pub(crate) allocations: HashMap<u64, Allocation>,
-    /// Memory that no call made, by the call that is the first to write there.
-    pub(crate) adopted: HashMap<u64, Vec<Allocation>>,
-    /// Stream-ordered allocations under a capture, which are nodes of its graph: the call, and how many
-    /// bytes.
-    pub(crate) captured: HashMap<u64, u64>,
-    /// Copies and fills that became nodes of a graph under capture.
-    pub(crate) captured_copies: HashSet<u64>,
-    /// Managed memory, of the whole trace.
-    pub(crate) managed: Ranges,
-    /// Contexts, by the call that ended them.
-    pub(crate) ends: HashMap<u64, End>,
-    /// All device addresses the application was given, reserved ones too.
-    pub(crate) device: Ranges,
-    /// The ranges that the application reserved, each by itself.
-    pub(crate) reserved: Vec<Range<u64>>,
-    /// Whole blocks around them.
-    pub(crate) blocks: Ranges,
-    /// Pinned host memory.
-    pub(crate) host: Ranges,
-    /// Whole pages around it.
-    pub(crate) pages: Ranges,
-    /// Primary contexts by their recorded handle: the device.
-    pub primaries: HashMap<u64, i32>,
-    /// Functions that no call looked up, by the call that needs them first.
-    pub(crate) found: HashMap<u64, Found>,
-    /// Calls that need a function of which nothing tells what it is.
-    pub(crate) strangers: HashSet<u64>,
-    pub(crate) peaks: HashMap<i32, u64>,
-    /// Compute capability of the recorded devices.
-    pub(crate) compute: HashMap<i32, (i32, i32)>,
-    /// Recorded devices that hold memory.
-    pub devices: BTreeSet<i32>,
-    /// Calls made inside other calls: the driver makes them again by itself.
-    pub inner: u64,
-    /// Calls that were under way when the recording ended.
-    pub unfinished: Vec<u64>,
-    /// Calls that failed, and whose device range leaves the allocation it begins in: the replay's are rounded
-    /// up to whole granules, so that the same call may succeed there.
-    pub beyond: HashSet<u64>,
-    pub launches: u64,
-    pub unreached_launches: u64,
-    /// Submissions to one stream that overlapped in time, so that their order is not known.
-    pub overlapping_submissions: u64,
+    pub(crate) memory: MemoryPlan,
+    pub(crate) addresses: AddressRanges,
+    pub(crate) graph_nodes: GraphNodes,
+    pub devices: DeviceUse,
+    pub(crate) special_calls: SpecialCalls,
+    pub(crate) comparability: Comparability,
+    pub counts: CallCounts,
+    pub job: JobPlan,
     /// The first error of work done earlier, as the program came to know it.
     pub(crate) fault: Option<Fault>,
-    pub(crate) reach: Reach,
-    /// Pageable memory that nodes of graphs read and write, what overlaps in one piece: they are to find what
-    /// the others left there.
-    pub(crate) of_nodes: Ranges,
-    /// Where launches were found to have written host memory.
-    pub(crate) results: HashSet<u64>,
-    /// Kernels were given memory that the CPU reaches without a call, and nothing tells what they made of it.
-    pub(crate) shares_unseen: bool,
-    /// Host memory at the address that a launch, the first, had been given and the CPU wrote meanwhile, when
-    /// the second call had waited: what stands there says nothing of what the launch computed.
-    pub(crate) shared: HashSet<(u64, u64, u64)>,
-    pub(crate) handovers: Handovers,
-    /// Waits of streams for values in host memory that a stream writes: the call, and the place in its batch.
-    pub(crate) ended_waits: HashSet<(u64, usize)>,
-    /// To be set before the driver is loaded.
-    pub environment: Environment,
-    /// Copies to the host behind the first gap of a range whose bytes are known all the same.
-    pub(crate) known: HashSet<u64>,
     /// The first call whose input is not there: in a blob that the file does not have, or never recorded.
     pub missing: Option<Missing>,
-    /// If the other processes of the job are not here.
-    pub alone: Option<Alone>,
-    /// Calls that need processes which are not here, and why they are refused.
-    pub(crate) absent: HashMap<u64, &'static str>,
-    /// Calls that are made, and behind which memory may not be what it was: what differs for that is not
-    /// compared.
-    pub(crate) may_differ: HashSet<u64>,
+    /// To be set before the driver is loaded.
+    pub environment: Environment,
 }
 
 /// A call that cannot be made for want of a part of the file; nothing behind it can be trusted.
@@ -196,22 +124,13 @@ pub fn plan_alone(trace: &Trace) -> Result<Plan, &'static str> {
 }
 
 /// What [`plan()`] says of a trace, by a walk that keeps nothing for each call.
-pub struct Judged {
-    pub verdict: Verdict,
-    pub reasons: Vec<Reason>,
-    pub notes: Vec<Reason>,
-}
-
-pub fn judge(trace: &Trace) -> Judged {
-    let Plan { verdict, reasons, notes, .. } = surveyed(trace, Survey::to_judge(trace, by_what_is_kept(trace)));
-    Judged { verdict, reasons, notes }
+pub fn judge(trace: &Trace) -> Judgement {
+    surveyed(trace, Survey::to_judge(trace, by_what_is_kept(trace))).judgement
 }
 
 /// The same of a process beside others of its job: see [`plan_in_company`].
-pub fn judge_in_company(trace: &Trace, imports: &Imports, lacks: Lacks) -> Judged {
-    let survey = Survey::in_company(trace, imports.clone(), lacks).judging();
-    let Plan { verdict, reasons, notes, .. } = surveyed(trace, survey);
-    Judged { verdict, reasons, notes }
+pub fn judge_in_company(trace: &Trace, imports: &Imports, lacks: Lacks) -> Judgement {
+    surveyed(trace, Survey::in_company(trace, imports.clone(), lacks).judging()).judgement
 }
 
 fn surveyed(trace: &Trace, mut survey: Survey) -> Plan {
@@ -233,34 +152,34 @@ impl Plan {
 
     /// Whether a call is made that lacks something, so that memory behind it may not be what it was.
     pub fn was_in_part(&self, call: u64) -> bool {
-        self.may_differ.contains(&call)
+        self.comparability.may_differ.contains(&call)
     }
 
     /// Whether collectives are left out, as other ranks of theirs are not replayed.
     pub fn lacks_ranks(&self) -> bool {
-        self.absent.values().any(|why| *why == survey::WAITS)
+        self.job.refusals.values().any(|why| *why == survey::WAITS)
     }
 
     /// Allocations of device memory, and the bytes of addresses they took, each counted once.
     pub fn device_memory(&self) -> (usize, u64) {
-        (self.allocations.len(), self.device.bytes())
+        (self.memory.allocations.len(), self.addresses.device.bytes())
     }
 
     /// Bytes of pinned host memory.
     pub fn host_memory(&self) -> u64 {
-        self.host.bytes()
+        self.addresses.host.bytes()
     }
 
     /// The most bytes of device memory that the program had allocated on a recorded device at a time.
     pub fn peak(&self, device: i32) -> u64 {
-        self.peaks.get(&device).copied().unwrap_or(0)
+        self.devices.peaks.get(&device).copied().unwrap_or(0)
     }
 
     /// A mapping of this process that lies where recorded memory has to go. To be asked before the driver is
     /// loaded: what was mapped when it initialised, it never gives out again. Another layout of the process
     /// (with or without address space randomisation) has other mappings.
     pub fn collides_with_own_mappings(&self) -> std::io::Result<Option<String>> {
-        maps::find(|range| self.blocks.overlaps(&range) || self.pages.overlaps(&range))
+        maps::find(|range| self.addresses.blocks.overlaps(&range) || self.addresses.pages.overlaps(&range))
     }
 }
 
@@ -269,7 +188,10 @@ mod tests {
     use super::*;
     use crate::addresses::BLOCK;
     use crate::plan::order::Edge;
+    use crate::plan::verdict::{Reason, Verdict};
     use crate::sample::Sample;
+    use std::collections::{BTreeSet, HashMap};
+    use std::ops::Range;
     use trace::file::preamble::Data;
 
     const AT: u64 = 0x7f00_1234_0000;
@@ -291,8 +213,8 @@ mod tests {
         sample.failed(0, "cuIpcCloseMemHandle", 20..21, 1, &[AT]);
         sample.call(0, "cuIpcCloseMemHandle", 30..31, &[AT], &[]);
         let plan = plan(&sample.trace());
-        assert_eq!(plan.verdict, Verdict::Partly);
-        let reasons: Vec<String> = plan.reasons.iter().map(Reason::to_string).collect();
+        assert_eq!(plan.judgement.verdict, Verdict::Partly);
+        let reasons: Vec<String> = plan.judgement.reasons.iter().map(Reason::to_string).collect();
         assert_eq!(reasons, ["cuIpcCloseMemHandle: shared with another process (2 calls: 1, 3)"]);
     }
 
@@ -304,18 +226,17 @@ mod tests {
         assert!(traces.len() > 4, "{traces:?}");
         for path in traces {
             let trace = trace::Trace::open(&path).unwrap();
-            let (Plan { verdict, reasons, notes, .. }, alone) = (plan(&trace), judge(&trace));
-            assert_eq!((alone.verdict, alone.reasons, alone.notes), (verdict, reasons, notes), "{path:?}");
+            assert_eq!(judge(&trace), plan(&trace).judgement, "{path:?}");
         }
     }
 
     #[test]
     fn a_profile_is_not_replayable() {
         let mut sample = initialised();
-        assert_eq!(plan(&sample.trace()).verdict, Verdict::Replayable);
+        assert_eq!(plan(&sample.trace()).judgement.verdict, Verdict::Replayable);
         sample.data = Data::None;
-        assert_eq!(plan(&sample.trace()).verdict, Verdict::No);
-        assert_eq!(plan(&Sample::new().trace()).verdict, Verdict::No);
+        assert_eq!(plan(&sample.trace()).judgement.verdict, Verdict::No);
+        assert_eq!(plan(&Sample::new().trace()).judgement.verdict, Verdict::No);
     }
 
     #[test]
@@ -327,8 +248,8 @@ mod tests {
         sample.call(0, "cuMemAllocHost_v2", 40..41, &[0x100, 5000], &[(0x100, &0x55_0000_1000u64.to_le_bytes())]);
         let plan = plan(&sample.trace());
         let start = AT / BLOCK * BLOCK;
-        assert!(plan.blocks.iter().eq(std::iter::once(start..start + 2 * BLOCK)));
-        assert!(plan.pages.iter().eq(std::iter::once(0x55_0000_1000..0x55_0000_3000)));
+        assert!(plan.addresses.blocks.iter().eq(std::iter::once(start..start + 2 * BLOCK)));
+        assert!(plan.addresses.pages.iter().eq(std::iter::once(0x55_0000_1000..0x55_0000_3000)));
         assert_eq!(plan.peak(0), 1124);
         assert_eq!((plan.device_memory(), plan.host_memory()), ((3, 1124), 5000));
     }
@@ -340,7 +261,7 @@ mod tests {
         sample.call(0, "cuCtxSetCurrent", 4..5, &[0xc0], &[]);
         allocate(&mut sample, 0, 10..11, AT, 512);
         let plan = plan(&sample.trace());
-        assert_eq!(plan.devices, BTreeSet::from([1]));
+        assert_eq!(plan.devices.used, BTreeSet::from([1]));
         assert_eq!((plan.peak(0), plan.peak(1)), (0, 512));
     }
 
@@ -394,14 +315,14 @@ mod tests {
         let trace = sample.trace();
         let plan = plan(&trace);
         // Nobody in this trace looked the launched function up.
-        assert_eq!(plan.verdict, Verdict::Partly);
-        let [reason] = &plan.reasons[..] else { panic!("{:?}", plan.reasons) };
+        assert_eq!(plan.judgement.verdict, Verdict::Partly);
+        let [reason] = &plan.judgement.reasons[..] else { panic!("{:?}", plan.judgement.reasons) };
         assert!(
             reason.to_string().starts_with("cuLaunchKernel: needs a function that no call in the trace made (3 calls")
         );
-        assert_eq!((plan.launches, plan.unreached_launches), (3, 2));
+        assert_eq!((plan.counts.launches, plan.counts.unreached_launches), (3, 2));
         let copy = trace.calls().find(|call| call.name() == "cuMemcpyDtoH_v2").unwrap().number;
-        assert_eq!(plan.reach.writers(copy), [3]);
+        assert_eq!(plan.comparability.reach.writers(copy), [3]);
     }
 
     #[test]
@@ -418,7 +339,7 @@ mod tests {
         sample.launch(0, 22..23, SURFACE + 1);
         sample.call(0, "cuMemcpyAtoH_v2", 30..31, &[0x6000, ARRAY, 0, 16], &[(0x6000, &[7; 16])]);
         let plan = plan(&sample.trace());
-        assert_eq!((plan.launches, plan.unreached_launches), (2, 1));
+        assert_eq!((plan.counts.launches, plan.counts.unreached_launches), (2, 1));
     }
 
     #[test]
@@ -430,7 +351,7 @@ mod tests {
         sample.copy_out(1, 50..51, AT, 100);
         allocate(&mut sample, 1, 60..61, AT + BLOCK, 512);
         let plan = plan(&sample.trace());
-        assert_eq!((plan.reasons, plan.peaks), (vec![], HashMap::from([(0, 1024)])));
+        assert_eq!((plan.judgement.reasons, plan.devices.peaks), (vec![], HashMap::from([(0, 1024)])));
     }
 
     #[test]
@@ -440,7 +361,7 @@ mod tests {
         sample.launch(0, 10..20, AT);
         sample.launch(1, 15..25, AT);
         sample.launch(0, 30..40, AT);
-        assert_eq!(plan(&sample.trace()).overlapping_submissions, 1);
+        assert_eq!(plan(&sample.trace()).counts.overlapping_submissions, 1);
     }
 
     #[test]
@@ -450,7 +371,7 @@ mod tests {
             let given = (0x100, &device.to_le_bytes()[..]);
             sample.call(0, "cuMemHostGetDevicePointer_v2", time..time + 1, &[0x100, AT, 0], &[given]);
         }
-        let reasons: Vec<String> = plan(&sample.trace()).reasons.iter().map(Reason::to_string).collect();
+        let reasons: Vec<String> = plan(&sample.trace()).judgement.reasons.iter().map(Reason::to_string).collect();
         let [reason] = &reasons[..] else { panic!("{reasons:?}") };
         assert!(
             reason.starts_with("the device has pinned host memory at another address")

@@ -30,7 +30,7 @@ pub enum Theirs {
 
 /// Whether there may be any.
 pub fn may_await(trace: &Trace, plan: &Plan) -> bool {
-    trace.shares_host_memory() || plan.alone.as_ref().is_some_and(|alone| !alone.given.is_empty())
+    trace.shares_host_memory() || plan.job.single_rank.as_ref().is_some_and(|alone| !alone.given.is_empty())
 }
 
 /// Among the launches that one of these calls is, or waits for.
@@ -60,7 +60,7 @@ pub fn awaiting(trace: &Trace, plan: &Plan, calls: &[u64]) -> Vec<Awaiting> {
         let mut all = all.filter(|(_, part)| is_named(part));
         all.next().map(|(registered, memory)| Theirs::Host { registered, memory })
     };
-    let device = |launch: u64| plan.alone.as_ref()?.given.get(&launch).cloned().map(Theirs::Device);
+    let device = |launch: u64| plan.job.single_rank.as_ref()?.given.get(&launch).cloned().map(Theirs::Device);
     let given = |launch: u64| {
         let call = trace.call(launch)?;
         let memory = host(&call).or_else(|| device(launch))?;

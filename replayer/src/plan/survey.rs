@@ -3,6 +3,7 @@
 use crate::addresses::{BLOCK, PAGE};
 use crate::driver::result;
 use crate::peers::Imports;
+use crate::plan::Plan;
 use crate::plan::action::{Action, action};
 use crate::plan::callback_writes::meanwhile;
 use crate::plan::captures;
@@ -12,6 +13,7 @@ use crate::plan::fault::Fault;
 use crate::plan::host_races::spins;
 use crate::plan::known_contents::{Known, Others};
 use crate::plan::lifetimes::Lifetimes;
+use crate::plan::memory::End;
 use crate::plan::order::Order;
 use crate::plan::origins::Origins;
 use crate::plan::ranks::Lacks;
@@ -20,7 +22,6 @@ use crate::plan::single_rank::Alone;
 use crate::plan::tagged_addresses::{self, Tagged};
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits::Signals;
-use crate::plan::{End, Plan};
 use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -124,7 +125,7 @@ impl Survey {
     pub fn of(trace: &Trace, imports: Option<Imports>) -> Survey {
         let mut survey = Survey { imports, lacks: Lacks::of_one(trace), ..Survey::default() };
         for (launch, image) in trace.results_of_callbacks() {
-            survey.plan.results.insert(image.address);
+            survey.plan.comparability.results.insert(image.address);
             survey.looked_at.push(image.memory());
             survey.for_callbacks.entry(launch.number).or_default().push(image.address);
         }
@@ -144,17 +145,17 @@ impl Survey {
     /// For the verdict alone.
     pub fn to_judge(trace: &Trace, alone: Option<Alone>) -> Survey {
         let mut survey = Survey { only_judges: true, lacks: Lacks::of_one(trace), ..Survey::default() };
-        survey.plan.alone = alone;
+        survey.plan.job.single_rank = alone;
         survey
     }
 
     pub fn see(&mut self, trace: &Trace, call: &Call) {
         if call.inner {
-            self.plan.inner += 1;
+            self.plan.counts.inner += 1;
             return;
         }
         if call.end.is_none() {
-            self.plan.unfinished.push(call.number);
+            self.plan.counts.unfinished.push(call.number);
             return;
         }
         let moment = Moment::of(call);
@@ -176,7 +177,7 @@ impl Survey {
         let followed = change.map(follow).unwrap_or_default();
         if !call.took_effect() {
             if self.leaves_its_allocation(call, function) {
-                self.plan.beyond.insert(call.number);
+                self.plan.special_calls.beyond_allocation.insert(call.number);
             }
             return;
         }
@@ -184,7 +185,7 @@ impl Survey {
             self.imports_by_file(call, function, change);
         }
         if let Some(Change::PrimaryRetained { context, device }) = change {
-            self.plan.primaries.insert(context, device);
+            self.plan.devices.primaries.insert(context, device);
         }
         self.act(trace, call, function, (change, &followed));
         followed.made.iter().filter_map(|made| made.device).for_each(|device| self.peak(device));
@@ -227,11 +228,11 @@ impl Survey {
     fn shown(&mut self, call: &Call) {
         let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
         let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);
-        self.plan.reach.seen(call.number, seen, &self.live);
+        self.plan.comparability.reach.seen(call.number, seen, &self.live);
         for (launch, image) in call.results() {
             self.looked_at.push(image.memory());
-            self.plan.results.insert(image.address);
-            self.plan.reach.result(call, launch.number, image.address, &self.live);
+            self.plan.comparability.results.insert(image.address);
+            self.plan.comparability.reach.result(call, launch.number, image.address, &self.live);
         }
         self.fault = self.fault.take().or_else(|| Fault::of(call, &self.work));
     }
@@ -299,7 +300,7 @@ impl Survey {
     }
 
     fn peak(&mut self, device: i32) {
-        let peak = self.plan.peaks.entry(device).or_default();
+        let peak = self.plan.devices.peaks.entry(device).or_default();
         *peak = self.work.streams.memory.used(device).max(*peak);
     }
 
@@ -316,7 +317,7 @@ impl Survey {
         let of_device = followed.gone.iter().filter(|(one, _)| one.device.is_some());
         let memory = of_device.filter_map(|(one, _)| one.address()).collect();
         let contexts = followed.ended.iter().filter_map(|ended| ended.context).collect();
-        self.plan.ends.insert(call.number, End { contexts, memory });
+        self.plan.memory.context_ends.insert(call.number, End { contexts, memory });
     }
 
     fn leaves_its_allocation(&self, call: &Call, function: &Function) -> bool {
@@ -335,9 +336,9 @@ impl Survey {
 
     fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
         if let Some(target) = self.target.filter(|_| !self.only_judges) {
-            self.plan.reach.see(trace, call, function, target, &self.live);
+            self.plan.comparability.reach.see(trace, call, function, target, &self.live);
             for address in self.for_callbacks.remove(&call.number).unwrap_or_default() {
-                self.plan.reach.result(call, call.number, address, &self.live);
+                self.plan.comparability.reach.result(call, call.number, address, &self.live);
             }
             self.shares(call);
         }
@@ -372,7 +373,7 @@ impl Survey {
         }
         let latest = self.submissions.entry(stream).or_insert((moment.end, moment.thread));
         if latest.1 != moment.thread && latest.0 > moment.begin {
-            self.plan.overlapping_submissions += 1;
+            self.plan.counts.overlapping_submissions += 1;
         }
         if moment.end >= latest.0 {
             *latest = (moment.end, moment.thread);
@@ -385,32 +386,32 @@ impl Survey {
         let mut plan = self.plan;
         let seen = trace.found_at_the_end().filter(Written::is_seen).flat_map(|written| written.images());
         let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);
-        plan.reach.seen(trace.len() as u64, seen, &self.live);
+        plan.comparability.reach.seen(trace.len() as u64, seen, &self.live);
         let looked_at = Ranges::union(self.looked_at, 1);
-        plan.shares_unseen = self.given.iter().any(|given| !looked_at.overlaps(given));
+        plan.comparability.shares_unseen = self.given.iter().any(|given| !looked_at.overlaps(given));
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
         if self.imports.is_some() {
             plan.order.ends = Order::ends(&self.moments);
         }
-        plan.known = self.known.copies;
-        plan.handovers = self.handovers.handovers();
-        plan.ended_waits = self.signals.into_ended();
-        plan.compute = trace.devices.iter().map(|device| (device.ordinal, device.compute)).collect();
-        let allocations = plan.allocations.values().chain(plan.adopted.values().flatten());
+        plan.comparability.known_copies = self.known.copies;
+        plan.memory.handovers = self.handovers.handovers();
+        plan.special_calls.ended_waits = self.signals.into_ended();
+        plan.devices.compute = trace.devices.iter().map(|device| (device.ordinal, device.compute)).collect();
+        let allocations = plan.memory.allocations.values().chain(plan.memory.adopted.values().flatten());
         let placed = allocations.map(|a| a.range.clone()).chain(self.reserved.iter().cloned());
-        plan.device = Ranges::union(placed, 1);
-        plan.reserved = self.reserved;
-        plan.host = self.host;
-        plan.managed = self.managed;
+        plan.addresses.device = Ranges::union(placed, 1);
+        plan.addresses.reserved = self.reserved;
+        plan.addresses.host = self.host;
+        plan.addresses.managed = self.managed;
         let of_nodes = Ranges::union(self.of_nodes, 1);
         let shared = self.of_copies.into_iter().filter(|range| of_nodes.overlaps(range));
-        plan.of_nodes = Ranges::union(shared.chain(of_nodes.iter()), 1);
+        plan.graph_nodes.host_memory = Ranges::union(shared.chain(of_nodes.iter()), 1);
         // What is pinned at one time may be part of such memory at another, and has one place here.
-        let pinned = Ranges::union(plan.host.iter(), PAGE);
-        let in_part = plan.of_nodes.iter().filter(|range| pinned.overlaps(range));
-        plan.pages = Ranges::union(pinned.iter().chain(in_part), PAGE);
-        plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
-        (plan.launches, plan.unreached_launches) = plan.reach.count(|_| true);
+        let pinned = Ranges::union(plan.addresses.host.iter(), PAGE);
+        let in_part = plan.graph_nodes.host_memory.iter().filter(|range| pinned.overlaps(range));
+        plan.addresses.pages = Ranges::union(pinned.iter().chain(in_part), PAGE);
+        plan.addresses.blocks = Ranges::union(plan.addresses.device.iter(), BLOCK);
+        (plan.counts.launches, plan.counts.unreached_launches) = plan.comparability.reach.count(|_| true);
         plan.fault = self.fault;
         plan.environment = Environment::of(trace);
 
@@ -419,22 +420,22 @@ impl Survey {
             self.reasons.about_trace(why.as_str(), 1);
         }
         not_recorded(trace, &mut self.reasons);
-        plan.found = self.origins.take_found();
+        plan.special_calls.functions = self.origins.take_found();
         made_by_no_call(trace, self.origins, &mut plan, &mut self.reasons);
         unreadable(trace, &mut self.reasons);
-        let spins = spins(trace, |call| plan.alone.as_ref().is_some_and(|alone| alone.replaces(call)));
-        plan.shared = spins.shared;
-        plan.reasons = self.reasons.into_list();
-        plan.reasons.extend(spins.reasons);
-        plan.notes = self.notes.into_list();
-        plan.notes.extend(spins.notes);
+        let spins = spins(trace, |call| plan.job.single_rank.as_ref().is_some_and(|alone| alone.replaces(call)));
+        plan.comparability.host_races = spins.shared;
+        plan.judgement.reasons = self.reasons.into_list();
+        plan.judgement.reasons.extend(spins.reasons);
+        plan.judgement.notes = self.notes.into_list();
+        plan.judgement.notes.extend(spins.notes);
         if trace.calls_left_out() > 0 {
             let mut left_out = Reasons::default();
             left_out.about_trace("calls left out by the range", trace.calls_left_out());
-            plan.notes.extend(left_out.into_list());
+            plan.judgement.notes.extend(left_out.into_list());
         }
-        plan.notes.extend(meanwhile(trace));
-        plan.verdict = match (nothing, plan.reasons.is_empty()) {
+        plan.judgement.notes.extend(meanwhile(trace));
+        plan.judgement.verdict = match (nothing, plan.judgement.reasons.is_empty()) {
             (Some(_), _) => Verdict::No,
             (None, true) => Verdict::Replayable,
             (None, false) => Verdict::Partly,
@@ -471,9 +472,9 @@ fn not_recorded(trace: &Trace, reasons: &mut Reasons) {
 
 /// Objects that calls use, and that no call in the trace made.
 fn made_by_no_call(trace: &Trace, origins: Origins, plan: &mut Plan, reasons: &mut Reasons) {
-    for missing in origins.missing(trace, |context| plan.primaries.contains_key(&context)) {
+    for missing in origins.missing(trace, |context| plan.devices.primaries.contains_key(&context)) {
         if missing.kind == Kind::Function {
-            plan.strangers.insert(missing.call);
+            plan.special_calls.unknown_functions.insert(missing.call);
         }
         let what = format!("{}: needs {} that no call in the trace made", missing.function, missing.kind.one());
         reasons.about_call(what, missing.call);

@@ -27,7 +27,7 @@ pub struct Unordered(pub Submission, pub Submission);
 /// The last two that both share memory with what this call brings, or that call and what was submitted before
 /// it.
 pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<Unordered> {
-    let sharers: HashMap<u64, _> = plan.reach.sharers(at).into_iter().collect();
+    let sharers: HashMap<u64, _> = plan.comparability.reach.sharers(at).into_iter().collect();
     let (mut walk, mut objects) = (Outstanding::default(), Objects::default());
     let mut found = None;
     for call in trace.calls().take_while(|call| call.number <= at).filter(|call| !call.inner) {

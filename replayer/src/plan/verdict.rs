@@ -55,6 +55,15 @@ impl std::fmt::Display for Reason {
     }
 }
 
+/// What a plan says of a trace.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    pub reasons: Vec<Reason>,
+    /// What does not stand in the way, and is good to know.
+    pub notes: Vec<Reason>,
+}
+
 /// Collects reasons in the order of their first appearance.
 #[derive(Default)]
 pub struct Reasons {

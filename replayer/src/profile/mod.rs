@@ -223,6 +223,7 @@ impl<'t> Profiler<'t> {
 }
 
 fn devices(session: &Session) -> Vec<(u32, String)> {
-    let live: BTreeSet<i32> = session.plan.devices.iter().map(|recorded| session.objects.device(*recorded)).collect();
+    let live: BTreeSet<i32> =
+        session.plan.devices.used.iter().map(|recorded| session.objects.device(*recorded)).collect();
     live.into_iter().filter_map(|device| Some((device as u32, session.driver.device_name(device).ok()?))).collect()
 }

@@ -114,7 +114,8 @@ impl Report {
         });
         let (plan, counts) = (run.plan, &run.placement.counts);
         let stopped_before = run.trace.call(run.end).map(|call| (call.number, call.name().to_owned()));
-        let (launches, unreached) = plan.reach.unreached_below(run.end, |call| tally.compared.contains(&call));
+        let (launches, unreached) =
+            plan.comparability.reach.unreached_below(run.end, |call| tally.compared.contains(&call));
         let has_compared = tally.checked.bytes > 0 && (launches == 0 || (unreached.len() as u64) < launches);
         let outcome = match tally.divergences {
             _ if culprit.as_ref().is_some_and(Culprit::is_as_recorded) => Outcome::Faulted,
@@ -132,11 +133,11 @@ impl Report {
             came_back: came_back(run, &tally),
             printed_otherwise: false,
             tally,
-            inner: plan.inner,
-            unfinished: plan.unfinished.len() as u64,
+            inner: plan.counts.inner,
+            unfinished: plan.counts.unfinished.len() as u64,
             launches,
             unreached,
-            overlapping_submissions: plan.overlapping_submissions,
+            overlapping_submissions: plan.counts.overlapping_submissions,
             placement: Placed {
                 placed: counts.placed.load(Relaxed),
                 translated: counts.translated.load(Relaxed),
@@ -175,9 +176,9 @@ impl Report {
 
 fn came_back(run: &Run, tally: &Tally) -> bool {
     let is_result = |call: u64| tally.compared.contains(&call) || !tally.unchanged.contains(&call);
-    let (launches, unreached) = run.plan.reach.count_below(run.end, is_result);
+    let (launches, unreached) = run.plan.comparability.reach.count_below(run.end, is_result);
     let any_bytes = tally.checked.bytes > 0 && launches == 0;
     // What uses memory of others may have brought some of it.
-    let is_absent = !run.plan.absent.is_empty();
-    any_bytes || unreached < launches || tally.unchecked_copies > 0 || run.plan.shares_unseen || is_absent
+    let is_absent = !run.plan.job.refusals.is_empty();
+    any_bytes || unreached < launches || tally.unchecked_copies > 0 || run.plan.comparability.shares_unseen || is_absent
 }

@@ -53,7 +53,7 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     if let Some(decision) = single_rank::decide(run.plan, call, function) {
         return decision;
     }
-    if let Some(why) = run.plan.absent.get(&call.number) {
+    if let Some(why) = run.plan.job.refusals.get(&call.number) {
         return Decision::Refuse(why);
     }
     if let Some(crossing) = shared_handles::of(function).filter(|_| call.succeeded()) {
@@ -78,7 +78,7 @@ pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
             Decision::Execute { made, arguments: of }
         }
         Action::Poll { of: [_, _, ..], .. } => Decision::Skip("asked for a time in vain when recorded"),
-        Action::Memory(Memory::Allocate) if run.plan.captured.contains_key(&call.number) => itself,
+        Action::Memory(Memory::Allocate) if run.plan.graph_nodes.allocations.contains_key(&call.number) => itself,
         Action::Memory(memory) if call.succeeded() => Decision::Emulate(memory),
         _ => itself,
     }
@@ -124,7 +124,7 @@ fn why_nothing(run: &Run, call: &Call, function: &Function) -> Option<&'static s
         Some(result::NOT_INITIALIZED) => Some("came before the driver's start"),
         Some(result::DEINITIALIZED) => Some("came after the driver's end"),
         Some(result::NOT_READY) => Some("asked too early when recorded"),
-        _ if run.plan.beyond.contains(&call.number) => {
+        _ if run.plan.special_calls.beyond_allocation.contains(&call.number) => {
             Some("failed when recorded, beyond the end of an allocation or where none was")
         }
         Some(_) if !call.succeeded() && fails_by_memory(call, function) => {

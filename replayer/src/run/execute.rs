@@ -169,7 +169,7 @@ impl<'t> Worker<'_, 't> {
 
     /// Whether it copied managed memory, which is the device's here: when recorded that was there at once.
     fn has_to_wait(&self, Built { call, function, frame, .. }: &Built<'t>) -> bool {
-        let managed = &self.run.plan.managed;
+        let managed = &self.run.plan.addresses.managed;
         let of_managed = || copy_endpoints::memory(call, function).iter().any(|range| managed.overlaps(range));
         let gives_bytes = matches!(function.class, Class::copy | Class::submit) && function.brings_at_once();
         gives_bytes && (frame.instead.is_some() || !managed.is_empty() && of_managed())

@@ -15,7 +15,7 @@ use trace::{Call, Function};
 impl<'t> Worker<'_, 't> {
     /// The live contexts that end with this call.
     pub(super) fn contexts_ended_by(&self, call: &Call) -> Vec<u64> {
-        let ended = self.run.plan.ends.get(&call.number).into_iter().flat_map(|end| &end.contexts);
+        let ended = self.run.plan.memory.context_ends.get(&call.number).into_iter().flat_map(|end| &end.contexts);
         ended.filter_map(|context| self.run.objects.live(Kind::Context, *context)).collect()
     }
 
@@ -26,7 +26,7 @@ impl<'t> Worker<'_, 't> {
                 self.run.objects.end(kind, call.argument(param.name).unwrap_or(0), call.number);
             }
         }
-        if let Some(end) = self.run.plan.ends.get(&call.number) {
+        if let Some(end) = self.run.plan.memory.context_ends.get(&call.number) {
             self.run.placement.end(&end.memory);
         }
         if let Some(linker) = function.ends(Kind::Link) {
@@ -37,7 +37,7 @@ impl<'t> Worker<'_, 't> {
 
     /// Has the memory that the call writes first and no call made.
     pub(super) fn adopt(&mut self, call: &Call<'t>) {
-        for allocation in self.run.plan.adopted.get(&call.number).into_iter().flatten() {
+        for allocation in self.run.plan.memory.adopted.get(&call.number).into_iter().flatten() {
             if let Err(failure) = self.run.placement.allocate(allocation, None) {
                 self.diverged(call, "memory", "what no call had made".into(), failure.to_string());
             }
@@ -79,10 +79,10 @@ impl<'t> Worker<'_, 't> {
         };
         let range = at..at.saturating_add(bytes);
         let done: Result<(), Failure> = match memory {
-            Memory::Allocate => match self.run.plan.allocations.get(&call.number) {
+            Memory::Allocate => match self.run.plan.memory.allocations.get(&call.number) {
                 Some(allocation) => {
                     let ordered = Ordered::of(call, function, self.run.objects);
-                    placement.takes_over(&self.run.plan.handovers, call.number, at, ordered);
+                    placement.takes_over(&self.run.plan.memory.handovers, call.number, at, ordered);
                     placement.allocate(allocation, ordered)
                 }
                 None => return self.refuse(call, function, "its memory is none that is planned for"),
@@ -90,7 +90,7 @@ impl<'t> Worker<'_, 't> {
             Memory::Free => placement.free(at),
             Memory::FreeAsync => {
                 let ordered = Ordered::of(call, function, self.run.objects);
-                placement.hands_over(&self.run.plan.handovers, call.number, at, ordered);
+                placement.hands_over(&self.run.plan.memory.handovers, call.number, at, ordered);
                 placement.free_async(at, ordered)
             }
             Memory::HostAllocate => placement.pin(range),

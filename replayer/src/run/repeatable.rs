@@ -149,7 +149,7 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
     match call.result {
         Some(result::NOT_READY) => return Ok(Err("asked too early when recorded")),
         Some(result::OUT_OF_MEMORY | result::NOT_INITIALIZED | result::DEINITIALIZED) => return Ok(Err(FAILED)),
-        _ if plan.beyond.contains(&call.number) => return Ok(Err(FAILED)),
+        _ if plan.special_calls.beyond_allocation.contains(&call.number) => return Ok(Err(FAILED)),
         _ => {}
     }
     match single_rank::decide(plan, call, function) {
@@ -161,7 +161,7 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
         Some(_) => return Err("it makes an object".into()),
         None => {}
     }
-    if let Some(why) = plan.absent.get(&call.number) {
+    if let Some(why) = plan.job.refusals.get(&call.number) {
         return Err((*why).to_owned());
     }
     let live = match action(function) {
@@ -202,7 +202,7 @@ const ONCE: &str = "memory is given and taken once";
 type Sizes = HashMap<u64, Option<Vec<(usize, usize)>>>;
 
 fn is_delivered(plan: &Plan, call: u64) -> bool {
-    plan.alone.as_ref().is_some_and(|alone| alone.launches.contains_key(&call))
+    plan.job.single_rank.as_ref().is_some_and(|alone| alone.launches.contains_key(&call))
 }
 
 /// Writes of what the trace has of other processes, which come before the call or in its place.

@@ -47,7 +47,8 @@ pub fn before_callback(run: &Run, (thread, ran): (u32, Range<u64>), memory: &[Ra
 
 /// Whether some launch has not made of this memory yet what had been found there by that time.
 pub fn are_to_come(run: &Run, time: u64, memory: &[Range<u64>]) -> bool {
-    let is_shared = |launch: u64, address| run.plan.shared.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
+    let is_shared =
+        |launch: u64, address| run.plan.comparability.host_races.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
     let differs = |launch: u64, image: &Image| {
         let Some(live) = run.host(&image.memory()) else { return false };
         let mut compared = Tally::default();
@@ -72,7 +73,7 @@ fn found_before<'t>(run: &Run<'t>, time: u64, memory: &[Range<u64>]) -> Vec<(Cal
 fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come: bool, tally: &mut Tally) {
     let Some(live) = run.host(&image.memory()) else { return };
     let Some(before) = take(run, launch, image) else { return };
-    if run.plan.shared.contains(&(call.number, launch.number, image.address)) {
+    if run.plan.comparability.host_races.contains(&(call.number, launch.number, image.address)) {
         tally.not_compared(call.number);
         return;
     }

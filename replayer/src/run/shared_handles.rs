@@ -37,7 +37,7 @@ impl<'t> Worker<'_, 't> {
             Crossing::Imports(what) => self.imported(&call, function, what),
             Crossing::Closes => {
                 let address = call.argument_of(0).unwrap_or(0);
-                let own = self.run.plan.alone.as_ref().and_then(|alone| alone.closing.get(&call.number));
+                let own = self.run.plan.job.single_rank.as_ref().and_then(|alone| alone.closing.get(&call.number));
                 let closed = match own {
                     Some(start) => self.run.placement.close_stand_in(*start),
                     None => self.run.placement.close(address),
@@ -85,7 +85,7 @@ impl<'t> Worker<'_, 't> {
         let number = call.argument_of(0).and_then(|at| call.output_at(at, 4));
         let number = number.and_then(|bytes| Some(u32::from_le_bytes(bytes[..].try_into().ok()?)));
         let file = number.and_then(|number| run.shared.lock().get(&number.into())?.try_clone().ok());
-        let is_imported = run.plan.own.values().any(|export| *export == call.number);
+        let is_imported = run.plan.job.own_exports.values().any(|export| *export == call.number);
         if let Some(own) = file.as_ref().filter(|_| is_imported).and_then(|file| file.try_clone().ok()) {
             run.exported.lock().insert(call.number, own);
         }
@@ -95,7 +95,7 @@ impl<'t> Worker<'_, 't> {
     /// The descriptor that stands for the recorded one is that of the file which had been exported.
     fn imported_file(&self, call: &Call) -> Result<(), String> {
         let run = self.run;
-        let own = run.plan.own.get(&call.number).map(|export| {
+        let own = run.plan.job.own_exports.get(&call.number).map(|export| {
             let exported = run.exported.lock();
             exported.get(export).and_then(|file| file.try_clone().ok()).ok_or("the call that exported it has failed")
         });
@@ -142,13 +142,13 @@ impl<'t> Worker<'_, 't> {
                 Ok(())
             }
             (What::Memory, Live::Memory(pieces)) => {
-                let planned = run.plan.allocations.get(&call.number);
+                let planned = run.plan.memory.allocations.get(&call.number);
                 let planned = planned.ok_or_else(|| Failed::Refused(NOT_EXPORTED.into()))?;
                 let (range, device) = (planned.range.clone(), run.objects.device(planned.device));
                 run.placement.import(range, device, source.memory.start, pieces).map_err(differs)
             }
             (What::Pool, Live::Pool) => {
-                let device = run.plan.devices.first().map_or(0, |device| run.objects.device(*device));
+                let device = run.plan.devices.used.first().map_or(0, |device| run.objects.device(*device));
                 let made = function.creates(Kind::MemoryPool).and_then(|at| call.output_of(at));
                 let live = run.driver.create_pool(device).map_err(differs)?;
                 made.into_iter().for_each(|made| run.objects.bind(Kind::MemoryPool, made, live));

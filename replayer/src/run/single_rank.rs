@@ -30,7 +30,7 @@ const OF_NO_MEMORY: &str = "its bytes go to memory that is not here";
 
 /// What is written in the place of a call, or before it, and what is said where that is not there.
 pub(super) fn deliveries<'p>(plan: &'p Plan, call: &Call) -> impl Iterator<Item = (&'p Delivery, &'static str)> {
-    let alone = plan.alone.as_ref();
+    let alone = plan.job.single_rank.as_ref();
     let delivered = alone.and_then(|alone| alone.launches.get(&call.number)).into_iter().flatten();
     let held = alone.and_then(|alone| alone.held.get(&call.number)).into_iter().flatten();
     // What was not held is a reason to say `partly`, and the call is made.
@@ -79,7 +79,7 @@ pub(super) fn pieces<'t>(run: &Run<'t>, delivery: &Delivery, missing: &str) -> R
 
 /// What is special about a call of such a replay.
 pub(super) fn decide(plan: &Plan, call: &Call, function: &'static Function) -> Option<Decision> {
-    let alone = plan.alone.as_ref()?;
+    let alone = plan.job.single_rank.as_ref()?;
     if alone.refused.contains(&call.number) {
         return Some(Decision::Refuse(REFUSED));
     }
@@ -92,7 +92,7 @@ pub(super) fn decide(plan: &Plan, call: &Call, function: &'static Function) -> O
     match shared_handles::of(function).filter(|_| call.succeeded())? {
         Crossing::Exports(What::Physical) => None,
         Crossing::Imports(What::Physical) if !alone.stand_ins.contains_key(&call.number) => None,
-        Crossing::Imports(What::Memory) if !plan.allocations.contains_key(&call.number) => {
+        Crossing::Imports(What::Memory) if !plan.memory.allocations.contains_key(&call.number) => {
             Some(Decision::Skip(OF_OTHERS))
         }
         Crossing::Imports(what) => Some(Decision::StandIn(what)),
@@ -104,7 +104,7 @@ pub(super) fn decide(plan: &Plan, call: &Call, function: &'static Function) -> O
 impl<'t> Worker<'_, 't> {
     /// Writes what the collectives of a launch had delivered.
     pub(super) fn deliver(&mut self, call: &Call<'t>, function: &'static Function) {
-        let captured = self.run.plan.alone.as_ref().and_then(|alone| alone.captured.get(&call.number));
+        let captured = self.run.plan.job.single_rank.as_ref().and_then(|alone| alone.captured.get(&call.number));
         let brought = match captured {
             Some(captured) => self.capture(call, function, captured).then_some(0),
             None => self.bring(call, function),
@@ -140,7 +140,7 @@ impl<'t> Worker<'_, 't> {
     /// that it launches had delivered. False if that could not be done: then
     /// the call is not made.
     pub(super) fn holds(&mut self, call: &Call<'t>, function: &'static Function) -> bool {
-        let alone = self.run.plan.alone.as_ref();
+        let alone = self.run.plan.job.single_rank.as_ref();
         let is_held = alone.is_some_and(|alone| alone.held.contains_key(&call.number));
         let is_of_graph = alone.is_some_and(|alone| alone.of_graphs.contains_key(&call.number));
         if !(is_held || is_of_graph) || !call.succeeded() {
@@ -198,8 +198,8 @@ impl<'t> Worker<'_, 't> {
         if what == What::Memory {
             return self.stand_in_at_its_place(call, function);
         }
-        let one = run.plan.alone.as_ref().and_then(|alone| alone.stand_ins.get(&call.number)).copied();
-        let device = one.map(|one| one.device).or_else(|| run.plan.devices.first().copied()).unwrap_or(0);
+        let one = run.plan.job.single_rank.as_ref().and_then(|alone| alone.stand_ins.get(&call.number)).copied();
+        let device = one.map(|one| one.device).or_else(|| run.plan.devices.used.first().copied()).unwrap_or(0);
         let (device, used) = (run.objects.device(device), one.map_or(0, |one| one.bytes));
         let (kind, made) = match what {
             What::Event => (Kind::Event, run.driver.create_event(false)),
@@ -224,7 +224,7 @@ impl<'t> Worker<'_, 't> {
 impl<'t> Worker<'_, 't> {
     /// Memory where the recorded process had that of another.
     fn stand_in_at_its_place(&mut self, call: &Call<'t>, function: &'static Function) {
-        let planned = self.run.plan.allocations.get(&call.number);
+        let planned = self.run.plan.memory.allocations.get(&call.number);
         match planned.map(|planned| self.run.placement.stand_in(planned)) {
             Some(Ok(())) => {
                 self.tally.emulated += 1;

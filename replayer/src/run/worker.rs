@@ -87,7 +87,7 @@ impl<'t> Worker<'_, 't> {
             return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
         };
         let decision = decide(self.run, &call, function);
-        if self.run.plan.may_differ.contains(&call.number) {
+        if self.run.plan.comparability.may_differ.contains(&call.number) {
             self.run.refused.lock().insert(call.number);
         }
         if !matches!(decision, Decision::Nothing(_)) {

@@ -44,7 +44,7 @@ pub fn context_of(session: &Session, live: u64) -> Result<u64, Failure> {
     if let Some(any) = session.contexts.lock().first() {
         return Ok(*any);
     }
-    let device = session.plan.devices.first().copied().unwrap_or(0);
+    let device = session.plan.devices.used.first().copied().unwrap_or(0);
     let context = session.driver.retain_primary_context(session.objects.device(device))?;
     session.contexts.lock().insert(context);
     Ok(context)

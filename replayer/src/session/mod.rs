@@ -62,7 +62,7 @@ impl Session<'_> {
     /// The refused call on whose effect it may depend what this one brings.
     pub fn refused_before(&self, call: u64) -> Option<u64> {
         let refused = self.refused.lock();
-        (!refused.is_empty()).then(|| self.plan.reach.depends_on(call, &refused)).flatten()
+        (!refused.is_empty()).then(|| self.plan.comparability.reach.depends_on(call, &refused)).flatten()
     }
 
     /// Host memory of the replay that stands for the recorded one.

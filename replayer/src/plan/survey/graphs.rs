@@ -65,9 +65,9 @@ impl Survey {
         };
         if used.contains(&LACKS) {
             self.reasons.about_call(format!("{}: {LACKS_NODES}", function.name), call.number);
-            self.plan.may_differ.insert(call.number);
+            self.plan.comparability.may_differ.insert(call.number);
         }
-        let Some(alone) = &mut self.plan.alone else { return };
+        let Some(alone) = &mut self.plan.job.single_rank else { return };
         let told: HashMap<u64, &Delivery> = match alone.of_graphs.get(&call.number) {
             Some(told) if !used.is_empty() => told.iter().filter_map(|one| Some((one.of_graph?, one))).collect(),
             _ => HashMap::new(),

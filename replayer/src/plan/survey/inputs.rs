@@ -42,7 +42,7 @@ impl Survey {
         let makes_node = function.class == Class::graph || is_captured;
         if makes_node || matches!(function.class, Class::copy | Class::submit) {
             if is_captured {
-                self.plan.captured_copies.insert(call.number);
+                self.plan.graph_nodes.copies.insert(call.number);
             }
             let pageable = |range: &Range<u64>| !self.live.holds(range.start);
             let named = captures::named_memory(call, function).into_iter().filter(pageable);

@@ -3,7 +3,7 @@
 
 use super::{Survey, extent};
 use crate::addresses::GRANULE;
-use crate::plan::Allocation as Planned;
+use crate::plan::memory::Allocation as Planned;
 use crate::plan::nested_structs::structs;
 use crate::ranges::widen;
 use trace::api::effect::{Effect, Memory as Kind};
@@ -80,9 +80,9 @@ impl Survey {
             self.live.add(range.start, len, 0);
             self.work.streams.memory.adopt(Moment::of(call), range.clone(), device);
             self.peak(device);
-            self.plan.devices.insert(device);
+            self.plan.devices.used.insert(device);
             let allocation = Planned { call: call.number, range, device };
-            self.plan.adopted.entry(call.number).or_default().push(allocation);
+            self.plan.memory.adopted.entry(call.number).or_default().push(allocation);
             self.reasons.about_call(ADOPTED, call.number);
         }
     }
@@ -98,7 +98,7 @@ impl Survey {
             (_, Some(made)) => self.allocated(trace, call, &made),
             (Change::Allocated { at, bytes, .. }, None) => {
                 let len = bytes.unwrap_or(0);
-                self.plan.captured.insert(call.number, len);
+                self.plan.graph_nodes.allocations.insert(call.number, len);
                 self.of_graph(at, len);
             }
             (Change::Freed { kind, at, .. }, _) => self.freed(call, kind, at),
@@ -123,7 +123,7 @@ impl Survey {
     fn of_device(&mut self, trace: &Trace, call: &Call, kind: Kind, planned: Planned) {
         let (start, range) = (planned.range.start, &planned.range);
         self.of_graphs.remove(&start);
-        self.plan.devices.insert(planned.device);
+        self.plan.devices.used.insert(planned.device);
         if kind == Kind::Managed {
             self.managed.insert(range.clone());
             if !trace.follows_host_memory() {
@@ -136,7 +136,7 @@ impl Survey {
         }
         let moment = Moment::of(call);
         self.handovers.allocated(start, range.end - start, self.own_stream(call), moment.call, moment.end);
-        self.plan.allocations.insert(call.number, planned);
+        self.plan.memory.allocations.insert(call.number, planned);
     }
 
     pub(super) fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
@@ -178,8 +178,8 @@ impl Survey {
     pub(super) fn variables(&mut self, trace: &Trace, call: &Call, function: &Function) {
         /// Where the length was not asked for.
         const SOME: u64 = 64 << 10;
-        let module = self.plan.reach.made(call, function, &mut self.live);
-        self.plan.reach.makes_image(trace, call, function, &mut self.live);
+        let module = self.plan.comparability.reach.made(call, function, &mut self.live);
+        self.plan.comparability.reach.makes_image(trace, call, function, &mut self.live);
         if let Some([at, bytes]) = function.variable()
             && let Some((start, module)) = call.output_of(at).zip(module)
         {
@@ -240,10 +240,11 @@ mod tests {
         sample.call(0, "cuCtxSetCurrent", 10..11, &[0xc0], &[]);
         // The green one retains it.
         sample.call(0, "cuDevicePrimaryCtxRelease", 12..13, &[0], &[]);
-        assert!(plan(&sample.trace()).ends.is_empty());
+        assert!(plan(&sample.trace()).memory.context_ends.is_empty());
         sample.call(0, "cuGreenCtxDestroy", 14..15, &[0xc5], &[]);
         let plan = plan(&sample.trace());
-        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, &end.contexts[..], &end.memory[..])).collect();
+        let ends: Vec<_> =
+            plan.memory.context_ends.iter().map(|(call, end)| (*call, &end.contexts[..], &end.memory[..])).collect();
         assert_eq!(ends, [(7, &[0xc5, 0xc0][..], &AT[..1])]);
     }
 
@@ -261,7 +262,7 @@ mod tests {
         sample.call(0, "cuGreenCtxDestroy", 14..15, &[0xc5], &[]);
         sample.call(0, "cuGreenCtxDestroy", 16..17, &[0xc6], &[]);
         let plan = plan(&sample.trace());
-        let ends: Vec<_> = [7, 8].iter().map(|call| plan.ends[call].memory.clone()).collect();
+        let ends: Vec<_> = [7, 8].iter().map(|call| plan.memory.context_ends[call].memory.clone()).collect();
         assert_eq!(ends, [vec![], AT[..2].to_vec()]);
     }
 
@@ -269,7 +270,7 @@ mod tests {
     fn memory_outlives_a_green_context() {
         let mut sample = memory_in_a_green_context();
         sample.call(0, "cuGreenCtxDestroy", 10..11, &[0xc5], &[]);
-        assert!(plan(&sample.trace()).ends.values().all(|end| end.memory.is_empty()));
+        assert!(plan(&sample.trace()).memory.context_ends.values().all(|end| end.memory.is_empty()));
     }
 
     #[test]
@@ -314,7 +315,7 @@ mod tests {
         sample.call(0, "cuMemAlloc_v2", 92..93, &[0x100, 150], &[(0x100, &AT[0].to_le_bytes())]);
         let plan = plan(&sample.trace());
         assert_eq!(plan.peak(0), 300);
-        assert_eq!(plan.ends.values().map(|end| end.memory.clone()).collect::<Vec<_>>(), [AT.to_vec()]);
+        assert_eq!(plan.memory.context_ends.values().map(|end| end.memory.clone()).collect::<Vec<_>>(), [AT.to_vec()]);
     }
 
     #[test]
@@ -326,10 +327,11 @@ mod tests {
         sample.call(0, "cuCtxAttach", 4..5, &[0x100, 0], &[context]);
         sample.call(0, "cuMemAlloc_v2", 6..7, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
         sample.call(0, "cuCtxDetach", 8..9, &[0xc5], &[]);
-        assert!(plan(&sample.trace()).ends.is_empty());
+        assert!(plan(&sample.trace()).memory.context_ends.is_empty());
         sample.call(0, "cuCtxDetach", 10..11, &[0xc5], &[]);
         let plan = plan(&sample.trace());
-        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, &end.contexts[..], &end.memory[..])).collect();
+        let ends: Vec<_> =
+            plan.memory.context_ends.iter().map(|(call, end)| (*call, &end.contexts[..], &end.memory[..])).collect();
         assert_eq!(ends, [(5, &[0xc5][..], &AT[..1])]);
     }
 }

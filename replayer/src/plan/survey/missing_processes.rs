@@ -96,7 +96,7 @@ impl Absent {
 impl Survey {
     /// Whether some of those that share something with this process are replayed without it.
     fn lacks_others(&self) -> bool {
-        match &self.plan.alone {
+        match &self.plan.job.single_rank {
             // It is NCCL that has others write there, and what it brought is kept.
             Some(alone) => !alone.keeps_collectives,
             None => self.lacks.processes,
@@ -113,7 +113,9 @@ impl Survey {
             What::Memory => exported_address(call, function).into_iter().collect(),
             _ => call.handle(Kind::Allocation).map_or_else(Vec::new, |handle| self.absent.exports(handle, call.number)),
         };
-        addresses.into_iter().for_each(|address| self.plan.reach.exported(call.number, address, &self.live));
+        addresses
+            .into_iter()
+            .for_each(|address| self.plan.comparability.reach.exported(call.number, address, &self.live));
     }
 
     /// What this process had exported it imports itself.
@@ -155,7 +157,7 @@ impl Survey {
             Some(Change::Mapped { at, bytes, handle }) => {
                 absent.is_mapped(at..at.saturating_add(bytes), handle);
                 if let Some(export) = absent.exported.get(&handle) {
-                    self.plan.reach.exported(*export, at, &self.live);
+                    self.plan.comparability.reach.exported(*export, at, &self.live);
                 }
             }
             Some(Change::Freed { at, .. }) if shared_handles::of(function) == Some(Crossing::Closes) => {
@@ -190,7 +192,7 @@ impl Survey {
         }
         if self.absent.of_graphs && function.launches_graph() {
             self.reasons.about_call(format!("{}: {OF_GRAPH}", function.name), call.number);
-            self.plan.may_differ.insert(call.number);
+            self.plan.comparability.may_differ.insert(call.number);
         }
         let is_launch = function.class == Class::launch || function.class == Class::graph;
         let names = is_launch && described(trace, call).any(|word| self.is_in_absent(word));
@@ -226,7 +228,7 @@ impl Survey {
     /// `why` of a replay that leaves the call out, `reason` of its verdict.
     pub(super) fn refuses(&mut self, call: &Call, function: &Function, why: &'static str, reason: &str) {
         self.absent.of_graphs |= function.class == Class::graph || self.is_captured();
-        if self.plan.absent.insert(call.number, why).is_none() {
+        if self.plan.job.refusals.insert(call.number, why).is_none() {
             self.reasons.about_call(format!("{}: {reason}", function.name), call.number);
         }
     }
@@ -252,7 +254,7 @@ impl Survey {
         let Absent { exports, own, .. } = std::mem::take(&mut self.absent);
         for Export { call, function } in exports.iter().filter(|export| !own.contains(&export.call)) {
             self.reasons.about_call(format!("{function}: {WRITTEN_BY_OTHERS}"), *call);
-            self.plan.may_differ.insert(*call);
+            self.plan.comparability.may_differ.insert(*call);
         }
     }
 }
@@ -280,7 +282,7 @@ mod tests {
     }
 
     fn refused(plan: &Plan) -> Vec<u64> {
-        let mut calls: Vec<u64> = plan.absent.keys().copied().collect();
+        let mut calls: Vec<u64> = plan.job.refusals.keys().copied().collect();
         calls.sort_unstable();
         calls
     }
@@ -366,7 +368,7 @@ mod tests {
         }
         let trace = sample.trace();
         let begun = std::time::Instant::now();
-        assert!(plan(&trace).may_differ.len() as u64 >= MANY);
+        assert!(plan(&trace).comparability.may_differ.len() as u64 >= MANY);
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
@@ -377,13 +379,15 @@ mod tests {
         sample.call(0, "cuMemAlloc_v2", 2..3, &[0x100, 4096], &[(0x100, &AT.to_le_bytes())]);
         sample.call(0, "cuIpcGetMemHandle", 4..5, &[0x200, AT], &[(0x200, &[7; 64])]);
         let trace = sample.trace();
-        let told = |plan: &Plan| plan.reasons.iter().any(|reason| reason.what.starts_with("cuIpcGetMemHandle: other"));
+        let told = |plan: &Plan| {
+            plan.judgement.reasons.iter().any(|reason| reason.what.starts_with("cuIpcGetMemHandle: other"))
+        };
         for (plan, is_told) in [
             (plan(&trace), true),
             (plan_in_company(&trace, &HashMap::new(), Lacks { processes: true, ranks: None }), true),
             (plan_in_company(&trace, &HashMap::new(), Lacks::default()), false),
         ] {
-            assert_eq!((told(&plan), plan.may_differ.contains(&2)), (is_told, is_told));
+            assert_eq!((told(&plan), plan.comparability.may_differ.contains(&2)), (is_told, is_told));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What other processes of the job export and this one imports.
 
 use super::{FROM_ITSELF, Survey};
-use crate::plan::Allocation;
+use crate::plan::memory::Allocation;
 use std::ops::Range;
 use trace::model::change::{Change, Moment};
 use trace::read::shared_handles as across;
@@ -18,7 +18,7 @@ impl Survey {
             }
             (Some(Crossing::Imports(What::Physical)), Some(bytes)) => match self.exported.get(&bytes) {
                 Some(export) => {
-                    self.plan.own.insert(call.number, *export);
+                    self.plan.job.own_exports.insert(call.number, *export);
                     self.imports_own(*export);
                 }
                 None if self.is_alone() => self.stands_in(call, function),
@@ -89,8 +89,8 @@ impl Survey {
             return;
         }
         let device = self.work.streams.contexts.device_of_allocation(call);
-        self.plan.devices.insert(device);
-        self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
+        self.plan.devices.used.insert(device);
+        self.plan.memory.allocations.insert(call.number, Allocation { call: call.number, range, device });
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
         }
         let source = || Source { process: 1, call: 0, memory: AT..AT + 4096, address: AT };
         let plan = plan_in_company(&sample.trace(), &[(1, source()), (2, source())].into(), Lacks::default());
-        let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
+        let reasons: Vec<String> = plan.judgement.reasons.iter().map(ToString::to_string).collect();
         // What is there is filled, what is gone is memory that nobody knows.
         assert!(matches!(&reasons[..], [one] if one.ends_with("(1 call: 6)")), "{reasons:?}");
     }

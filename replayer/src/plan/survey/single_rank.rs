@@ -26,12 +26,12 @@ impl Survey {
     /// Of a process that is replayed without the others of its job.
     pub fn alone(trace: &Trace, alone: Alone) -> Survey {
         let mut survey = Survey::of(trace, None);
-        survey.plan.alone = Some(alone);
+        survey.plan.job.single_rank = Some(alone);
         survey
     }
 
     pub(super) fn is_alone(&self) -> bool {
-        self.plan.alone.is_some()
+        self.plan.job.single_rank.is_some()
     }
 
     /// A call about what is shared with other processes.
@@ -41,7 +41,7 @@ impl Survey {
         match (crossing, change) {
             (Crossing::Imports(What::Memory), Some(Change::Allocated { .. })) => self.opens(call, function, change),
             (Crossing::Closes, Some(Change::Freed { kind, at, .. })) => {
-                let Some(alone) = &mut self.plan.alone else { return true };
+                let Some(alone) = &mut self.plan.job.single_rank else { return true };
                 if let Some(range) = self.live.around(at).filter(|range| alone.foreign.contains(range.start)) {
                     alone.closing.insert(call.number, range.start);
                     match alone.opened.get_mut(&range.start) {
@@ -60,7 +60,10 @@ impl Survey {
 
     /// Memory of another process: how far it goes is told where it is kept.
     fn opens(&mut self, call: &Call, function: &Function, change: Option<Change>) {
-        let (Some(alone), Some(Change::Allocated { at: address, .. })) = (&mut self.plan.alone, change) else { return };
+        let (Some(alone), Some(Change::Allocated { at: address, .. })) = (&mut self.plan.job.single_rank, change)
+        else {
+            return;
+        };
         match alone.place(call, address) {
             Some(range) => {
                 alone.foreign.insert(range.clone());
@@ -83,7 +86,7 @@ impl Survey {
 
     /// What is at these addresses is no memory of others, or none any more.
     pub(super) fn is_not_of_others(&mut self, range: &Range<u64>) {
-        if let Some(alone) = self.plan.alone.as_mut().filter(|alone| alone.foreign.overlaps(range)) {
+        if let Some(alone) = self.plan.job.single_rank.as_mut().filter(|alone| alone.foreign.overlaps(range)) {
             alone.foreign.remove(range);
             alone.opened.retain(|start, _| !range.contains(start));
             alone.begins_anew(range);
@@ -92,7 +95,7 @@ impl Survey {
 
     /// Memory that begins here is given up, by a call that was entered at `at`.
     pub(super) fn gives_up_of_others(&mut self, start: u64, at: u64) {
-        let is_of_others = self.plan.alone.as_ref().is_some_and(|alone| alone.foreign.contains(start));
+        let is_of_others = self.plan.job.single_rank.as_ref().is_some_and(|alone| alone.foreign.contains(start));
         if let Some(len) = self.live.given_up(start, at).filter(|_| is_of_others) {
             self.is_not_of_others(&(start..start.saturating_add(len)));
         }
@@ -100,7 +103,7 @@ impl Survey {
 
     /// What is kept of memory of others that this call was about to use.
     pub(super) fn uses(&mut self, call: &Call, function: &Function) {
-        let Some(alone) = self.plan.alone.as_mut().filter(|alone| alone.keeps_memory) else { return };
+        let Some(alone) = self.plan.job.single_rank.as_mut().filter(|alone| alone.keeps_memory) else { return };
         let (held, has_changed) = alone.used_by(call);
         let Some(first) = held.first() else { return };
         if function.class == Class::launch {
@@ -108,7 +111,7 @@ impl Survey {
         }
         for why in held.iter().map(|held| &held.lost).filter(|why| !why.is_empty()) {
             self.reasons.about_call(format!("{}: {UNHELD}: {why}", function.name), call.number);
-            self.plan.may_differ.insert(call.number);
+            self.plan.comparability.may_differ.insert(call.number);
         }
         alone.held.insert(call.number, held);
         if has_changed && function.class == Class::launch {
@@ -140,7 +143,7 @@ impl Survey {
     /// Physical memory that another process has: how much of it is used its mappings tell.
     pub(super) fn stands_in(&mut self, call: &Call, function: &Function) {
         let made = function.creates(Kind::Allocation).and_then(|at| call.output_of(at));
-        if let (Some(alone), Some(handle)) = (&mut self.plan.alone, made) {
+        if let (Some(alone), Some(handle)) = (&mut self.plan.job.single_rank, made) {
             let device = self.work.streams.contexts.device_of_allocation(call);
             alone.stand_ins.insert(call.number, StandIn { bytes: 0, device });
             self.imported.insert(handle, call.number);
@@ -149,7 +152,7 @@ impl Survey {
     }
 
     pub(super) fn maps_stand_in(&mut self, call: &Call, change: Option<Change>) {
-        let Some(alone) = &mut self.plan.alone else { return };
+        let Some(alone) = &mut self.plan.job.single_rank else { return };
         match change {
             Some(Change::Unmapped { at, bytes }) => alone.begins_anew(&(at..at.saturating_add(bytes))),
             Some(Change::Mapped { at, bytes, handle }) => match self.imported.get(&handle) {
@@ -172,14 +175,14 @@ impl Survey {
     /// it.
     pub(super) fn is_delivered(&mut self, call: &Call, function: &'static Function) -> bool {
         let is_captured = self.is_captured();
-        let Some(alone) = &mut self.plan.alone else { return false };
+        let Some(alone) = &mut self.plan.job.single_rank else { return false };
         if let Some(captured) = alone.captured.get(&call.number).filter(|_| is_captured) {
             let bringing = captured.iter().filter(|one| !one.at.is_empty());
             self.captured.holds(bringing.map(|one| one.operation));
             let at = captured.iter().map(|one| one.at.start);
-            self.target
-                .iter()
-                .for_each(|target| self.plan.reach.captured(call, function, *target, at.clone(), &self.live));
+            self.target.iter().for_each(|target| {
+                self.plan.comparability.reach.captured(call, function, *target, at.clone(), &self.live)
+            });
             return true;
         }
         if let Some(deliveries) = alone.launches.get(&call.number).filter(|_| !is_captured) {
@@ -187,7 +190,7 @@ impl Survey {
                 self.reasons.about_call(format!("{}: {REFUSED}: {why}", function.name), call.number);
             }
             let at = deliveries.iter().map(|delivery| delivery.at.start);
-            self.plan.reach.delivered(call.number, at, &self.live);
+            self.plan.comparability.reach.delivered(call.number, at, &self.live);
             return true;
         }
         // One that others take part in would wait for them.
@@ -213,13 +216,13 @@ impl Survey {
                 alone.given.insert(call.number, given);
             }
             self.reasons.about_call(format!("{}: {TOUCHES}", function.name), call.number);
-            self.plan.may_differ.insert(call.number);
+            self.plan.comparability.may_differ.insert(call.number);
         }
         false
     }
 
     pub(super) fn alone_ends(&mut self) {
-        if let Some(alone) = self.plan.alone.as_ref().filter(|alone| alone.untold > 0) {
+        if let Some(alone) = self.plan.job.single_rank.as_ref().filter(|alone| alone.untold > 0) {
             let what =
                 "operations of NCCL's of which the trace does not tell what they delivered: the process was ended";
             self.reasons.about_trace(what, alone.untold);
@@ -258,7 +261,7 @@ mod tests {
     }
 
     fn foreign(sample: &Sample) -> Vec<(u64, u64)> {
-        let alone = plan(&kept(sample, &[2])).alone.expect("kept");
+        let alone = plan(&kept(sample, &[2])).job.single_rank.expect("kept");
         alone.foreign.iter().map(|range| (range.start, range.end)).collect()
     }
 
@@ -286,13 +289,13 @@ mod tests {
         let mut sample = initialised();
         open(&mut sample, 10..11);
         sample.call(0, "cuMemAlloc_v2", 20..21, &[0x100, 0x800], &[(0x100, &AT.to_le_bytes())]);
-        let alone = plan(&kept(&sample, &[1])).alone.expect("kept");
+        let alone = plan(&kept(&sample, &[1])).job.single_rank.expect("kept");
         let foreign: Vec<_> = alone.foreign.iter().map(|range| (range.start, range.end)).collect();
         assert_eq!(foreign, [(AT + 0x800, AT + 0x1000)]);
     }
 
     fn reasons(plan: &Plan) -> String {
-        plan.reasons.iter().map(|reason| format!("{reason}\n")).collect()
+        plan.judgement.reasons.iter().map(|reason| format!("{reason}\n")).collect()
     }
 
     #[test]
@@ -306,7 +309,7 @@ mod tests {
         };
         const REFUSED: &str = "cuLaunchKernel: what this collective delivered is not in the trace";
         let trace = kept(&sample, &[]);
-        assert!(plan(&trace).alone.is_none());
+        assert!(plan(&trace).job.single_rank.is_none());
         assert!(!reasons(&plan(&trace)).contains(REFUSED));
         assert!(reasons(&plan_alone(&trace).expect("kept")).contains(REFUSED));
         // Memory of others is opened behind the first launch.
@@ -322,12 +325,12 @@ mod tests {
         open(&mut sample, 10..11);
         open(&mut sample, 12..13);
         sample.call(0, "cuIpcCloseMemHandle", 20..21, &[AT], &[]);
-        let once = plan(&kept(&sample, &[1, 2])).alone.expect("kept");
+        let once = plan(&kept(&sample, &[1, 2])).job.single_rank.expect("kept");
         assert!(once.foreign.contains(AT));
         sample.call(0, "cuIpcCloseMemHandle", 30..31, &[AT], &[]);
         let plan = plan(&kept(&sample, &[1, 2]));
-        assert_eq!((plan.allocations.len(), reasons(&plan)), (2, String::new()));
-        let both = plan.alone.expect("kept");
+        assert_eq!((plan.memory.allocations.len(), reasons(&plan)), (2, String::new()));
+        let both = plan.job.single_rank.expect("kept");
         assert!(both.foreign.is_empty());
         assert_eq!([3, 4].map(|call| both.closing[&call]), [AT; 2]);
     }
