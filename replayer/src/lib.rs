@@ -8,50 +8,44 @@
 //! No file imports from a layer above its own: what is under way (`run/`) uses what calls stand on
 //! (`session/`), never the other way round.
 
-mod addresses;
+mod base;
 mod call;
 mod check;
 mod diagnose;
 mod driver;
-mod error;
-mod extent;
+mod job;
 mod memory;
 mod options;
-mod parallel;
-mod peers;
 mod plan;
 pub mod profile;
-mod ranges;
 mod replay;
 mod report;
 mod run;
-#[cfg(test)]
-mod sample;
 mod session;
 mod tally;
 
+pub use base::error::Error;
+pub use base::extent::{Elements, Extent, Fill, Float, Tolerance};
 pub use diagnose::bisection::{self, Bisection, Parting};
 pub use diagnose::culprit::{Argument, Culprit, Recorded, What};
 pub use diagnose::serial_launches::Watched;
 pub use driver::result::is_sticky;
 pub use driver::stream::is_left_behind;
-pub use error::Error;
-pub use extent::{Elements, Extent, Fill, Float, Tolerance};
+pub use job::peer_waits::{Awaiting, Theirs};
+pub use job::peers::{Company, HostPart, Imports, Live, Source};
+pub use job::ranks::{Lacks, Ranks};
+pub use job::shared_handles::{Crossings, SharedHost, matched, shared_host};
 pub use memory::words::Words;
 pub use options::{Dump, Followed, Options, Progress, Repeat, Tools};
-pub use peers::{Company, HostPart, Imports, Live, Source};
 pub use plan::breakpoints::{Memory, find_call, find_launches, find_memory};
 pub use plan::copy_endpoints::{Copied, End, copied, flat_copy};
-pub use plan::graph_callbacks::reached;
+pub use plan::graphs::callbacks::reached;
 pub use plan::nested_structs::structs;
-pub use plan::peers::{Awaiting, Theirs};
-pub use plan::ranks::{Lacks, Ranks};
-pub use plan::shared_handles::{Crossings, SharedHost, matched, shared_host};
-pub use plan::unordered::{Submission, Unordered, unordered};
+pub use plan::order::unordered::{Submission, Unordered, unordered};
 pub use plan::verdict::{Judgement, Reason, Verdict};
 pub use plan::{Missing, Plan, judge, judge_in_company, plan, plan_alone, plan_in_company};
 pub use replay::replay;
 pub use report::relocation_coverage::UNTRANSLATED;
 pub use report::{Outcome, Placed, Report};
-pub use run::repeat::Repeated;
+pub use run::repeat::timing::Repeated;
 pub use tally::{Checked, Divergence, LaunchBefore, LeftOut};

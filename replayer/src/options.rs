@@ -1,8 +1,8 @@
 //! How to replay, and who is told how far it has come.
 
-use crate::extent::Tolerance;
-use crate::peers::Company;
-use crate::plan::peers::Awaiting;
+use crate::base::extent::Tolerance;
+use crate::job::peer_waits::Awaiting;
+use crate::job::peers::Company;
 use crate::profile::Measure;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;

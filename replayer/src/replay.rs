@@ -1,10 +1,10 @@
 //! A replay, from the driver's start to its report.
 
+use crate::base::error::Error;
 use crate::diagnose::serial_launches::SerialLaunches;
 use crate::driver::Driver;
-use crate::error::Error;
+use crate::job::graph_deliveries::GraphDeliveries;
 use crate::memory::arguments::Arguments;
-use crate::memory::graph_deliveries::GraphDeliveries;
 use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
@@ -14,11 +14,12 @@ use crate::plan::Plan;
 use crate::profile::Profiler;
 use crate::report::Report;
 use crate::run::callbacks::Callbacks;
-use crate::run::host_writes::{HostWrites, apply};
+use crate::run::host_writes::HostWrites;
+use crate::run::host_writes::apply;
 use crate::run::readbacks::Readbacks;
-use crate::run::repeat::{self, Repeated};
-use crate::run::repeatable;
-use crate::run::repeats::Repeats;
+use crate::run::repeat::gate::Repeats;
+use crate::run::repeat::repeatable;
+use crate::run::repeat::timing::{self, Repeated};
 use crate::run::side_stream::SideStream;
 use crate::run::state::Run;
 use crate::run::texture_ids::ReservedIds;
@@ -169,7 +170,7 @@ fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<End
     let repeated = match run.repeats.take() {
         None => None,
         Some(repeats) => {
-            let repeated = repeat::run(run, repeats, options.limit, progress);
+            let repeated = timing::run(run, repeats, options.limit, progress);
             Some(repeated.map_err(|why| Error::Repeat { why })?)
         }
     };

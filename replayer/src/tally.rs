@@ -1,6 +1,6 @@
 //! What was compared, what differs, and what was not done.
 
-use crate::extent::Extent;
+use crate::base::extent::Extent;
 use crate::memory::words::Words;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};

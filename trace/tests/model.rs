@@ -1,7 +1,7 @@
 //! What waits cover, and what orders work: the driver's state as the calls of a trace tell it.
 
 #[allow(dead_code)]
-#[path = "../../replayer/src/sample.rs"]
+#[path = "../../replayer/src/base/sample.rs"]
 mod sample;
 
 use sample::Sample;

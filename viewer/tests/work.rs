@@ -2,7 +2,7 @@
 //! it.
 
 #[allow(dead_code)]
-#[path = "../../replayer/src/sample.rs"]
+#[path = "../../replayer/src/base/sample.rs"]
 mod sample;
 
 use sample::Sample;

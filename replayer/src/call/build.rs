@@ -8,7 +8,7 @@ use crate::call::devices::names_devices;
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::driver::stream::Queue;
 use crate::memory::buffer::{Arena, Memory, Refusal};
-use crate::plan::waits;
+use crate::plan::order::waits;
 use crate::session::Session;
 use crate::tally::Tally;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use crate::call::readback::Readback;
 use crate::memory::buffer::{Memory, Payload, Refusal};
 use crate::memory::live_address::HeldAddress;
 use crate::plan::action::between_either;
-use crate::plan::captures::memory_type;
+use crate::plan::graphs::captures::memory_type;
 use std::ops::Range;
 use trace::api::copies::{Region, device_region, element_bytes, region};
 use trace::api::enums::{CUmemcpy3DOperandType, CUmemorytype};

@@ -2,7 +2,7 @@
 
 use crate::call::build::{Builder, Here};
 use crate::memory::buffer::{Memory, Refusal};
-use crate::plan::waits::{Operation, WHY};
+use crate::plan::order::waits::{Operation, WHY};
 use trace::api::roles::{Extent, Field, Role};
 use trace::api::walk::{Target, resolve};
 use trace::read::call::When;

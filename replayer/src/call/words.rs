@@ -1,6 +1,6 @@
 //! Words of a call's bytes that are addresses: in payloads, and in kernel arguments.
 
-use crate::addresses::looks_like_address;
+use crate::base::addresses::looks_like_address;
 use crate::call::build::Builder;
 use crate::memory::buffer::{Payload, Refusal};
 use crate::memory::translate::Tables;

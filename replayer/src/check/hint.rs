@@ -1,6 +1,6 @@
 //! Why bytes may differ that hold addresses.
 
-use crate::addresses::looks_like_address;
+use crate::base::addresses::looks_like_address;
 use crate::memory::words::Layout;
 use crate::session::Session;
 

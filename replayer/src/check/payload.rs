@@ -1,10 +1,10 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
+use crate::base::extent::{extent, within};
+use crate::base::parallel;
 use crate::call::readback::Readback;
 use crate::check::driver_addresses::Moves;
 use crate::check::hint::strange_addresses;
-use crate::extent::{extent, within};
-use crate::parallel;
 use crate::session::Session;
 use crate::tally::{Divergence, LaunchBefore, Tally, hex};
 use std::borrow::Cow;

@@ -1,10 +1,10 @@
 //! The launch that failed: what it ran, what it was given, and whether the recorded program met the same
 //! failure.
 
-use crate::addresses::looks_like_address;
+use crate::base::addresses::looks_like_address;
 use crate::diagnose::unroll::NodeOp;
 use crate::driver::result_name;
-use crate::plan::allocation_names::{Named, Place};
+use crate::plan::memory::allocation_names::{Named, Place};
 use crate::session::Session;
 use std::time::Duration;
 use trace::Call;

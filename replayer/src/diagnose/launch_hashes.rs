@@ -14,7 +14,7 @@ use crate::diagnose::bisection::{Entry, State};
 use crate::diagnose::digest::{Digests, Moved};
 use crate::driver::stream::within;
 use crate::memory::live_address::HeldAddress;
-use crate::plan::allocation_names::Named;
+use crate::plan::memory::allocation_names::Named;
 use crate::session::Session;
 use crate::session::device_memory::{context_of, read};
 use std::cell::RefCell;

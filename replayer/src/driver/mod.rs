@@ -5,8 +5,8 @@ pub mod guard;
 pub mod stream;
 pub mod thunk;
 
+use crate::base::error::Error;
 use crate::driver::thunk::{THUNKS, Thunk};
-use crate::error::Error;
 use std::path::Path;
 use trace::api::types::Typed;
 use trace::api::{FUNCTIONS, Function, by_name, enums::CUresult};

@@ -1,9 +1,9 @@
 //! Memory of the replayer's own.
 
+use crate::base::parallel;
 use crate::driver::guard;
 use crate::memory::arguments::Loan;
 use crate::memory::long_buffers::{LONG, LongBuffer};
-use crate::parallel;
 use parking_lot::Mutex;
 use std::alloc::Layout;
 use std::ops::Deref;
@@ -125,7 +125,7 @@ impl Memory {
 
     /// # Safety
     /// Nobody else is given these bytes as long as the loan is there.
-    pub(super) unsafe fn of_arguments(address: u64, len: usize, loan: Loan) -> Memory {
+    pub(crate) unsafe fn of_arguments(address: u64, len: usize, loan: Loan) -> Memory {
         Memory { start: address as *mut u8, keeper: Keeper::Arguments { _keeps: loan }, len }
     }
 
@@ -134,7 +134,7 @@ impl Memory {
         matches!(self.keeper, Keeper::Arguments { .. })
     }
 
-    pub(super) fn shorten(&mut self, len: usize) {
+    pub(crate) fn shorten(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 

@@ -1,9 +1,9 @@
 //! Memory at its place that goes from one stream to another: the second waits for the first, see
-//! [`plan::handover`](crate::plan::cross_stream_reuse).
+//! [`plan::handover`](crate::plan::memory::cross_stream_reuse).
 
 use crate::memory::place::Placement;
 use crate::memory::stream_ordered::Ordered;
-use crate::plan::cross_stream_reuse::Handovers;
+use crate::plan::memory::cross_stream_reuse::Handovers;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Placement<'_> {

@@ -1,7 +1,7 @@
 //! Devices that may not do for what was recorded.
 
+use crate::base::error::Error;
 use crate::driver::{Driver, Failure};
-use crate::error::Error;
 use crate::memory::objects::Objects;
 use crate::plan::Plan;
 use trace::api::enums::CUdevice_attribute;

@@ -1,9 +1,9 @@
 //! Pageable host memory that the nodes of graphs read and write: a graph finds there what the CPU and other
 //! work have left, so that all of them use one place for it, from the beginning.
 
+use crate::base::ranges::Ranges;
 use crate::memory::buffer::{Memory, Refusal};
 use crate::memory::live_address::HeldAddress;
-use crate::ranges::Ranges;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Pieces of device memory that are mapped at recorded addresses, and which recorded allocations still need
 //! them.
 
-use crate::addresses::GRANULE;
-use crate::ranges::{Ranges, widen};
+use crate::base::addresses::GRANULE;
+use crate::base::ranges::{Ranges, widen};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

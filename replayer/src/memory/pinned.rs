@@ -1,11 +1,11 @@
 //! Pinned host memory at its recorded addresses: pages of our own, registered with the driver.
 
-use crate::addresses::PAGE;
+use crate::base::addresses::PAGE;
+use crate::base::ranges::{Ranges, widen};
 use crate::driver::guard;
 use crate::driver::{Failure, result};
+use crate::job::peers::HostPart;
 use crate::memory::place::Placement;
-use crate::peers::HostPart;
-use crate::ranges::{Ranges, widen};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;

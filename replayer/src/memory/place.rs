@@ -9,23 +9,23 @@
 //!
 //! What cannot be reserved is allocated elsewhere and translated.
 
-use crate::addresses::GRANULE;
+use crate::base::addresses::GRANULE;
+use crate::base::error::Error;
+use crate::base::ranges::{Ranges, widen};
 use crate::driver::stream::{relaxed, synchronize};
 use crate::driver::{Driver, Failure, result};
-use crate::error::Error;
+use crate::job::shared_host::SharedHost;
 use crate::memory::captures::Captures;
 use crate::memory::devices::shortages;
 use crate::memory::objects::Objects;
 use crate::memory::pieces::Pieces;
 use crate::memory::pinned::map_host;
 use crate::memory::reserve::reserve;
-use crate::memory::shared_host::SharedHost;
 use crate::memory::stream_ordered::Ordered;
 use crate::memory::translate::Translation;
 use crate::memory::words::unheld;
 use crate::plan::Plan;
-use crate::plan::memory::Allocation;
-use crate::ranges::{Ranges, widen};
+use crate::plan::memory::allocations::Allocation;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

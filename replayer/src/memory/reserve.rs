@@ -1,8 +1,8 @@
 //! Takes recorded addresses for memory to be put back.
 
-use crate::addresses::BLOCK;
+use crate::base::addresses::BLOCK;
+use crate::base::ranges::{Ranges, widen};
 use crate::driver::{Driver, Failure, result};
-use crate::ranges::{Ranges, widen};
 use std::cell::Cell;
 use std::ops::Range;
 

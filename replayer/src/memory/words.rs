@@ -6,9 +6,9 @@
 //! that a program keeps in another form (offsets, halves, with flags in the low bits of a word behind the
 //! end) are not found; those that lead where memory was recorded and is not any more are counted.
 
+use crate::base::ranges::Ranges;
 use crate::memory::place::Placement;
 use crate::memory::translate::{Tables, Translation, around};
-use crate::ranges::Ranges;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Range;

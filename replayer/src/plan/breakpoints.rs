@@ -1,7 +1,7 @@
 //! Points of a trace that a replay can stop at, and memory that can be looked at there, by the names that a
 //! user knows.
 
-use crate::plan::allocation_names::{Named, Shown};
+use crate::plan::memory::allocation_names::{Named, Shown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use trace::Trace;

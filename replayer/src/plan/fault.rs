@@ -28,8 +28,8 @@ impl Fault {
 
 #[cfg(test)]
 mod tests {
+    use crate::base::sample::Sample;
     use crate::plan::plan;
-    use crate::sample::Sample;
 
     const AT: u64 = 0x7f00_1234_0000;
     const ILLEGAL_ADDRESS: u32 = 700;

@@ -1,60 +1,37 @@
 //! What a replay will do, found without a driver: one walk over the trace.
 
 pub mod action;
-pub mod addresses;
-pub mod allocation_names;
 pub mod breakpoints;
-pub mod callback_writes;
-pub mod captures;
 pub mod comparability;
-pub mod completion;
 pub mod copy_endpoints;
 pub mod counts;
-pub mod cross_stream_reuse;
 pub mod devices;
 pub mod environment;
 pub mod fault;
-pub mod graph_callbacks;
-pub mod graph_nodes;
 pub mod graphs;
-pub mod host_races;
-pub mod job;
-pub mod known_contents;
-pub mod lifetimes;
 pub mod memory;
 pub mod nested_structs;
 pub mod order;
 pub mod origins;
-pub mod peers;
-pub mod pinned_subranges;
-pub mod ranks;
-pub mod reach;
-pub mod shared;
-pub mod shared_handles;
-pub mod single_rank;
 pub mod special_calls;
-pub mod subrange_starts;
 pub mod survey;
-pub mod tagged_addresses;
-pub mod unordered;
 pub mod verdict;
-pub mod waits;
 
-use crate::peers::Imports;
-use crate::plan::addresses::AddressRanges;
+use crate::job::peers::Imports;
+use crate::job::plan::JobPlan;
+use crate::job::ranks::Lacks;
+use crate::job::single_rank::{Alone, WAITS};
 use crate::plan::comparability::Comparability;
 use crate::plan::counts::CallCounts;
 use crate::plan::devices::DeviceUse;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
-use crate::plan::graph_nodes::GraphNodes;
-use crate::plan::job::JobPlan;
-use crate::plan::memory::MemoryPlan;
-use crate::plan::order::Order;
-use crate::plan::ranks::Lacks;
-use crate::plan::single_rank::Alone;
+use crate::plan::graphs::nodes::GraphNodes;
+use crate::plan::memory::addresses::AddressRanges;
+use crate::plan::memory::allocations::MemoryPlan;
+use crate::plan::order::partial_order::Order;
 use crate::plan::special_calls::SpecialCalls;
-use crate::plan::survey::Survey;
+use crate::plan::survey::walk::Survey;
 use crate::plan::verdict::Judgement;
 use trace::Trace;
 use trace::base::hash::Hash;
@@ -157,7 +134,7 @@ impl Plan {
 
     /// Whether collectives are left out, as other ranks of theirs are not replayed.
     pub fn lacks_ranks(&self) -> bool {
-        self.job.refusals.values().any(|why| *why == survey::WAITS)
+        self.job.refusals.values().any(|why| *why == WAITS)
     }
 
     /// Allocations of device memory, and the bytes of addresses they took, each counted once.
@@ -186,10 +163,10 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addresses::BLOCK;
-    use crate::plan::order::Edge;
+    use crate::base::addresses::BLOCK;
+    use crate::base::sample::Sample;
+    use crate::plan::order::partial_order::Edge;
     use crate::plan::verdict::{Reason, Verdict};
-    use crate::sample::Sample;
     use std::collections::{BTreeSet, HashMap};
     use std::ops::Range;
     use trace::file::preamble::Data;

@@ -7,7 +7,7 @@ use crate::diagnose::culprit::Culprit;
 use crate::diagnose::serial_launches::{SerialLaunches, Watched};
 use crate::driver::result_name;
 use crate::profile::Measured;
-use crate::run::repeat::Repeated;
+use crate::run::repeat::timing::Repeated;
 use crate::run::state::Run;
 use crate::tally::Tally;
 use serde::{Deserialize, Serialize};

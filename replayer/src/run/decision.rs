@@ -2,10 +2,10 @@
 //! recorded, and by what the plan says of it.
 
 use crate::driver::result;
+use crate::job::run::single_rank::{self, OF_OTHERS};
 use crate::plan::action::{Action, Memory, action};
 use crate::run::profiler_marks;
-use crate::run::repeats::EVENTS;
-use crate::run::single_rank::{self, OF_OTHERS};
+use crate::run::repeat::gate::EVENTS;
 use crate::run::state::Run;
 use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
@@ -18,7 +18,7 @@ use trace::read::shared_handles::{self, Crossing, What};
 use trace::{Call, Function};
 
 /// `Skip`, `Refuse`: with the reason.
-pub(super) enum Decision {
+pub(crate) enum Decision {
     /// Left out, as it did nothing when it was recorded; nor is memory made for it.
     Nothing(&'static str),
     /// Left out: it changes nothing that the program computes.
@@ -37,7 +37,7 @@ pub(super) enum Decision {
     StandIn(What),
 }
 
-pub(super) fn decide(run: &Run, call: &Call, function: &'static Function) -> Decision {
+pub(crate) fn decide(run: &Run, call: &Call, function: &'static Function) -> Decision {
     if let Some(why) = why_nothing(run, call, function) {
         return Decision::Nothing(why);
     }

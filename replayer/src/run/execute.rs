@@ -33,7 +33,7 @@ struct Built<'t> {
 impl<'t> Worker<'_, 't> {
     /// Calls `live` in place of the recorded `function`, with its arguments from here on: once for each of
     /// `from`, until one fails.
-    pub(super) fn execute(
+    pub(crate) fn execute(
         &mut self,
         call: Call<'t>,
         function: &'static Function,

@@ -1,8 +1,8 @@
 //! How long a replay waits for calls that do not come back: what is said of them, and when it gives up.
 
-use crate::error::Error;
+use crate::base::error::Error;
+use crate::job::peer_waits::{Awaiting, awaiting, may_await};
 use crate::options::Progress;
-use crate::plan::peers::{Awaiting, awaiting, may_await};
 use crate::run::state::Run;
 use crate::run::watchdog::{PATIENCE, Watchdog};
 use std::thread::{Builder, Scope};

@@ -14,13 +14,13 @@ use trace::{Call, Function};
 
 impl<'t> Worker<'_, 't> {
     /// The live contexts that end with this call.
-    pub(super) fn contexts_ended_by(&self, call: &Call) -> Vec<u64> {
+    pub(crate) fn contexts_ended_by(&self, call: &Call) -> Vec<u64> {
         let ended = self.run.plan.memory.context_ends.get(&call.number).into_iter().flat_map(|end| &end.contexts);
         ended.filter_map(|context| self.run.objects.live(Kind::Context, *context)).collect()
     }
 
     /// What begins or ends with a call that succeeded.
-    pub(super) fn ended(&mut self, call: &Call, function: &Function) {
+    pub(crate) fn ended(&mut self, call: &Call, function: &Function) {
         for param in function.params.iter().filter(|param| matches!(param.role, Role::Destroy)) {
             if let Form::Handle(kind) = param.ty.form {
                 self.run.objects.end(kind, call.argument(param.name).unwrap_or(0), call.number);
@@ -36,7 +36,7 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// Has the memory that the call writes first and no call made.
-    pub(super) fn adopt(&mut self, call: &Call<'t>) {
+    pub(crate) fn adopt(&mut self, call: &Call<'t>) {
         for allocation in self.run.plan.memory.adopted.get(&call.number).into_iter().flatten() {
             if let Err(failure) = self.run.placement.allocate(allocation, None) {
                 self.diverged(call, "memory", "what no call had made".into(), failure.to_string());
@@ -46,7 +46,7 @@ impl<'t> Worker<'_, 't> {
 
     /// What a call does that has to do with memory. To free some a thread needs no current context: the
     /// driver finds it by the memory, and waits for what may use that (tests/gpu/facts/no_context.c).
-    pub(super) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
+    pub(crate) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
         let freed = match (memory, resolve(call, function)) {
             (Memory::Free | Memory::HostFree, Some(Change::Freed { at, .. })) => Some(at),
             _ => None,

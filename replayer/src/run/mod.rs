@@ -1,37 +1,31 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
 pub mod callbacks;
-mod copy_events;
-mod decision;
+pub mod copy_events;
+pub mod decision;
 pub mod dump;
-mod execute;
+pub mod execute;
 pub mod finish;
-mod hang_report;
+pub mod hang_report;
 pub mod hazards;
 pub mod host_writes;
-mod lifetimes;
+pub mod lifetimes;
 pub mod partial_words;
-mod prepared_call;
 pub mod profiler_marks;
 pub mod quiesce;
 pub mod readbacks;
 pub mod repeat;
-pub mod repeatable;
-pub mod repeats;
-pub mod restore;
 pub mod results;
-mod shared_handles;
 pub mod side_stream;
-mod single_rank;
 pub mod state;
 pub mod texture_ids;
 pub mod watchdog;
-mod work;
-mod worker;
+pub mod work;
+pub mod worker;
 
-use crate::error::Error;
+use crate::base::error::Error;
 use crate::options::Progress;
-use crate::plan::order::Gate;
+use crate::plan::order::partial_order::Gate;
 use crate::run::host_writes::apply;
 use crate::run::state::Run;
 use crate::run::watchdog::{EndAtLast, Watchdog};

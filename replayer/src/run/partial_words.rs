@@ -4,9 +4,9 @@
 //! If that address is another one here, those bytes mean nothing by themselves. The word that the replay has
 //! is taken back to what the recorded program had, changed there, and translated as a whole.
 
-use crate::addresses::extent;
+use crate::base::addresses::extent;
+use crate::base::ranges::widen;
 use crate::memory::words::{Layout, Words};
-use crate::ranges::widen;
 use crate::session::Session;
 use std::borrow::Cow;
 use std::ops::Range;

@@ -6,7 +6,7 @@ use crate::profile::Profiler;
 use crate::run::callbacks::Callbacks;
 use crate::run::host_writes::HostWrites;
 use crate::run::readbacks::Readbacks;
-use crate::run::repeats::Repeats;
+use crate::run::repeat::gate::Repeats;
 use crate::run::side_stream::SideStream;
 use crate::run::texture_ids::ReservedIds;
 use crate::session::Session;

@@ -11,7 +11,7 @@ use trace::{Call, Function};
 
 impl<'t> Worker<'_, 't> {
     /// Where a call puts its work.
-    pub(super) fn queue(&self, function: &Function, words: &[u64]) -> Queue {
+    pub(crate) fn queue(&self, function: &Function, words: &[u64]) -> Queue {
         let stream = stream_of(function, words).unwrap_or(0);
         // Work on a stream needs no current context.
         let context = Some(self.run.driver.current_context()).filter(|context| *context != 0);
@@ -20,7 +20,7 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// Copies of this call: compared at once if it waited for them, later if it did not.
-    pub(super) fn copies(
+    pub(crate) fn copies(
         &mut self,
         call: &Call<'t>,
         function: &'static Function,

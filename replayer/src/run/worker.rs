@@ -1,12 +1,12 @@
 //! A worker: what a recorded call becomes.
 
 use crate::driver::{Failure, result, result_name};
+use crate::job::run::shared_handles::is_ordered;
 use crate::options::Progress;
-use crate::plan::order::{Gate, Lane};
+use crate::plan::order::partial_order::{Gate, Lane};
 use crate::run::callbacks::runs;
 use crate::run::decision::{Decision, decide};
 use crate::run::host_writes::apply;
-use crate::run::shared_handles::is_ordered;
 use crate::run::state::Run;
 use crate::run::watchdog::Watchdog;
 use crate::tally::{Divergence, Tally};
@@ -19,14 +19,14 @@ const STRIDE: u64 = 256;
 const MANY: u64 = 1 << 16;
 
 /// Makes the calls of one recorded thread.
-pub(super) struct Worker<'w, 't> {
-    pub(super) run: &'w Run<'t>,
-    pub(super) thread: u32,
-    pub(super) tally: Tally,
+pub(crate) struct Worker<'w, 't> {
+    pub(crate) run: &'w Run<'t>,
+    pub(crate) thread: u32,
+    pub(crate) tally: Tally,
 }
 
 impl<'t> Worker<'_, 't> {
-    pub(super) fn follow(
+    pub(crate) fn follow(
         &mut self,
         lane: &Lane,
         gate: &Gate,
@@ -105,7 +105,7 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
-    pub(super) fn compare(&mut self, call: &Call, result: u32) {
+    pub(crate) fn compare(&mut self, call: &Call, result: u32) {
         let expected = call.result.expect("only calls that returned are planned");
         if !self.run.verify || expected != result && self.is_same_fault(call, expected, result) {
             return;
@@ -117,7 +117,7 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// Whether both mean the same failure of earlier work, which no two runs report at the same call.
-    pub(super) fn is_same_fault(&self, call: &Call, expected: u32, found: u32) -> bool {
+    pub(crate) fn is_same_fault(&self, call: &Call, expected: u32, found: u32) -> bool {
         let Some(fault) = self.run.plan.fault else { return false };
         if found == fault.code {
             return call.number >= fault.since && expected == result::SUCCESS;
@@ -127,15 +127,15 @@ impl<'t> Worker<'_, 't> {
         waits && matches!(self.run.placement.wait(), Err(Failure { code: Some(code), .. }) if code == expected)
     }
 
-    pub(super) fn diverged(&mut self, call: &Call, what: &str, expected: String, found: String) {
+    pub(crate) fn diverged(&mut self, call: &Call, what: &str, expected: String, found: String) {
         self.tally.diverged(Divergence::new(call, what, expected, found));
     }
 
-    pub(super) fn skip(&mut self, call: &Call, function: &'static Function, why: &str) {
+    pub(crate) fn skip(&mut self, call: &Call, function: &'static Function, why: &str) {
         self.leave_out(call, function, why, false);
     }
 
-    pub(super) fn refuse(&mut self, call: &Call, function: &'static Function, why: &str) {
+    pub(crate) fn refuse(&mut self, call: &Call, function: &'static Function, why: &str) {
         self.leave_out(call, function, why, true);
     }
 
@@ -150,7 +150,7 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// Objects that the recorded call handed out and the replay does not have.
-    pub(super) fn forgo(&self, call: &Call, function: &'static Function) {
+    pub(crate) fn forgo(&self, call: &Call, function: &'static Function) {
         self.run.callbacks.left_out(call.number);
         if !call.succeeded() {
             return;

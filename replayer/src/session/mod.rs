@@ -2,15 +2,15 @@
 
 pub mod device_memory;
 
+use crate::base::extent::Tolerance;
 use crate::driver::Driver;
-use crate::extent::Tolerance;
+use crate::job::graph_deliveries::GraphDeliveries;
+use crate::job::peers::Company;
 use crate::memory::arguments::Arguments;
-use crate::memory::graph_deliveries::GraphDeliveries;
 use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
-use crate::peers::Company;
 use crate::plan::Plan;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};

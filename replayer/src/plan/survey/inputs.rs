@@ -1,10 +1,10 @@
 //! What calls are given that is not in the file, and effects of theirs that no call shows.
 
-use super::{GONE, PINNED, Survey};
 use crate::plan::Missing;
 use crate::plan::action::{Action, action, between_either};
-use crate::plan::captures;
-use crate::plan::waits::{self, Memories};
+use crate::plan::graphs::captures;
+use crate::plan::order::waits::{self, Memories};
+use crate::plan::survey::walk::{GONE, PINNED, Survey};
 use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::api::types::Form;
@@ -17,7 +17,7 @@ const MANAGED: &str =
 
 impl Survey {
     /// Inputs that are not in the file, and effects that no call shows.
-    pub(super) fn inputs(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
+    pub(crate) fn inputs(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         let words = |role: fn(&Role) -> bool| {
             let params = function.params.iter().enumerate().filter(move |(_, param)| role(&param.role));
             params.filter_map(|(at, _)| call.argument_of(at)).filter(|word| *word != 0).collect::<Vec<u64>>()

@@ -1,11 +1,11 @@
 //! What calls do to memory: allocations, frees, reservations, variables of modules, memory that nobody seems
 //! to have made.
 
-use super::{Survey, extent};
-use crate::addresses::GRANULE;
-use crate::plan::memory::Allocation as Planned;
+use crate::base::addresses::GRANULE;
+use crate::base::ranges::widen;
+use crate::plan::memory::allocations::Allocation as Planned;
 use crate::plan::nested_structs::structs;
-use crate::ranges::widen;
+use crate::plan::survey::walk::{Survey, extent};
 use trace::api::effect::{Effect, Memory as Kind};
 use trace::api::enums::{CUmemAllocationType, CUmemLocationType};
 use trace::api::roles::{Class, Field, Role};
@@ -34,7 +34,7 @@ const OF_HOST: &str =
 
 impl Survey {
     /// Pools and pieces of memory that the CPU writes like its own.
-    pub(super) fn of_host(&mut self, call: &Call, function: &'static Function) {
+    pub(crate) fn of_host(&mut self, call: &Call, function: &'static Function) {
         let says_type = |param: &Field| param.ty.name == CUmemAllocationType::TYPE.name;
         let is_physical = matches!(function.effect, Effect::Allocate { kind: Kind::Physical, .. });
         let is_pool = function.creates(Handle::MemoryPool).is_some() || function.params.iter().any(says_type);
@@ -60,7 +60,7 @@ impl Survey {
     /// Memory that no recorded call made, as libraries have it of the driver's own tables: the first that is
     /// seen of it is a fill or a copy into it. How far it goes nobody tells; the driver gives out such memory
     /// in whole granules.
-    pub(super) fn adopt(&mut self, call: &Call, function: &Function) {
+    pub(crate) fn adopt(&mut self, call: &Call, function: &Function) {
         if self.foreign || self.is_captured() || !matches!(function.class, Class::copy | Class::submit) {
             return;
         }
@@ -88,12 +88,12 @@ impl Survey {
     }
 
     /// Whether a replay knows where this is.
-    pub(super) fn is_known(&self, address: u64) -> bool {
+    pub(crate) fn is_known(&self, address: u64) -> bool {
         self.live.holds(address) || self.blocks.contains(&block_of(address))
     }
 
     /// Memory that a replay gives and takes by means of its own.
-    pub(super) fn memory(&mut self, trace: &Trace, call: &Call, change: Change, made: Option<Allocation>) {
+    pub(crate) fn memory(&mut self, trace: &Trace, call: &Call, change: Change, made: Option<Allocation>) {
         match (change, made) {
             (_, Some(made)) => self.allocated(trace, call, &made),
             (Change::Allocated { at, bytes, .. }, None) => {
@@ -139,7 +139,7 @@ impl Survey {
         self.plan.memory.allocations.insert(call.number, planned);
     }
 
-    pub(super) fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
+    pub(crate) fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
         let begin = call.begin;
         self.gives_up_of_others(start, begin);
         if self.only_judges {
@@ -175,7 +175,7 @@ impl Survey {
     }
 
     /// Memory that comes into being beside the allocations: variables of modules, memory of graphs.
-    pub(super) fn variables(&mut self, trace: &Trace, call: &Call, function: &Function) {
+    pub(crate) fn variables(&mut self, trace: &Trace, call: &Call, function: &Function) {
         /// Where the length was not asked for.
         const SOME: u64 = 64 << 10;
         let module = self.plan.comparability.reach.made(call, function, &mut self.live);
@@ -205,7 +205,7 @@ impl Survey {
 
     /// Pinned memory is known by one address. Where devices cannot use the CPU's they are given another,
     /// which nobody follows.
-    pub(super) fn mapped(&mut self, call: &Call, function: &Function) {
+    pub(crate) fn mapped(&mut self, call: &Call, function: &Function) {
         let hands_out = |param: &Field| matches!((param.role, param.ty.form), (Role::Out(_), Form::Pointer(to)) if matches!(to.form, Form::Address));
         let [device, host, ..] = function.params else { return };
         if !hands_out(device) || !matches!(host.role, Role::HostAddress) {
@@ -219,8 +219,8 @@ impl Survey {
 
 #[cfg(test)]
 mod tests {
+    use crate::base::sample::Sample;
     use crate::plan::plan;
-    use crate::sample::Sample;
 
     const AT: [u64; 3] = [0x7f00_0000_0000, 0x7f10_0000_0000, 0x7f20_0000_0000];
 

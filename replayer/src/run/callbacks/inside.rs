@@ -1,8 +1,8 @@
 //! Calls that the program made in a callback. The driver refuses most of them there: so a run of the callback
 //! makes them here, for the worker whose calls they are.
 
-use super::CallbackRun;
-use crate::plan::order::Order;
+use crate::plan::order::partial_order::Order;
+use crate::run::callbacks::CallbackRun;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ enum Job {
 
 impl CallsInside {
     /// Of the calls below `end`.
-    pub(super) fn of(trace: &Trace, order: &Order, end: u64, runs: &[CallbackRun]) -> CallsInside {
+    pub(crate) fn of(trace: &Trace, order: &Order, end: u64, runs: &[CallbackRun]) -> CallsInside {
         let mut inside = CallsInside::default();
         // A step belongs to one run, also where a damaged trace has two at a time on one thread.
         let mut next: HashMap<u32, usize> = HashMap::new();
@@ -71,7 +71,7 @@ impl CallsInside {
     }
 
     /// The run does not come, or takes no more calls.
-    pub(super) fn is_over(&self, run: usize) {
+    pub(crate) fn is_over(&self, run: usize) {
         if !self.runs.is_empty() {
             self.state.lock().over.insert(run);
             self.changed.notify_all();
@@ -106,7 +106,7 @@ impl CallsInside {
     }
 
     /// On the thread of a run: makes its calls as they come.
-    pub(super) fn serve(&self, run: usize) {
+    pub(crate) fn serve(&self, run: usize) {
         let mut state = self.state.lock();
         let mut until = Instant::now() + PATIENCE;
         while state.left.get(&run).is_some_and(|left| *left > 0) {

@@ -5,10 +5,10 @@
 //! ended. So a call that began after a run had begun waits for that run here: the work before it was done
 //! without the call.
 
-use super::CallbackRun;
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::check::payload;
 use crate::driver::stream::Queue;
+use crate::run::callbacks::CallbackRun;
 use crate::run::host_writes::apply;
 use crate::run::readbacks::Pending;
 use crate::run::results;

@@ -4,7 +4,7 @@
 //! there is compared first, for it may only have looked at what the device had written; then that agrees, and
 //! something was checked.
 
-use crate::addresses::extent;
+use crate::base::addresses::extent;
 use crate::memory::live_address::HeldAddress;
 use crate::run::hazards::{self, FLAG, Held};
 use crate::run::partial_words;

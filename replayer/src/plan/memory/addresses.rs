@@ -1,0 +1,21 @@
+//! Which addresses recorded memory had, of the whole trace: what the replay reserves, and how it tells an address
+//! from a number.
+
+use crate::base::ranges::Ranges;
+use std::ops::Range;
+
+#[derive(Default)]
+pub struct AddressRanges {
+    /// All device addresses the application was given, reserved ones too.
+    pub(crate) device: Ranges,
+    /// The ranges that the application reserved, each by itself.
+    pub(crate) reserved: Vec<Range<u64>>,
+    /// Whole blocks around them.
+    pub(crate) blocks: Ranges,
+    /// Pinned host memory.
+    pub(crate) host: Ranges,
+    /// Whole pages around it.
+    pub(crate) pages: Ranges,
+    /// Managed memory.
+    pub(crate) managed: Ranges,
+}
