@@ -5,8 +5,9 @@
 //! recording (`run/`), memory at its recorded addresses or translated (`memory/`), each call rebuilt from its
 //! attachments by the roles of the driver table (`call/`) and compared with what was recorded (`check/`).
 //!
-//! No file imports from a layer above its own: what is under way (`run/`) uses what calls stand on
-//! (`session/`), never the other way round.
+//! Folders are layers. From the lowest: `base/`, `driver/`, `job/`, `plan/`, `memory/`, `session/` and `tally.rs`,
+//! `call/`, `check/`, `profile/`, `diagnose/`, `options.rs`, `run/`, `report/`, `replay.rs`. No file imports from a
+//! layer above its own. Of `job/`, the parts that belong to the plan, to placement and to the run count with those.
 
 mod base;
 mod call;
@@ -28,7 +29,7 @@ pub use base::error::Error;
 pub use base::extent::{Elements, Extent, Fill, Float, Tolerance};
 pub use diagnose::bisection::{self, Bisection, Parting};
 pub use diagnose::culprit::{Argument, Culprit, Recorded, What};
-pub use diagnose::serial_launches::Watched;
+pub use diagnose::serial_launches::{Followed, Watched};
 pub use driver::result::is_sticky;
 pub use driver::stream::is_left_behind;
 pub use job::peer_waits::{Awaiting, Theirs};
@@ -36,7 +37,7 @@ pub use job::peers::{Company, HostPart, Imports, Live, Source};
 pub use job::ranks::{Lacks, Ranks};
 pub use job::shared_handles::{Crossings, SharedHost, matched, shared_host};
 pub use memory::words::Words;
-pub use options::{Dump, Followed, Options, Progress, Repeat, Tools};
+pub use options::{Dump, Options, Progress, Repeat, Tools};
 pub use plan::breakpoints::{Memory, find_call, find_launches, find_memory};
 pub use plan::copy_endpoints::{Copied, End, copied, flat_copy};
 pub use plan::graphs::callbacks::reached;

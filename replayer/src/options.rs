@@ -1,6 +1,7 @@
 //! How to replay, and who is told how far it has come.
 
 use crate::base::extent::Tolerance;
+use crate::diagnose::serial_launches::Followed;
 use crate::job::peer_waits::Awaiting;
 use crate::job::peers::Company;
 use crate::profile::Measure;
@@ -78,15 +79,6 @@ pub struct Repeat {
     pub times: u64,
     /// Where device times are taken from: libraries to try in this order, or why events are used.
     pub cupti: Result<Vec<PathBuf>, String>,
-}
-
-/// Which launches are hashed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Followed {
-    /// Those before the first difference that a call finds.
-    UntilItDiffers,
-    /// Those up to this call.
-    Until(u64),
 }
 
 /// Told how far a replay has come.

@@ -1,5 +1,7 @@
 //! One call made again: its arguments and memory from the recording, its objects from the replay, the driver
 //! it goes to.
+//!
+//! Imports `session/` and what that may.
 
 pub mod arguments;
 pub mod build;

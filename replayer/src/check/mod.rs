@@ -1,5 +1,7 @@
 //! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses
 //! from it.
+//!
+//! Imports `call/` and what that may.
 
 pub mod driver_addresses;
 pub mod hint;

@@ -1,4 +1,6 @@
 //! Finding what is wrong: launches one at a time, what each made of memory, and the one that failed.
+//!
+//! Imports `profile/` and what that may.
 
 pub mod bisection;
 pub mod culprit;

@@ -18,7 +18,6 @@ use crate::diagnose::launch_hashes::{self, LaunchHashes, Step};
 use crate::diagnose::unroll::Node;
 use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, within};
 use crate::driver::{Failure, id, result, result_name};
-use crate::options::Followed;
 use crate::session::Session;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -29,6 +28,15 @@ use trace::api::roles::Class;
 use trace::model::outstanding::Left;
 use trace::model::stream::StreamHandle;
 use trace::{Call, Function};
+
+/// Which launches are hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followed {
+    /// Those before the first difference that a call finds.
+    UntilItDiffers,
+    /// Those up to this call.
+    Until(u64),
+}
 
 /// For what is under way on other streams, at first, and how often that may be halved.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,4 +1,6 @@
 //! The target driver: any `libcuda.so.1`, opened by path, its functions by the ids of the table.
+//!
+//! Imports `base/`.
 
 pub mod calls;
 pub mod guard;

@@ -1,4 +1,6 @@
 //! Where recorded memory lies in the replay: at its own addresses, or elsewhere and translated.
+//!
+//! Imports `plan/` and what that may.
 
 pub mod arguments;
 pub mod buffer;

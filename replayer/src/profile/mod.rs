@@ -3,6 +3,8 @@
 //!
 //! What is measured goes where it is wanted at once ([`Times`]), so that memory does not grow with the trace,
 //! but for what is under way. Nothing is waited for that the recorded program did not wait for.
+//!
+//! Imports `check/` and what that may.
 
 mod cupti;
 mod events;

@@ -1,4 +1,6 @@
 //! What a replay did and what it found.
+//!
+//! Imports `run/` and what that may; only `replay.rs` imports it.
 
 pub mod relocation_coverage;
 

@@ -1,4 +1,6 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
+//!
+//! Imports `options.rs`, `diagnose/` and what those may.
 
 pub mod callbacks;
 pub mod copy_events;

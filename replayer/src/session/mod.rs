@@ -1,4 +1,6 @@
 //! What one replay stands on: the trace and its plan, the driver, and what stands here for what was recorded.
+//!
+//! Imports `memory/` and what that may.
 
 pub mod device_memory;
 
