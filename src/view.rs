@@ -18,7 +18,7 @@ use viewer::data::job::{Spec, Specs};
 use viewer::state::arrange::Step;
 use viewer::state::command::Shown;
 use viewer::state::filter::{Filter, time};
-use viewer::state::tab::Tab;
+use viewer::state::parts::tab::Tab;
 
 /// Look at a trace: timeline, calls, tables and findings, in the terminal
 ///

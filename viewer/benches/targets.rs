@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use viewer::data::lane::{Lane, views as views_of};
 use viewer::data::open::Opened;
-use viewer::state::keymap::Keymap;
+use viewer::state::parts::keymap::Keymap;
 use viewer::state::{Input, State};
 use viewer::synthetic::{Shape, write};
-use viewer::term::Frames;
+use viewer::terminal::screen::Frames;
 use viewer::view::draw;
 use viewer::view::theme::{Depth, Theme};
 

@@ -11,7 +11,7 @@
 //! ```
 
 use crate::state::filter::time;
-use crate::state::keymap::Keymap;
+use crate::state::parts::keymap::Keymap;
 use crate::view::theme::{Depth, Theme};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -127,8 +127,8 @@ pub fn theme(config: &Config, colored: bool) -> Theme {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::action::Action;
-    use crate::state::keymap::Key;
+    use crate::state::parts::action::Action;
+    use crate::state::parts::keymap::Key;
 
     #[test]
     fn keys_and_themes_can_be_set() {

@@ -4,7 +4,7 @@
 use crate::data::event::NO_CALL;
 use crate::data::kept::{Kind, keep, new_beside, places};
 use crate::data::lane::Source;
-use crate::state::rows;
+use crate::state::parts::rows;
 use crate::state::{Mark, State};
 use crossterm::style::ContentStyle;
 use ratatui::backend::IntoCrossterm;

@@ -1,19 +1,19 @@
 //! The timeline in the terminal.
 //!
-//! [`data`] is what a trace amounts to, [`state`] what is shown of it and how input changes that, [`view`]
-//! draws it. [`input`] and [`term`] know the terminal; nothing else does. [`app`] joins them.
+//! [`data`] is what a trace amounts to, [`state`] what is shown of it, [`details`] one event in words; `update` is how
+//! input changes the state, and [`view`] draws it. [`terminal`] knows the terminal; nothing below it does. [`app`] joins
+//! them. The folders are layers in this order: no file imports from one above its own.
 
 pub mod app;
-mod classic;
 pub mod config;
 pub mod data;
 pub mod details;
 pub mod export;
-pub mod input;
 pub mod kernel_name;
 pub mod report;
 pub mod state;
 pub mod synthetic;
-pub mod term;
+pub mod terminal;
 pub mod text;
+mod update;
 pub mod view;

@@ -2,7 +2,7 @@
 
 use crate::data::open::Opened;
 use crate::state::State;
-use crate::state::tab::Tab;
+use crate::state::parts::tab::Tab;
 use crate::state::table::Table;
 use crate::text::{bytes, counted, duration, moment, tame};
 use std::fmt::Write;

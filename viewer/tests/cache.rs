@@ -7,7 +7,7 @@ use viewer::data::open::Opened;
 use viewer::export::{load_marks, save_marks};
 use viewer::state::Mark;
 use viewer::state::State;
-use viewer::state::keymap::Keymap;
+use viewer::state::parts::keymap::Keymap;
 use viewer::synthetic::{Shape, write};
 
 #[test]

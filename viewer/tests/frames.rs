@@ -10,8 +10,8 @@ use trace::Trace;
 use viewer::data::findings::{Cost, Finding, LOST};
 use viewer::data::open::Opened;
 use viewer::export::frame;
-use viewer::state::action::{Action, actions};
-use viewer::state::keymap::{Key, Keymap};
+use viewer::state::parts::action::{Action, actions};
+use viewer::state::parts::keymap::{Key, Keymap};
 use viewer::state::{Input, State};
 use viewer::synthetic::{Shape, write};
 use viewer::view::draw;
@@ -333,7 +333,7 @@ fn a_move_by_one_column_takes_few_bytes() {
         let viewport = ratatui::Viewport::Fixed(area);
         let backend = ratatui::backend::CrosstermBackend::new(out.clone());
         let terminal = ratatui::Terminal::with_options(backend, ratatui::TerminalOptions { viewport });
-        let mut frames = viewer::term::Frames::new(terminal.expect("memory"));
+        let mut frames = viewer::terminal::screen::Frames::new(terminal.expect("memory"));
         let mut sent = |state: &State| {
             let before = out.0.get();
             frames.frame(area, |buffer| draw(state, &UNICODE, buffer)).expect("memory");

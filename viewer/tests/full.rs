@@ -5,7 +5,7 @@ use std::sync::Arc;
 use viewer::data::open::Opened;
 use viewer::export;
 use viewer::state::State;
-use viewer::state::keymap::Keymap;
+use viewer::state::parts::keymap::Keymap;
 use viewer::synthetic::{Shape, write};
 
 /// Files of this process may not grow past so many bytes.

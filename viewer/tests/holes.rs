@@ -12,7 +12,7 @@ use trace::file::segment::{HEADER, Header, Kind};
 use viewer::data::open::Opened;
 use viewer::export::frame;
 use viewer::state::State;
-use viewer::state::keymap::Keymap;
+use viewer::state::parts::keymap::Keymap;
 use viewer::synthetic::{Shape, write};
 use viewer::view::theme::Theme;
 

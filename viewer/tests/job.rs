@@ -11,7 +11,7 @@ use viewer::data::job::{Spec, Specs, together};
 use viewer::data::lane::Source;
 use viewer::data::open::Opened;
 use viewer::export::frame;
-use viewer::state::keymap::{Key, Keymap};
+use viewer::state::parts::keymap::{Key, Keymap};
 use viewer::state::{Input, State};
 use viewer::view::draw;
 use viewer::view::theme::{Depth, Theme};

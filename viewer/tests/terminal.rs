@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::time::{Duration, Instant};
-use viewer::term::Term;
+use viewer::terminal::screen::Term;
 use viewer::view::theme::Depth;
 
 /// What the shell in the terminal runs; by itself it would take the terminal that the tests run in.

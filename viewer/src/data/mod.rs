@@ -1,6 +1,8 @@
 //! What a trace is to the viewer: lanes of events with a pyramid over each, memory over time and sums; the
 //! lives of objects; and findings. Made from a [`trace::Trace`] by [`build`], kept in a file beside it by
 //! [`store`].
+//!
+//! Imports `text` and `kernel_name`.
 
 pub mod build;
 pub mod column;

@@ -4,8 +4,8 @@ use super::detail::{Detail, Tone, detail};
 use super::named;
 use crate::data::event::NO_CALL;
 use crate::state::State;
-use crate::state::action::Action;
-use crate::state::rows;
+use crate::state::parts::action::Action;
+use crate::state::parts::rows;
 use crate::text::{counted, duration, grouped, percent};
 
 /// Empty if there is no more than one, or one was chosen.

@@ -1,4 +1,6 @@
 //! One call in words: every argument by name, enumerations by theirs, handles and addresses by their objects.
+//!
+//! Imports `state/` and what that may.
 
 mod arguments;
 mod column;

@@ -3,8 +3,8 @@
 use super::detail::{Detail, Tone, detail};
 use super::named;
 use crate::state::State;
-use crate::state::rows;
-use crate::state::scope::Scope;
+use crate::state::parts::rows;
+use crate::state::parts::scope::Scope;
 use crate::state::table::busy;
 use crate::text::{counted, duration, moment, percent};
 

@@ -6,9 +6,9 @@ use crate::data::lane::Source;
 use crate::data::tables::Row;
 use crate::kernel_name::last_part;
 use crate::state::State;
-use crate::state::action::Action;
-use crate::state::scope::Scope;
-use crate::state::tab::Tab;
+use crate::state::parts::action::Action;
+use crate::state::parts::scope::Scope;
+use crate::state::parts::tab::Tab;
 use crate::state::table::busy;
 use crate::text::{counted, cut, duration, percent, tame};
 

@@ -1,8 +1,8 @@
 //! How the user wants the rows: folded, moved, pinned, hidden.
 
 use super::fields::State;
-use super::rows::{self, Arrangement, Id};
 use crate::data::Model;
+use crate::state::parts::rows::{self, Arrangement, Id};
 use std::fmt;
 use std::str::FromStr;
 
@@ -96,7 +96,7 @@ impl State {
     }
 
     /// Makes an arrangement; of steps with rows that there are not it says so.
-    pub(super) fn take_steps(&mut self, steps: &[Step], beyond: &mut Vec<String>) {
+    pub(crate) fn take_steps(&mut self, steps: &[Step], beyond: &mut Vec<String>) {
         let all = numbered(&self.opened.model);
         for step @ Step(how, row) in steps {
             let Some(id) = all.get(*row).copied() else {
@@ -118,7 +118,7 @@ impl State {
         self.arrange();
     }
 
-    pub(super) fn arrange(&mut self) {
+    pub(crate) fn arrange(&mut self) {
         let id = self.rows.get(self.row).map(|row| row.id);
         self.rows = rows::rows(&self.opened.model, &self.arrangement);
         let same = id.and_then(|id| self.rows.iter().position(|row| row.id == id));
@@ -126,7 +126,7 @@ impl State {
         self.scroll();
     }
 
-    pub(super) fn fold(&mut self) {
+    pub(crate) fn fold(&mut self) {
         let Some(row) = self.rows.get(self.row) else { return };
         if row.folded.is_none() {
             return self.say("nothing to fold here");
@@ -139,7 +139,7 @@ impl State {
     }
 
     /// Makes the lane's row one that is shown.
-    pub(super) fn unfold(&mut self, lane: usize) {
+    pub(crate) fn unfold(&mut self, lane: usize) {
         if !self.rows.iter().any(|row| row.is_of(lane)) {
             let (folded, hidden) =
                 (std::mem::take(&mut self.arrangement.folded), std::mem::take(&mut self.arrangement.hidden));
@@ -163,7 +163,7 @@ impl State {
     }
 
     /// Moves the row, with what is folded under it, past its neighbour.
-    pub(super) fn shift(&mut self, up: bool) {
+    pub(crate) fn shift(&mut self, up: bool) {
         let Some(id) = self.rows.get(self.row).map(|row| row.id) else { return };
         if let Some(at) = self.arrangement.pinned.iter().position(|pinned| *pinned == id) {
             let other = if up { at.checked_sub(1) } else { Some(at + 1) };
@@ -182,7 +182,7 @@ impl State {
         self.arrange();
     }
 
-    pub(super) fn pin(&mut self) {
+    pub(crate) fn pin(&mut self) {
         let Some(id) = self.rows.get(self.row).map(|row| row.id) else { return };
         match self.arrangement.pinned.iter().position(|pinned| *pinned == id) {
             Some(at) => {
@@ -193,7 +193,7 @@ impl State {
         self.arrange();
     }
 
-    pub(super) fn hide(&mut self) {
+    pub(crate) fn hide(&mut self) {
         let Some(id) = self.rows.get(self.row).map(|row| row.id) else { return };
         if is_group(id) {
             return self.say(GROUPS);

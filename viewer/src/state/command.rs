@@ -3,9 +3,9 @@
 use super::arrange::Step;
 use super::fields::State;
 use super::filter::time;
-use super::scope::Scope;
-use super::tab::Tab;
 use crate::data::event::NO_CALL;
+use crate::state::parts::scope::Scope;
+use crate::state::parts::tab::Tab;
 
 /// What a frame that is printed shows, as the command line has it.
 #[derive(Debug, Clone, Default)]

@@ -1,19 +1,19 @@
 //! All that is shown and how, and what everything that changes it needs of it.
 
-use super::ask::{Ask, Prompt};
 use super::filter::{Filter, Search};
-use super::keymap::Keymap;
-use super::layout::Layout;
-use super::mark::Mark;
-use super::overview::{self, Sum};
-use super::rows::{Arrangement, Row};
-pub use super::scope::At;
-use super::tab::Tab;
-use super::table::rows::Table;
-use super::window::Window;
 use crate::data::event::Event;
 use crate::data::lane::{Cell, Lane, Source};
 use crate::data::open::Opened;
+use crate::state::parts::ask::{Ask, Prompt};
+use crate::state::parts::keymap::Keymap;
+use crate::state::parts::layout::Layout;
+use crate::state::parts::mark::Mark;
+use crate::state::parts::overview::{self, Sum};
+use crate::state::parts::rows::{Arrangement, Row};
+pub use crate::state::parts::scope::At;
+use crate::state::parts::tab::Tab;
+use crate::state::parts::table_rows::Table;
+use crate::state::parts::window::Window;
 use std::sync::Arc;
 
 /// The help, while it is open.
@@ -40,7 +40,7 @@ pub struct State {
     pub top: usize,
     pub arrangement: Arrangement,
     /// The arrangement of this size of screen that nobody has changed.
-    pub(super) first: Arrangement,
+    pub(crate) first: Arrangement,
     /// The selected event.
     pub event: Option<At>,
     /// Nothing has been chosen yet: the start page is shown.
@@ -70,7 +70,7 @@ pub struct State {
     pub hides: bool,
     pub prompt: Option<Prompt>,
     /// What was answered, the latest last.
-    pub(super) answers: Vec<(Ask, String)>,
+    pub(crate) answers: Vec<(Ask, String)>,
     pub help: Option<Help>,
     /// What colours and signs mean is shown.
     pub legend: bool,
@@ -79,7 +79,7 @@ pub struct State {
     pub pause: u64,
     /// What was said last; the next key clears it.
     pub message: String,
-    pub(super) trail: Vec<(Option<At>, Window, usize)>,
+    pub(crate) trail: Vec<(Option<At>, Window, usize)>,
 }
 
 impl State {
@@ -88,7 +88,7 @@ impl State {
         self.rows.get(self.row)?.lanes.first().copied()
     }
 
-    pub(super) fn lane_of(&self, at: usize) -> Option<&Lane> {
+    pub(crate) fn lane_of(&self, at: usize) -> Option<&Lane> {
         self.opened.model.lanes.get(at)
     }
 
@@ -104,7 +104,7 @@ impl State {
         (cell.count > 1).then_some((at, from, to, cell))
     }
 
-    pub(super) fn approach(&mut self, event: &Event) {
+    pub(crate) fn approach(&mut self, event: &Event) {
         let margin = event.length().max(self.window.columns).saturating_mul(10);
         self.window = self.window.fitting(event.begin.saturating_sub(margin), event.end.saturating_add(margin));
     }
@@ -125,7 +125,7 @@ impl State {
     }
 
     /// The event at `index` or the nearest in that direction that passes the filter.
-    pub(super) fn passing(&self, at: usize, index: usize, forward: bool) -> Option<usize> {
+    pub(crate) fn passing(&self, at: usize, index: usize, forward: bool) -> Option<usize> {
         let len = self.lane_of(at)?.len();
         let Some(filter) = &self.filter else { return Some(index).filter(|index| *index < len) };
         let kept = &filter.lanes.get(at)?.index;
@@ -138,7 +138,7 @@ impl State {
     }
 
     /// Moves the window or the cursor: no event is selected then but the one under the cursor.
-    pub(super) fn move_window(&mut self, window: Window) {
+    pub(crate) fn move_window(&mut self, window: Window) {
         self.window = window;
         self.event = None;
     }
@@ -156,7 +156,7 @@ impl State {
         other.unwrap_or(opened)
     }
 
-    pub(super) fn resize(&mut self, width: u16, height: u16) {
+    pub(crate) fn resize(&mut self, width: u16, height: u16) {
         self.size = (width, height);
         let was_first = self.arrangement == self.first;
         self.lay_out();
@@ -172,25 +172,25 @@ impl State {
         self.scroll();
     }
 
-    pub(super) fn lay_out(&mut self) {
+    pub(crate) fn lay_out(&mut self) {
         self.layout = Layout::of(self.size.0, self.size.1, self.details, self.tab == Tab::Timeline && self.splits);
     }
 
     /// Finds out where the overview shows matches of the search.
-    pub(super) fn mark_hits(&mut self) {
+    pub(crate) fn mark_hits(&mut self) {
         let columns = self.layout.overview.width.into();
         self.hits = self.search.as_ref().map_or_else(Vec::new, |search| {
             overview::hits(&self.opened.model, |name| search.hits(name), self.window.end, columns)
         });
     }
 
-    pub(super) fn look_over(&mut self) {
+    pub(crate) fn look_over(&mut self) {
         self.overview = overview::sums(&self.opened.model, self.window.end, self.layout.overview.width.into());
         self.mark_hits();
     }
 
     /// Keeps the selected row on the screen.
-    pub(super) fn scroll(&mut self) {
+    pub(crate) fn scroll(&mut self) {
         self.row = self.row.min(self.rows.len().saturating_sub(1));
         let height = usize::from(self.layout.lanes.height).max(1);
         self.top = self.top.min(self.row).max((self.row + 1).saturating_sub(height));

@@ -1,8 +1,8 @@
 //! The help: every action with its keys, in groups.
 
-use super::action::actions;
 use super::fields::{Help, State};
-use super::keymap::Key;
+use crate::state::parts::action::actions;
+use crate::state::parts::keymap::Key;
 use crate::text;
 
 /// Where what an action does begins: the keys stand left of it.
@@ -63,7 +63,7 @@ pub fn lines(state: &State) -> Vec<Line> {
 
 impl State {
     /// Scrolls the help by so many lines, as far as there are some.
-    pub(super) fn scroll_help(&mut self, by: isize) {
+    pub(crate) fn scroll_help(&mut self, by: isize) {
         let most = lines(self).len().saturating_sub(usize::from(self.size.1.saturating_sub(2)));
         if let Some(help) = &mut self.help {
             help.scroll = help.scroll.saturating_add_signed(by).min(most);
@@ -71,7 +71,7 @@ impl State {
     }
 
     /// A key for what is sought in the help: whether it was one.
-    pub(super) fn type_in_help(&mut self, key: &Key) -> bool {
+    pub(crate) fn type_in_help(&mut self, key: &Key) -> bool {
         let Some(help) = &mut self.help else { return false };
         match (key.0.as_str(), help.is_typed) {
             ("/", false) => help.is_typed = true,

@@ -1,10 +1,10 @@
 //! The keys that fit what the user is at: for the footer, which can also be clicked.
 
-use super::action::Action;
-use super::ask::Ask;
 use super::fields::State;
-use super::tab::Tab;
 use crate::data::lane::Source;
+use crate::state::parts::action::Action;
+use crate::state::parts::ask::Ask;
+use crate::state::parts::tab::Tab;
 use unicode_width::UnicodeWidthStr;
 
 /// Keys, and what they do in a word or two.
@@ -156,7 +156,7 @@ impl State {
     }
 
     /// What a click into this column of the footer asks for.
-    pub(super) fn hint_at(&self, column: u16, y: u16) -> Option<Action> {
+    pub(crate) fn hint_at(&self, column: u16, y: u16) -> Option<Action> {
         if !self.layout.keys.contains(column, y) {
             return None;
         }

@@ -12,7 +12,7 @@ fn plain(lives: &Lives, life: &Life) -> String {
 
 impl State {
     /// Lets pass only what names an object; the timeline dims the rest.
-    pub(super) fn look_through(&mut self, title: &str) {
+    pub(crate) fn look_through(&mut self, title: &str) {
         let text = format!("uses:{title}");
         match Filter::new(&text, &self.opened) {
             Ok(filter) => {
@@ -35,7 +35,7 @@ impl State {
     }
 
     /// Looks through the objects that the current call names, one after the other.
-    pub(super) fn lens(&mut self) {
+    pub(crate) fn lens(&mut self) {
         let Some((lane, event)) = self.current() else { return self.say("no event under the cursor") };
         let opened = self.whose(lane);
         let Some(lives) = opened.lives() else { return self.say("the names of objects are still being read") };

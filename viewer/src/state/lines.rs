@@ -1,7 +1,7 @@
 //! Where the rows of the timeline stand on the screen: lanes are as high as there is room for.
 
 use super::fields::State;
-use super::rows::{self, Arrangement, Row};
+use crate::state::parts::rows::{self, Arrangement, Row};
 
 /// Lines that a lane takes at most.
 const TALLEST: u16 = 3;
@@ -23,7 +23,7 @@ fn height(row: &Row, tall: u16) -> u16 {
 
 impl State {
     /// Lines that a lane takes: as many as let all rows be seen.
-    pub(super) fn tall(&self) -> u16 {
+    pub(crate) fn tall(&self) -> u16 {
         let room = u64::from(self.layout.lanes.height);
         let fits = |tall: &u16| self.rows.iter().map(|row| u64::from(height(row, *tall))).sum::<u64>() <= room;
         (2..=TALLEST).rev().find(fits).unwrap_or(1)
@@ -46,16 +46,16 @@ impl State {
     }
 
     /// The row in a line of the screen.
-    pub(super) fn row_at(&self, y: u16) -> Option<usize> {
+    pub(crate) fn row_at(&self, y: u16) -> Option<usize> {
         let placed = self.placed().into_iter().find(|placed| (placed.y..placed.y + placed.height).contains(&y));
         placed.map(|placed| placed.row)
     }
 
     /// How the rows are arranged before the user does anything: what is nested is unfolded where all rows
     /// have room then. It depends on the size of the screen alone.
-    pub(super) fn first_arrangement(&self) -> Arrangement {
+    pub(crate) fn first_arrangement(&self) -> Arrangement {
         let model = &self.opened.model;
-        let room = super::layout::Layout::of(self.size.0, self.size.1, true, true).lanes.height;
+        let room = crate::state::parts::layout::Layout::of(self.size.0, self.size.1, true, true).lanes.height;
         let unfolded = Arrangement::default();
         let fits = rows::rows(model, &unfolded).len() <= usize::from(room);
         if fits { unfolded } else { Arrangement::new(model) }

@@ -1,10 +1,10 @@
 //! The views other than the timeline: which is shown, which of its rows are on the screen, and where a row
 //! leads.
 
-use super::action::Action;
 use super::fields::State;
-use super::tab::Tab;
-use super::table::rows::{Lead, Value};
+use crate::state::parts::action::Action;
+use crate::state::parts::tab::Tab;
+use crate::state::parts::table_rows::{Lead, Value};
 use unicode_width::UnicodeWidthStr;
 
 impl State {
@@ -38,7 +38,7 @@ impl State {
     }
 
     /// The one whose label stands in this column.
-    pub(super) fn tab_at(&self, column: u16) -> Option<Tab> {
+    pub(crate) fn tab_at(&self, column: u16) -> Option<Tab> {
         let mut end = 0;
         let mut tabs = self.tabs().into_iter();
         tabs.find_map(|(tab, label)| {
@@ -63,7 +63,7 @@ impl State {
         self.table_row = self.table_row.min(self.table.rows.len().saturating_sub(1));
     }
 
-    pub(super) fn open(&mut self) {
+    pub(crate) fn open(&mut self) {
         match self.tab {
             Tab::Timeline if self.welcome && self.event.is_some() => {
                 self.welcome = false;
@@ -126,7 +126,7 @@ impl State {
     }
 
     /// One thing at a time, the latest opened first.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if self.anchor.is_some() {
             (self.anchor, self.fixed) = (None, None);
         } else if self.tab != Tab::Timeline {
@@ -173,7 +173,7 @@ impl State {
         row.min(self.listed().saturating_sub(1))
     }
 
-    pub(super) fn step_in_list(&mut self, by: i64) {
+    pub(crate) fn step_in_list(&mut self, by: i64) {
         let row = (self.list_row() as i64).saturating_add(by).clamp(0, self.listed().max(1) as i64 - 1);
         if let (Some(at), Some(index)) = (self.lane(), self.listed_at(row as usize)) {
             self.select((at, index));

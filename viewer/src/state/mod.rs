@@ -1,54 +1,41 @@
-//! What the viewer shows and how input changes it. Nothing here knows a terminal: [`State::update`] takes an
-//! input and answers with what is to be done outside.
+//! What the viewer shows: the trace's rows, tables and lists, what is selected in them, and what is asked for.
+//! Imports `data/` and `text`; of its folders, `parts/` knows nothing of the others.
 
-mod act;
-pub mod action;
 pub mod arrange;
-mod ask;
 pub mod command;
-mod fields;
+pub(crate) mod fields;
 pub mod filter;
 pub mod help;
 pub mod hints;
-pub mod keymap;
-pub mod layout;
 mod lens;
 pub mod lines;
 mod listing;
-mod mark;
-mod outside;
-pub mod overview;
-mod pointer;
-mod prompt;
-pub mod rows;
-pub mod scope;
+pub mod parts;
 mod scoped;
 pub mod select;
 mod split;
 mod start;
-pub mod tab;
 pub mod table;
 pub mod travel;
-pub mod window;
 
 use crate::data::open::Opened;
-pub use ask::{Ask, Prompt};
 pub use fields::{Help, State};
 use filter::{Filter, Search};
-use keymap::Keymap;
-use layout::Layout;
-pub use mark::Mark;
-pub use outside::{Effect, Input};
-use rows::Arrangement;
+pub use parts::ask::{Ask, Prompt};
+use parts::keymap::Keymap;
+use parts::layout::Layout;
+pub use parts::mark::Mark;
+pub use parts::outside::{Effect, Input};
+use parts::rows::Arrangement;
+use parts::tab::Tab;
+use parts::window::Window;
 use std::sync::Arc;
-use tab::Tab;
 use table::Table;
-use window::Window;
 
 impl State {
     pub fn new(opened: Arc<Opened>, keymap: Keymap, size: (u16, u16)) -> State {
         let arrangement = Arrangement::new(&opened.model);
-        let rows = rows::rows(&opened.model, &arrangement);
+        let rows = parts::rows::rows(&opened.model, &arrangement);
         let first = rows.iter().position(|row| !row.lanes.is_empty()).unwrap_or(0);
         let mut state = State {
             keymap,
@@ -126,49 +113,6 @@ impl State {
             self.approach(&event);
         }
         self.scroll();
-    }
-
-    pub fn update(&mut self, input: Input) -> Vec<Effect> {
-        let before = self.stand();
-        let effects = self.take(input);
-        self.welcome &= before == self.stand();
-        self.refresh();
-        effects
-    }
-
-    fn take(&mut self, input: Input) -> Vec<Effect> {
-        match input {
-            Input::Key(key) => {
-                self.message.clear();
-                if self.prompt.is_some() {
-                    return self.type_key(&key);
-                }
-                if self.type_in_help(&key) {
-                    return Vec::new();
-                }
-                match self.keymap.action(&key) {
-                    Some(action) => return self.act(action),
-                    None => self.say(format!("{} asks for nothing; ? shows the keys", key.0)),
-                }
-            }
-            Input::Resize(width, height) => self.resize(width, height),
-            Input::Paste(text) => text.chars().for_each(|c| self.type_char(c)),
-            Input::Press(x, y) => match self.hint_at(x, y) {
-                Some(action) => return self.act(action),
-                None => self.press(x, y),
-            },
-            Input::Drag(x, y) => self.drag(x, y),
-            Input::Release => {
-                if self.anchor.is_some() && self.fixed.is_none() {
-                    self.fixed = Some(self.snapped(self.window.cursor));
-                    if self.selection().is_none() {
-                        (self.anchor, self.fixed) = (None, None);
-                    }
-                }
-            }
-            Input::Wheel { x, y, up, pan } => self.wheel(x, y, up, pan),
-        }
-        Vec::new()
     }
 
     /// The names of objects have become known, or what is worth looking at.

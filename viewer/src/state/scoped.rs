@@ -1,10 +1,10 @@
 //! From what the user has selected to what the tables are of.
 
 use super::fields::{At, State};
-use super::scope::{Basis, Scope};
-use super::tab::Tab;
 use super::table::Table;
 use crate::data::lane::Source;
+use crate::state::parts::scope::{Basis, Scope};
+use crate::state::parts::tab::Tab;
 use crate::text::{counted, duration, moment};
 
 impl State {
@@ -22,7 +22,7 @@ impl State {
         }
     }
 
-    pub(super) fn basis(&self) -> Basis {
+    pub(crate) fn basis(&self) -> Basis {
         Basis { scope: self.scope(), filter: self.filter.as_ref().map(|filter| filter.text.clone()) }
     }
 
@@ -35,7 +35,7 @@ impl State {
     }
 
     /// The NVTX range that takes exactly this time, the outermost if there are several.
-    pub(super) fn range_of(&self, from: u64, to: u64) -> Option<At> {
+    pub(crate) fn range_of(&self, from: u64, to: u64) -> Option<At> {
         let lanes = self.opened.model.lanes.iter().enumerate();
         let mut ranges = lanes.filter(|(_, lane)| matches!(lane.source, Source::Range { .. }));
         ranges.find_map(|(at, lane)| {
@@ -45,7 +45,7 @@ impl State {
     }
 
     /// Selects the time of the current event: of a range all that it holds.
-    pub(super) fn select_event(&mut self) {
+    pub(crate) fn select_event(&mut self) {
         let Some((at, event)) = self.current() else { return self.say("no event under the cursor") };
         if event.begin == event.end {
             return self.say("it takes no time: there is nothing in it");
@@ -53,14 +53,18 @@ impl State {
         let index = self.event.map(|(_, index)| index).or_else(|| self.lane_of(at)?.under(event.begin));
         (self.anchor, self.fixed) = (Some(event.begin), Some(event.end));
         self.held = index.map(|index| (at, index));
-        let key = self.keymap.keys(super::action::Action::Show(Tab::Kernels)).first().map(|key| (*key).to_owned());
+        let key = self
+            .keymap
+            .keys(crate::state::parts::action::Action::Show(Tab::Kernels))
+            .first()
+            .map(|key| (*key).to_owned());
         let (what, took) = (self.opened.model.name(event.name), duration(event.length()));
         let key = key.map_or(String::new(), |key| format!("; {key} lists its kernels"));
         self.say(format!("{what} is selected, {took}{key}"));
     }
 
     /// From tables of the whole trace to tables of the window, and back.
-    pub(super) fn toggle_window(&mut self) {
+    pub(crate) fn toggle_window(&mut self) {
         if self.selection().is_some() {
             return self.say("tables are of what is selected; esc lets go of it");
         }
@@ -69,7 +73,7 @@ impl State {
     }
 
     /// What a table is of, for its title.
-    pub(super) fn scope_text(&self, scope: Scope) -> String {
+    pub(crate) fn scope_text(&self, scope: Scope) -> String {
         let piece = |from: u64, to: u64| {
             let step = self.window.step().min((to - from).max(1));
             format!("{} from {}", duration(to - from), moment(from, step))
@@ -91,7 +95,7 @@ impl State {
     }
 
     /// Makes tables again if what they are of has changed.
-    pub(super) fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         if self.tab.is_table() && self.table.basis.as_ref().is_some_and(|basis| *basis != self.basis()) {
             self.show_tab(self.tab);
         }

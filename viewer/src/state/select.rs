@@ -1,10 +1,10 @@
 //! Selections of time, what is in them, and marks.
 
 use super::fields::State;
-use super::mark::Mark;
-use super::tab::Tab;
-use super::table::rows::Lead;
 use crate::data::lane::Source;
+use crate::state::parts::mark::Mark;
+use crate::state::parts::tab::Tab;
+use crate::state::parts::table_rows::Lead;
 use crate::text::tame;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ impl State {
         (anchor != end).then_some((anchor.min(end), anchor.max(end)))
     }
 
-    pub(super) fn toggle_selection(&mut self) {
+    pub(crate) fn toggle_selection(&mut self) {
         match (self.anchor, self.fixed) {
             (Some(_), None) => self.fixed = Some(self.snapped(self.window.cursor)),
             _ => {
@@ -81,7 +81,7 @@ impl State {
     }
 
     /// The mark that is selected in their list.
-    pub(super) fn listed_mark(&self) -> Option<usize> {
+    pub(crate) fn listed_mark(&self) -> Option<usize> {
         match self.table.rows.get(self.table_row).map(|row| row.lead) {
             Some(Lead::Mark(at)) if self.tab == Tab::Marks && at < self.marks.len() => Some(at),
             _ => None,
@@ -89,7 +89,7 @@ impl State {
     }
 
     /// Notes something at the cursor, or in place of the note that is selected in the list.
-    pub(super) fn mark(&mut self, note: &str) {
+    pub(crate) fn mark(&mut self, note: &str) {
         let listed = self.listed_mark().map(|at| self.marks[at].time);
         let mark = Mark { time: listed.unwrap_or(self.window.cursor), note: tame(note.trim()) };
         let at = self.marks.partition_point(|other| other.time < mark.time);
@@ -101,14 +101,14 @@ impl State {
         self.show_tab(self.tab);
     }
 
-    pub(super) fn go_to_mark(&mut self, at: usize) {
+    pub(crate) fn go_to_mark(&mut self, at: usize) {
         let Some(mark) = self.marks.get(at).cloned() else { return };
         self.event = None;
         self.window = self.window.showing(mark.time);
         self.say(mark.note);
     }
 
-    pub(super) fn step_mark(&mut self, forward: bool) {
+    pub(crate) fn step_mark(&mut self, forward: bool) {
         let cursor = self.window.cursor;
         let found = match forward {
             true => self.marks.iter().position(|mark| mark.time > cursor),
@@ -121,7 +121,7 @@ impl State {
     }
 
     /// Whether there was one to remove.
-    pub(super) fn unmark(&mut self) -> bool {
+    pub(crate) fn unmark(&mut self) -> bool {
         let cursor = self.window.cursor;
         let nearest = (0..self.marks.len()).min_by_key(|at| self.marks[*at].time.abs_diff(cursor));
         let gone = self.listed_mark().or(nearest).map(|at| self.marks.remove(at));

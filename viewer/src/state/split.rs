@@ -1,19 +1,19 @@
 //! The table below the timeline: of the window or of what is selected, by what the selected row is of.
 
-use super::action::Action;
 use super::fields::State;
-use super::rows::Id;
-use super::scope::{Basis, Scope};
-use super::tab::Tab;
 use super::table::Table;
 use crate::data::lane::Source;
+use crate::state::parts::action::Action;
+use crate::state::parts::rows::Id;
+use crate::state::parts::scope::{Basis, Scope};
+use crate::state::parts::tab::Tab;
 use crate::text::counted;
 
 /// More events are not added up each time that the window moves.
 const MOVING: u64 = 500_000;
 
 impl State {
-    pub(super) fn toggle_split(&mut self) {
+    pub(crate) fn toggle_split(&mut self) {
         self.splits = !self.splits;
         self.resize(self.size.0, self.size.1);
         let is_low = self.splits && self.layout.under.height == 0 && self.tab == Tab::Timeline;
@@ -35,7 +35,7 @@ impl State {
     }
 
     /// Makes the table below the timeline anew if what it is of has changed.
-    pub(super) fn refresh_under(&mut self) {
+    pub(crate) fn refresh_under(&mut self) {
         if self.layout.under.height == 0 || self.tab != Tab::Timeline {
             return;
         }

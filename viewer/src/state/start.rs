@@ -1,14 +1,14 @@
 //! Where a trace is entered: on its busiest lane, at the longest event there, with the page that sums it up.
 
-use super::action::Action;
 use super::fields::{At, State};
-use super::tab::Tab;
-use super::window::Window;
 use crate::data::lane::{Lane, Source};
+use crate::state::parts::action::Action;
+use crate::state::parts::tab::Tab;
+use crate::state::parts::window::Window;
 
 /// What the start page is left by: something of this has changed.
 #[derive(PartialEq)]
-pub(super) struct Stand {
+pub(crate) struct Stand {
     window: Window,
     row: usize,
     event: Option<At>,
@@ -38,7 +38,7 @@ impl State {
         self.refresh();
     }
 
-    pub(super) fn stand(&self) -> Stand {
+    pub(crate) fn stand(&self) -> Stand {
         let (window, row, event, anchor) = (self.window, self.row, self.event, self.anchor);
         // Another size is not another place.
         let window = Window { columns: 1, ..window };
@@ -46,7 +46,7 @@ impl State {
     }
 
     /// Whoever looks for something before having chosen a place looks from the start of the trace.
-    pub(super) fn look_from_start(&mut self, action: Action) {
+    pub(crate) fn look_from_start(&mut self, action: Action) {
         let looks = matches!(action, Action::NextError | Action::NextGap | Action::NextMark | Action::Search);
         if self.welcome && looks && self.tab == Tab::Timeline {
             self.event = None;

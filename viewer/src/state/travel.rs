@@ -15,7 +15,7 @@ const TRAIL: usize = 256;
 
 impl State {
     /// Selects an event, and shows it.
-    pub(super) fn select(&mut self, at: At) {
+    pub(crate) fn select(&mut self, at: At) {
         let Some(lane) = self.lane_of(at.0).filter(|lane| at.1 < lane.len()) else { return };
         let begin = lane.begin[at.1];
         self.event = Some(at);
@@ -29,7 +29,7 @@ impl State {
     }
 
     /// As [`State::select`], from where [`State::back`] leads back.
-    pub(super) fn jump(&mut self, at: At) {
+    pub(crate) fn jump(&mut self, at: At) {
         self.trail.push((self.event, self.window, self.row));
         if self.trail.len() > TRAIL {
             self.trail.remove(0);
@@ -37,7 +37,7 @@ impl State {
         self.select(at);
     }
 
-    pub(super) fn back(&mut self) {
+    pub(crate) fn back(&mut self) {
         match self.trail.pop() {
             Some((event, window, row)) => {
                 (self.event, self.row) = (event, row.min(self.rows.len().saturating_sub(1)));
@@ -48,7 +48,7 @@ impl State {
     }
 
     /// The next event of the lane, or the one before: that passes the filter, if there is one.
-    pub(super) fn step_event(&mut self, forward: bool) {
+    pub(crate) fn step_event(&mut self, forward: bool) {
         let Some(at) = self.lane() else { return self.say("no events on this row") };
         let index = match self.event.filter(|(lane, _)| *lane == at) {
             Some((_, index)) if forward => Some(index + 1),
@@ -89,7 +89,7 @@ impl State {
     }
 
     /// The longest event of a name: work of this call, or an annotation.
-    pub(super) fn slowest(&self, name: u32, call: Option<u32>) -> Option<At> {
+    pub(crate) fn slowest(&self, name: u32, call: Option<u32>) -> Option<At> {
         let lanes = self.opened.model.lanes.iter().enumerate();
         let all = lanes.filter(|(_, lane)| !lane.source.is_thread()).flat_map(|(at, lane)| {
             let first = call.map_or(Some(0), |call| lane.of_call(call)).unwrap_or(lane.len());
@@ -99,7 +99,7 @@ impl State {
         all.max_by_key(|(at, index)| (self.opened.model.lanes[*at].length(*index), std::cmp::Reverse((*at, *index))))
     }
 
-    pub(super) fn step_failure(&mut self, forward: bool) {
+    pub(crate) fn step_failure(&mut self, forward: bool) {
         let found = self.nearest(forward, |lane, start| {
             let has = |node: &crate::data::pyramid::Node| node.failed > 0;
             match forward {
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    pub(super) fn step_match(&mut self, forward: bool) {
+    pub(crate) fn step_match(&mut self, forward: bool) {
         let Some(search) = &self.search else { return self.say("nothing was searched for: / begins") };
         let model = &self.opened.model;
         // A launch matches by its kernel, whose name its work has.
@@ -139,7 +139,7 @@ impl State {
     }
 
     /// The next pause on the lane, or the one before, with its length.
-    pub(super) fn step_pause(&mut self, forward: bool) {
+    pub(crate) fn step_pause(&mut self, forward: bool) {
         let Some(at) = self.lane() else { return self.say("no events on this row") };
         let cursor = self.window.cursor;
         let Some(lane) = self.lane_of(at) else { return };
@@ -204,7 +204,7 @@ impl State {
     }
 
     /// From a call to the work that it put on a stream, or from work to its call.
-    pub(super) fn follow(&mut self) {
+    pub(crate) fn follow(&mut self) {
         if self.current().is_none() {
             return self.say("no event under the cursor");
         }
@@ -221,7 +221,7 @@ impl State {
     }
 
     /// Two traces: the current call and the one that it belongs to begin together from now on.
-    pub(super) fn align(&mut self) {
+    pub(crate) fn align(&mut self) {
         let Some(second) = &self.opened.second else { return self.say("there is no second trace: view FIRST SECOND") };
         let Some((lane, event)) = self.current() else { return self.say("no event under the cursor") };
         let pair = match self.opened.model.lanes[lane].source {
@@ -235,7 +235,7 @@ impl State {
         }
     }
 
-    pub(super) fn go_to_call(&mut self, call: u32) {
+    pub(crate) fn go_to_call(&mut self, call: u32) {
         match self.opened.model.find_call(call) {
             Some(at) => self.jump(at),
             None => {
@@ -246,7 +246,7 @@ impl State {
     }
 
     /// To a call number, a time with a unit, or a share.
-    pub(super) fn go_to(&mut self, text: &str) {
+    pub(crate) fn go_to(&mut self, text: &str) {
         let text = text.trim();
         if let Ok(call) = text.replace(['_', ','], "").parse::<u64>() {
             return self.go_to_call(call.min(u32::MAX.into()) as u32);

@@ -6,7 +6,7 @@ use crate::data::event::{Category, Flags};
 use crate::data::lane::{Cell, Lane, Source};
 use crate::kernel_name::last_part;
 use crate::state::State;
-use crate::state::layout::Area;
+use crate::state::parts::layout::Area;
 use crate::text::duration;
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;

@@ -101,7 +101,7 @@ fn between(theme: &Theme, buffer: &mut Buffer, upper: &Part, lower: &Part) {
 fn beyond(state: &State, theme: &Theme, buffer: &mut Buffer, parts: &[Part], wanted: &[(usize, Option<u64>)]) {
     let area = state.layout.lanes;
     let rows = state.rows.iter().enumerate();
-    let has_part = |row: &crate::state::rows::Row| wanted.iter().any(|(lane, _)| row.lanes.contains(lane));
+    let has_part = |row: &crate::state::parts::rows::Row| wanted.iter().any(|(lane, _)| row.lanes.contains(lane));
     let with_parts: Vec<usize> = rows.filter(|(_, row)| has_part(row)).map(|(at, _)| at).collect();
     let (Some(upper), Some(lower)) = (parts.first(), parts.last()) else { return };
     if with_parts.iter().any(|row| *row < upper.on.row) && upper.on.y > area.y {

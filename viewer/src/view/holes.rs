@@ -4,7 +4,7 @@ use super::paint::put;
 use super::theme::Theme;
 use crate::data::lane::Source;
 use crate::state::State;
-use crate::state::window::Window;
+use crate::state::parts::window::Window;
 use ratatui::buffer::Buffer;
 use std::ops::Range;
 

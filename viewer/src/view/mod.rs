@@ -1,4 +1,6 @@
 //! Drawing a [`State`]: nothing here changes it, and every size is drawn.
+//!
+//! Imports `details/`, `state/` and what those may.
 
 mod cells;
 mod connection;
@@ -14,9 +16,9 @@ mod timeline;
 
 use crate::details::{self, Tone};
 use crate::state::State;
-use crate::state::action::Action;
-use crate::state::layout::Area;
-use crate::state::tab::Tab;
+use crate::state::parts::action::Action;
+use crate::state::parts::layout::Area;
+use crate::state::parts::tab::Tab;
 use crate::text::{counted, cut, duration, grouped, lines, moment, tame};
 use paint::{put, tint};
 use ratatui::buffer::Buffer;

@@ -1,6 +1,6 @@
 //! Text, glyphs and styles on a buffer, cut to what it has.
 
-use crate::state::layout::Area;
+use crate::state::parts::layout::Area;
 use crate::text::cut;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;

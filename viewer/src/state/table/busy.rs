@@ -3,7 +3,7 @@
 use super::piece::Piece;
 use crate::data::lane::{Lane, Source};
 use crate::data::open::Opened;
-use crate::state::scope::Scope;
+use crate::state::parts::scope::Scope;
 use crate::text::{duration, percent};
 use std::collections::BTreeMap;
 

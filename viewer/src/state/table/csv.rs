@@ -1,6 +1,6 @@
 //! A table as CSV: figures as plain numbers, times in nanoseconds.
 
-use super::rows::{Table, Value};
+use crate::state::parts::table_rows::{Table, Value};
 use trace::show::text::csv as quoted;
 
 impl Table {

@@ -5,14 +5,13 @@ mod csv;
 mod listed;
 pub mod piece;
 pub mod placed;
-pub(super) mod rows;
 pub mod sums;
 
 use super::fields::State;
-use super::tab::Tab;
 use crate::data::open::Opened;
+use crate::state::parts::tab::Tab;
+pub use crate::state::parts::table_rows::{Lead, Line, Table, Value};
 use piece::Piece;
-pub use rows::{Lead, Line, Table, Value};
 
 impl Table {
     /// Of the trace alone: see [`State::table_of`].
@@ -44,7 +43,7 @@ impl State {
     }
 
     /// The table without how busy devices were.
-    pub(super) fn rows_of(&self, tab: Tab) -> Table {
+    pub(crate) fn rows_of(&self, tab: Tab) -> Table {
         let basis = self.basis();
         let is_sum = matches!(tab, Tab::Kernels | Tab::Copies | Tab::Api | Tab::Ranges);
         let is_compared = self.opened.second.is_some() && matches!(tab, Tab::Api | Tab::Kernels);

@@ -1,7 +1,7 @@
 //! Where the columns of a table stand: for drawing, and for what the mouse points at.
 
-use super::rows::{Line, Table};
 use crate::state::fields::State;
+use crate::state::parts::table_rows::{Line, Table};
 use crate::text::cut;
 use unicode_width::UnicodeWidthStr;
 
@@ -63,7 +63,7 @@ impl State {
     }
 
     /// Scrolls the names, which may be longer than their column.
-    pub(in crate::state) fn scroll_names(&mut self, forward: bool) {
+    pub(crate) fn scroll_names(&mut self, forward: bool) {
         let cells = self.table_cells();
         let shown = self.table_columns(&cells).into_iter().find(|(column, _)| *column == self.table.wide);
         let room = shown.map_or(0, |(_, width)| width);
@@ -79,7 +79,7 @@ impl State {
     }
 
     /// Sorts by the column whose head stands there; once more, the other way round.
-    pub(in crate::state) fn press_head(&mut self, x: u16) {
+    pub(crate) fn press_head(&mut self, x: u16) {
         let mut end = 0;
         let columns = self.table_columns(&self.table_cells());
         let found = columns.into_iter().find(|(_, width)| {

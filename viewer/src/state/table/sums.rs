@@ -1,10 +1,10 @@
 //! Tables of sums: functions, kernels, copies and ranges, of one trace or of two beside each other.
 
-use super::rows::{Lead, Line, Table, Value};
 use crate::data::Model;
 use crate::data::tables::Row;
 use crate::kernel_name::last_part;
-use crate::state::tab::Tab;
+use crate::state::parts::tab::Tab;
+use crate::state::parts::table_rows::{Lead, Line, Table, Value};
 use std::collections::BTreeMap;
 use trace::file::record::timed;
 

@@ -1,7 +1,7 @@
 //! A table: its cells, how its rows are sorted, and where a row leads.
 
-use crate::state::scope::Basis;
-use crate::state::tab::Tab;
+use crate::state::parts::scope::Basis;
+use crate::state::parts::tab::Tab;
 use crate::text::{bytes, duration, grouped, moment, percent};
 use std::cmp::Ordering;
 

@@ -1,16 +1,16 @@
 //! What the mouse does.
 
-use super::fields::State;
-use super::tab::Tab;
-use super::window::Window;
+use crate::state::fields::State;
+use crate::state::parts::tab::Tab;
+use crate::state::parts::window::Window;
 
 impl State {
-    pub(super) fn time_at(&self, x: u16) -> u64 {
+    pub(crate) fn time_at(&self, x: u16) -> u64 {
         let column = u64::from(x.saturating_sub(self.layout.lanes.x)).min(self.window.columns - 1);
         self.window.at(column)
     }
 
-    pub(super) fn press(&mut self, x: u16, y: u16) {
+    pub(crate) fn press(&mut self, x: u16, y: u16) {
         self.message.clear();
         if std::mem::take(&mut self.legend) || self.help.take().is_some() || self.prompt.take().is_some() {
             return;
@@ -72,14 +72,14 @@ impl State {
         }
     }
 
-    pub(super) fn drag(&mut self, x: u16, _y: u16) {
+    pub(crate) fn drag(&mut self, x: u16, _y: u16) {
         if self.anchor.is_some() && self.fixed.is_none() && self.tab == Tab::Timeline {
             let time = self.time_at(x);
             self.move_window(Window { cursor: time, ..self.window });
         }
     }
 
-    pub(super) fn wheel(&mut self, x: u16, y: u16, up: bool, pan: bool) {
+    pub(crate) fn wheel(&mut self, x: u16, y: u16, up: bool, pan: bool) {
         if self.help.is_some() {
             return self.scroll_help(if up { -3 } else { 3 });
         }

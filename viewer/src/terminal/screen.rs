@@ -1,6 +1,6 @@
 //! The terminal: taken, given back whatever happens, and written to only where something changed.
 
-use crate::classic::Classic;
+use crate::terminal::classic::Classic;
 use crate::view::theme::Depth;
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{Hide, Show};

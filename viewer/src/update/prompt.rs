@@ -1,11 +1,11 @@
 //! The line in which text is asked for.
 
-use super::action::{Action, Line, actions};
-use super::ask::{Ask, Prompt};
-use super::fields::State;
-use super::filter::{Filter, Search};
-use super::keymap::Key;
-use super::outside::Effect;
+use crate::state::fields::State;
+use crate::state::filter::{Filter, Search};
+use crate::state::parts::action::{Action, Line, actions};
+use crate::state::parts::ask::{Ask, Prompt};
+use crate::state::parts::keymap::Key;
+use crate::state::parts::outside::Effect;
 use crate::text::counted;
 use tui_input::{Input, InputRequest};
 use unicode_width::UnicodeWidthChar;
@@ -37,7 +37,7 @@ fn request(key: &Key) -> Option<InputRequest> {
 }
 
 impl State {
-    pub(super) fn ask(&mut self, ask: Ask) {
+    pub(crate) fn ask(&mut self, ask: Ask) {
         let text = match ask {
             Ask::Filter => self.filter.as_ref().map_or(String::new(), |filter| filter.text.clone()),
             Ask::Note => self.listed_mark().map_or(String::new(), |at| self.marks[at].note.clone()),
@@ -46,7 +46,7 @@ impl State {
         self.prompt = Some(Prompt::new(ask, text));
     }
 
-    pub(super) fn type_char(&mut self, c: char) {
+    pub(crate) fn type_char(&mut self, c: char) {
         // What takes no cell cannot be seen, nor removed again.
         if let Some(prompt) = &mut self.prompt
             && prompt.text().len() < LONGEST
@@ -57,7 +57,7 @@ impl State {
         }
     }
 
-    pub(super) fn type_key(&mut self, key: &Key) -> Vec<Effect> {
+    pub(crate) fn type_key(&mut self, key: &Key) -> Vec<Effect> {
         let offered = self.offered().len();
         let Some(prompt) = &mut self.prompt else { return Vec::new() };
         let is_palette = prompt.ask == Ask::Palette;
@@ -186,7 +186,7 @@ impl State {
         Vec::new()
     }
 
-    pub(super) fn filter_by(&mut self, text: &str) {
+    pub(crate) fn filter_by(&mut self, text: &str) {
         match Filter::new(text, &self.opened) {
             Ok(filter) => {
                 self.say(format!("{} pass; esc lets all pass", counted(filter.count, "call")));

@@ -1,11 +1,11 @@
 //! What each action does.
 
-use super::action::Action;
-use super::ask::Ask;
-use super::fields::{Help, State};
-use super::outside::Effect;
-use super::tab::Tab;
-use super::window::Window;
+use crate::state::fields::{Help, State};
+use crate::state::parts::action::Action;
+use crate::state::parts::ask::Ask;
+use crate::state::parts::outside::Effect;
+use crate::state::parts::tab::Tab;
+use crate::state::parts::window::Window;
 
 /// Lines by which the details are scrolled.
 const DETAILS: usize = 4;
@@ -180,7 +180,7 @@ impl State {
         true
     }
 
-    pub(super) fn step(&mut self, by: i64) {
+    pub(crate) fn step(&mut self, by: i64) {
         let moved = |at: usize, len: usize| (at as i64).saturating_add(by).clamp(0, len.max(1) as i64 - 1) as usize;
         match self.tab {
             Tab::Timeline => {

@@ -31,7 +31,7 @@ impl Ask {
 pub struct Prompt {
     pub ask: Ask,
     pub input: Input,
-    /// The chosen one of [`State::offered`](super::State::offered).
+    /// The chosen one of [`State::offered`](crate::state::State::offered).
     pub choice: usize,
     /// Which of the earlier answers is shown, counted from the latest; 0: what was typed, which waits in
     /// `draft` while others are shown.

@@ -11,7 +11,7 @@ macro_rules! views {
         }
 
         /// The actions that show them.
-        pub(super) const VIEWS: &[Line] =
+        pub(crate) const VIEWS: &[Line] =
             &[$(Line { action: Action::Show(Tab::$view), name: $name, about: $about, keys: &[$key], group: "Views" }),*];
 
         impl Tab {
@@ -57,7 +57,7 @@ impl Tab {
     }
 
     /// The one `by` further, round and round.
-    pub(super) fn next(self, by: usize) -> Tab {
+    pub(crate) fn next(self, by: usize) -> Tab {
         let at = Tab::ALL.iter().position(|tab| *tab == self).unwrap_or(0);
         Tab::ALL[(at + by) % Tab::ALL.len()]
     }

@@ -1,7 +1,7 @@
 //! What the terminal reports, as inputs.
 
 use crate::state::Input;
-use crate::state::keymap::Key;
+use crate::state::parts::keymap::Key;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 /// None: nothing that the viewer cares for.

@@ -1,0 +1,14 @@
+//! What the state is made of: values that know nothing of each other's whole. Imports `data/` and `text`.
+
+pub mod action;
+pub(crate) mod ask;
+pub mod keymap;
+pub mod layout;
+pub(crate) mod mark;
+pub(crate) mod outside;
+pub mod overview;
+pub mod rows;
+pub mod scope;
+pub mod tab;
+pub(crate) mod table_rows;
+pub mod window;
