@@ -155,6 +155,9 @@ unsafe impl Send for Opaque {}
 // SAFETY: as above.
 unsafe impl Sync for Opaque {}
 
+pub type HostFunction = extern "C-unwind" fn(Opaque);
+pub type StreamCallback = extern "C-unwind" fn(Handle, u32, Opaque);
+
 pub type Handle = usize;
 pub type DevicePointer = u64;
 

@@ -9,11 +9,10 @@ use parking_lot::Mutex;
 
 use crate::abi::Handle;
 use crate::code::{Code, Result};
-use crate::graph::memory;
-use crate::memory::{allocate, table};
+use crate::memory::table;
 use crate::registry::{Registry, handle_of};
 use crate::stream::Lanes;
-use crate::{array, device, event, module, stream, texture};
+use crate::{device, stream};
 
 pub struct Context {
     pub device: i32,
@@ -192,22 +191,7 @@ pub fn create_green(device: i32, share: u32) -> Result<Handle> {
 }
 
 pub fn green(handle: Handle) -> Result<Arc<Context>> {
-    CONTEXTS.get(handle).filter(|context| context.share.is_some()).ok_or(Code::INVALID_CONTEXT)
-}
-
-pub fn destroy(handle: Handle) -> Result {
-    let context = find(handle)?;
-    if context.primary {
-        return Err(Code::INVALID_CONTEXT);
-    }
-    close(&context);
-    if context.share.is_some() {
-        release_primary(context.device)?;
-    }
-    if current_handle() == handle {
-        pop().ok();
-    }
-    Ok(())
+    CONTEXTS.get(handle).filter(|context| context.is_green()).ok_or(Code::INVALID_CONTEXT)
 }
 
 /// The next life of a primary context.
@@ -217,27 +201,6 @@ fn revive(context: Arc<Context>, flags: u32) -> Arc<Context> {
     context.flags.store(flags, Ordering::Relaxed);
     CONTEXTS.insert(context.clone());
     context
-}
-
-/// Waits for the context's work and gives back all that belongs to it.
-fn close(context: &Arc<Context>) {
-    context.lanes.wait_all();
-    let handle = handle_of(context);
-    CONTEXTS.remove(handle).ok();
-    stream::close_all(context);
-    // What else was made while a green one was current outlives it (driver 580:
-    // tests/gpu/facts/green_context_ends.c).
-    if context.share.is_some() {
-        return;
-    }
-    event::close_all(context);
-    module::close_all(context);
-    array::close_all(context);
-    texture::close_all(context.id);
-    memory::close_all(handle);
-    for range in table::remove_all(|r| r.context == handle) {
-        allocate::release(range);
-    }
 }
 
 fn primary<T>(device: i32, then: impl FnOnce(&mut Primary) -> T) -> Result<T> {
@@ -261,27 +224,29 @@ pub fn retain_primary(device: i32) -> Result<Handle> {
     })
 }
 
-pub fn release_primary(device: i32) -> Result {
-    let last = primary(device, |primary| {
+/// Undoes one retaining; the context, where that was the last.
+pub fn unretain_primary(device: i32) -> Result<Option<Arc<Context>>> {
+    primary(device, |primary| {
         if primary.count == 0 {
             return Err(Code::INVALID_CONTEXT);
         }
         primary.count -= 1;
         Ok(if primary.count == 0 { primary.context.take() } else { None })
-    })??;
-    close_primary(device, last)
+    })?
 }
 
-pub fn reset_primary(device: i32) -> Result {
-    // Those who retain it do so on (cuda.h).
-    let context = primary(device, |primary| primary.context.take())?;
-    close_primary(device, context)
+pub fn take_primary(device: i32) -> Result<Option<Arc<Context>>> {
+    primary(device, |primary| primary.context.take())
 }
 
-fn close_primary(device: i32, context: Option<Arc<Context>>) -> Result {
-    let Some(context) = context else { return Ok(()) };
-    close(&context);
+/// Keeps a primary context that has ended for its next life.
+pub fn keep_primary(device: i32, context: Arc<Context>) -> Result {
     primary(device, |primary| primary.last = Some(context))
+}
+
+/// Takes a context's handle away.
+pub fn remove(context: &Arc<Context>) {
+    CONTEXTS.remove(handle_of(context)).ok();
 }
 
 /// Flags, and whether the context lives.
@@ -314,6 +279,10 @@ impl Context {
     /// Spoils the context; the first error stays.
     pub fn fail(&self, code: Code) {
         self.error.compare_exchange(0, code.0, Ordering::AcqRel, Ordering::Relaxed).ok();
+    }
+
+    pub fn is_green(&self) -> bool {
+        self.share.is_some()
     }
 
     pub fn multiprocessors(&self) -> u32 {

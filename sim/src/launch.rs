@@ -15,6 +15,7 @@ use crate::ptx::Kernel;
 use crate::ptx::exec::{Grid, Workspace};
 use crate::registry::handle_of;
 use crate::stream::Stream;
+use crate::texture;
 use crate::work::Work;
 
 /// The shape of a launch, as its caller gave it.
@@ -57,6 +58,7 @@ pub fn prepare(handle: Handle, shape: Shape, values: In<*const c_void>, extra: I
         workspace: if shape.cooperative { Workspace::new(context.device)? } else { Workspace::default() },
         context: function.context().map_or(context.id, |own| own.id),
         device: function.context().map_or(context.device, |own| own.device),
+        fetch: texture::fetch,
         function: handle_of(&function),
     }))
 }

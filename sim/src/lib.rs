@@ -48,5 +48,6 @@ mod registry;
 mod signal;
 mod state;
 mod stream;
+mod teardown;
 mod texture;
 mod work;

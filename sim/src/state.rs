@@ -71,7 +71,8 @@ pub fn ready() -> Result {
     }
 }
 
-pub fn init(flags: u32) -> Result {
+/// cuInit; `prepare` runs before the driver is ready, once in a process.
+pub fn init(flags: u32, prepare: impl FnOnce()) -> Result {
     if flags != 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -89,8 +90,7 @@ pub fn init(flags: u32) -> Result {
     if knobs().devices < 1 {
         return Err(Code::NO_DEVICE);
     }
-    crate::memory::reserve::take_own();
-    crate::memory::reserve::remember_mappings();
+    prepare();
     nanoseconds();
     let page = page().ok_or(Code::OPERATING_SYSTEM)?;
     // SAFETY: just mapped, readable and writable, aligned to a page.

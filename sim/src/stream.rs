@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::abi::{Handle, NullStream};
 use crate::code::{Code, Result};
 use crate::context::{self, Context};
-use crate::cupti::Origin;
+use crate::cupti::activities::Origin;
 use crate::graph::capture::{self, Part};
 use crate::graph::node::Kind;
 use crate::memory::table::Submission;
@@ -273,7 +273,7 @@ impl Stream {
         let (point, waits) = self.enter(&mut order, &mut queue, after);
         drop(order);
         let is_waited_for = knobs().launches_wait && matches!(work, Work::Kernel(_) | Work::Graph(_));
-        queue.waiting.push_back((work, Origin::of(self), waits));
+        queue.waiting.push_back((work, Origin::new(self.id, self.device), waits));
         if !queue.served {
             serve(self.clone())?;
             queue.served = true;
@@ -313,7 +313,7 @@ impl Stream {
         for wait in &waits {
             wait.wait();
         }
-        Origin::of(self).perform(|| work.perform(&context));
+        Origin::new(self.id, self.device).perform(|| work.perform(&context));
         self.finish(self.queue.lock(), point.number);
         Ok(())
     }

@@ -5,19 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::abi::{Handle, Opaque};
+use crate::abi::{Handle, HostFunction, Opaque, StreamCallback};
 use crate::code::{Code, Result};
 use crate::context::{self, Context, PRINTF_FIFO_SIZE};
 use crate::copy::{Copy, Fill};
-use crate::cupti::{Origin, timed};
+use crate::cupti::activities::{Activity, Origin, timed};
 use crate::graph::memory::Memory;
 use crate::memory::{allocate, table};
 use crate::ptx::exec::{self, Fault, Fifo, Grid};
 use crate::signal::Turn;
 use crate::state;
-
-pub type HostFunction = extern "C-unwind" fn(Opaque);
-pub type StreamCallback = extern "C-unwind" fn(Handle, u32, Opaque);
 
 /// When an event happened, in nanoseconds; 0 until it has.
 #[derive(Debug, Default)]
@@ -98,9 +95,18 @@ impl Work {
             return user_code(|| f(*data));
         }
         // A mistake of ours must not end the stream's thread: everybody would wait for ever.
-        let outcome = catch_unwind(AssertUnwindSafe(|| timed(self, || self.attempt(context))));
+        let outcome = catch_unwind(AssertUnwindSafe(|| timed(self.activity(), || self.attempt(context))));
         if let Err(code) = outcome.unwrap_or(Err(Code::UNKNOWN)) {
             context.fail(code);
+        }
+    }
+
+    fn activity(&self) -> Option<Activity<'_>> {
+        match self {
+            Work::Kernel(grid) => Some(Activity::Kernel(grid)),
+            Work::Copy(copy) => Some(Activity::Copy(copy)),
+            Work::Fill(fill) => Some(Activity::Fill(fill)),
+            _ => None,
         }
     }
 

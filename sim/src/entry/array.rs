@@ -1,6 +1,6 @@
 //! Arrays.
 
-use super::entries;
+use super::declare::entries;
 use super::structs::{Array3dDescriptor, ArrayDescriptor};
 use crate::abi::{Handle, In, Out};
 use crate::array;

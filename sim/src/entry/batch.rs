@@ -1,7 +1,7 @@
 //! Batches of three-dimensional copies, and single copies that say as much.
 
 use super::copy::{later, linear};
-use super::entries;
+use super::declare::entries;
 use super::structs::CopyAttributes;
 use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
 use crate::array;

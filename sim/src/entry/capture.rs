@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{Handle, In, NullStream, Out};
 use crate::code::{Code, Result};
 use crate::graph::capture;

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::entries;
+use super::declare::entries;
 use super::structs::ContextParameters;
 use crate::abi::{Handle, In, Out};
 use crate::code::Code;
 use crate::graph::capture::check_context;
 use crate::registry::handle_of;
-use crate::{context, device, event, state};
+use crate::{context, device, event, state, teardown};
 
 entries! {
     fn cuCtxCreate_v2(made: Out<Handle>, flags: u32, dev: i32) {
@@ -41,7 +41,7 @@ entries! {
     }
 
     fn cuCtxDestroy_v2(ctx: Handle) {
-        context::destroy(ctx)
+        teardown::destroy(ctx)
     }
 
     fn cuCtxPushCurrent_v2(ctx: Handle) {
@@ -172,7 +172,7 @@ entries! {
         if context.attached.fetch_update(Relaxed, Relaxed, |n: u32| n.checked_sub(1)).is_ok() {
             return Ok(());
         }
-        context::destroy(ctx)
+        teardown::destroy(ctx)
     }
 
     fn cuCtxEnablePeerAccess(peer: Handle, flags: u32) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::entries;
+use super::declare::entries;
 use super::structs::{CopyAttributes, Memcpy2d, Memcpy3d};
 use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
 use crate::array;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{Handle, Opaque, Out};
 use crate::code::{Code, Result};
 use crate::registry::Registry;

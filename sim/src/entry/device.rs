@@ -2,12 +2,12 @@
 
 use std::ffi::c_char;
 
-use super::entries;
+use super::declare::entries;
 use super::structs::DeviceProperties;
 use crate::abi::{Handle, In, Out, put_text};
 use crate::code::Code;
 use crate::state::knobs;
-use crate::{array, context, device};
+use crate::{array, context, device, teardown};
 
 entries! {
     fn cuDeviceGet(found: Out<i32>, ordinal: i32) {
@@ -151,19 +151,19 @@ entries! {
     }
 
     fn cuDevicePrimaryCtxRelease(dev: i32) {
-        context::release_primary(dev)
+        teardown::release_primary(dev)
     }
 
     fn cuDevicePrimaryCtxRelease_v2(dev: i32) {
-        context::release_primary(dev)
+        teardown::release_primary(dev)
     }
 
     fn cuDevicePrimaryCtxReset(dev: i32) {
-        context::reset_primary(dev)
+        teardown::reset_primary(dev)
     }
 
     fn cuDevicePrimaryCtxReset_v2(dev: i32) {
-        context::reset_primary(dev)
+        teardown::reset_primary(dev)
     }
 
     fn cuDevicePrimaryCtxSetFlags(dev: i32, flags: u32) {

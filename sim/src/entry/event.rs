@@ -1,6 +1,6 @@
 //! Events.
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{Handle, NullStream, Out};
 use crate::code::{Code, Result};
 use crate::{context, event, state, stream};

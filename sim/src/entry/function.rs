@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{Handle, Out};
 use crate::code::Code;
 use crate::{library, module};

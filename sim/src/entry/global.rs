@@ -2,14 +2,19 @@
 
 use std::ffi::c_char;
 
-use super::{entries, hidden};
+use super::declare::entries;
+use super::hidden;
 use crate::abi::{In, Out};
 use crate::code::Code;
+use crate::memory::reserve;
 use crate::state;
 
 entries! {
     always cuInit(flags: u32) {
-        state::init(flags)
+        state::init(flags, || {
+            reserve::take_own();
+            reserve::remember_mappings();
+        })
     }
 
     always cuDriverGetVersion(version: Out<i32>) {

@@ -1,6 +1,6 @@
 //! Graphs: their nodes and edges.
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{Handle, In, Out};
 use crate::code::{Code, Result};
 use crate::graph;

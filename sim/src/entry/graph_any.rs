@@ -1,6 +1,6 @@
 //! Nodes by a structure that tells its kind.
 
-use super::entries;
+use super::declare::entries;
 use super::structs::{HostNodeParameters, KernelNodeParameters, Memcpy3d, MemsetNodeParameters};
 use crate::abi::{Handle, In, Out};
 use crate::code::{Code, Result};

@@ -1,7 +1,7 @@
 //! What graphs and their nodes tell of themselves: attributes of kernels, words to write and wait for, ids, a
 //! drawing.
 
-use super::entries;
+use super::declare::entries;
 use super::graph_node::add;
 use crate::abi::{Handle, In, Out};
 use crate::code::{Code, Result};

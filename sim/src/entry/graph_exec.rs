@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::entries;
+use super::declare::entries;
 use super::graph_node::{host, kernel, kernel_v1};
 use super::structs::{
     HostNodeParameters, InstantiateParameters, KernelNodeParameters, KernelNodeParametersV1, Memcpy3d,

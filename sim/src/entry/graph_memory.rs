@@ -1,6 +1,6 @@
 //! Memory that graphs allocate.
 
-use super::entries;
+use super::declare::entries;
 use super::graph_node::add;
 use super::structs::{AccessDescriptor, AllocationNodeParameters, Location, PoolProperties};
 use crate::abi::{DevicePointer, Handle, In, Out};

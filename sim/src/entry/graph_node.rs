@@ -1,6 +1,6 @@
 //! Nodes by kind: adding them, reading and changing their parameters.
 
-use super::entries;
+use super::declare::entries;
 use super::structs::{
     HostNodeParameters, KernelNodeParameters, KernelNodeParametersV1, Memcpy3d, MemsetNodeParameters,
 };

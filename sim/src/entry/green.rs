@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{Handle, In, Out};
 use crate::code::{Code, Result};
 use crate::registry::Registry;
-use crate::{context, device, event, stream};
+use crate::{context, device, event, stream, teardown};
 
 /// CUdevResource: its type, bytes of the driver's own, then the number of multiprocessors, the least there
 /// can be, and how many go together.
@@ -135,7 +135,7 @@ entries! {
 
     fn cuGreenCtxDestroy(green: Handle) {
         context::green(green)?;
-        context::destroy(green)
+        teardown::destroy(green)
     }
 
     /// The same address under another type, as measured on the real driver.

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 
 use crate::abi::{DevicePointer, Handle, In, Out};
 use crate::code::Code;
-use crate::entry::outcome;
+use crate::entry::declare::outcome;
 use crate::memory::allocate as memory;
 use crate::memory::table::Kind;
 use crate::registry::handle_of;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use super::entries;
+use super::declare::entries;
 use super::structs::Location;
 use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
 use crate::code::{Code, Result};

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{DevicePointer, Out};
 use crate::code::{Code, Result};
 use crate::context;

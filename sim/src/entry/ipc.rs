@@ -1,6 +1,6 @@
 //! What other processes use.
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{DevicePointer, Handle, Out};
 use crate::code::Code;
 use crate::memory::ipc::{self, IpcHandle};

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::entries;
+use super::declare::entries;
 use super::structs::LaunchConfig;
 use crate::abi::{Handle, In, NullStream};
 use crate::code::{Code, Result};

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{DevicePointer, Handle, In, Out};
 use crate::code::{Code, Result};
 use crate::jit::Options;

@@ -1,6 +1,6 @@
 //! Device and managed memory.
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{DevicePointer, Out};
 use crate::code::{Code, Result};
 use crate::graph::capture::check_unsafe_call;

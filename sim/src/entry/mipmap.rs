@@ -1,6 +1,6 @@
 //! Mipmapped arrays: an array for each level, each half as large as the one before. And surfaces on arrays.
 
-use super::entries;
+use super::declare::entries;
 use super::structs::{Array3dDescriptor, ResourceDescriptor};
 use crate::abi::{Handle, In, Out};
 use crate::array::{self, Mipmap};

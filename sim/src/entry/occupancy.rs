@@ -1,6 +1,6 @@
 //! Occupancy questions.
 
-use super::entries;
+use super::declare::entries;
 use super::structs::LaunchConfig;
 use crate::abi::{Handle, In, Out};
 use crate::code::{Code, Result};

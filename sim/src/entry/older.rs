@@ -5,14 +5,14 @@
 use std::ffi::c_void;
 
 use super::copy::{array_side, host, later, now, three, two};
-use super::entries;
+use super::declare::entries;
 use super::structs::{Array3dDescriptor, ArrayDescriptor, Memcpy2d, Memcpy3d};
 use crate::abi::{Handle, In, NullStream, Out};
 use crate::code::{Code, Result};
 use crate::copy::Copy;
 use crate::memory::allocate::balance;
 use crate::state::knobs;
-use crate::{array, context, device, event, stream};
+use crate::{array, context, device, event, stream, teardown};
 
 /// CUDA 3.1 had 32-bit sizes and addresses.
 const VERSION: u32 = 3010;
@@ -164,7 +164,7 @@ entries! {
     }
 
     fn cuCtxDestroy(ctx: Handle) {
-        context::destroy(ctx)
+        teardown::destroy(ctx)
     }
 
     fn cuCtxPushCurrent(ctx: Handle) {

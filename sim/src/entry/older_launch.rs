@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{Bytes, Handle, In, NullStream};
 use crate::code::{Code, Result};
 use crate::launch::{self, Shape};

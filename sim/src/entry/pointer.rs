@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{DevicePointer, In, Out};
 use crate::code::{Code, Result};
 use crate::context;

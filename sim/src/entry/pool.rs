@@ -1,6 +1,6 @@
 //! Stream-ordered memory.
 
-use super::entries;
+use super::declare::entries;
 use super::structs::{AccessDescriptor, Location, PoolProperties};
 use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
 use crate::code::{Code, Result};

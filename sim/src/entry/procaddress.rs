@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::c_char;
 use std::sync::OnceLock;
 
-use super::entries;
+use super::declare::entries;
 use super::since::since;
 use crate::abi::{In, Out};
 use crate::code::{Code, Result};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::entries;
+use super::declare::entries;
 use super::structs::ArrayDescriptor;
 use crate::abi::{DevicePointer, Handle, In, Out};
 use crate::array::{self, Mipmap};

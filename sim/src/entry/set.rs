@@ -1,6 +1,6 @@
 //! Fills.
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{DevicePointer, Handle, NullStream};
 use crate::code::Result;
 use crate::copy::Fill;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::entries;
-use crate::abi::{DevicePointer, Handle, NullStream, Opaque, Out};
+use super::declare::entries;
+use crate::abi::{DevicePointer, Handle, HostFunction, NullStream, Opaque, Out, StreamCallback};
 use crate::code::{Code, Result};
 use crate::event;
 use crate::graph::capture::{check_legacy, check_unsafe_call};
 use crate::stream::{self, Lane, Stream};
-use crate::work::{HostFunction, StreamCallback, Work};
+use crate::work::Work;
 use crate::{context, state};
 
 /// Refuses on a stream whose context a kernel has spoilt.

@@ -2,9 +2,8 @@
 
 use std::ffi::c_void;
 
-use crate::abi::{DevicePointer, Handle, In, Opaque};
+use crate::abi::{DevicePointer, Handle, HostFunction, In, Opaque};
 use crate::code::{Code, Result};
-use crate::work::HostFunction;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

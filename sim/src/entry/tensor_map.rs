@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{In, Out};
 use crate::code::{Code, Result};
 

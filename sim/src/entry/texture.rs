@@ -1,6 +1,6 @@
 //! Texture objects.
 
-use super::entries;
+use super::declare::entries;
 use super::structs::{ResourceDescriptor, TextureDescriptor, ViewDescriptor};
 use crate::abi::{In, Out};
 use crate::code::Code;

@@ -1,11 +1,10 @@
 //! Objects of the application whose life graphs prolong, and the memory that graphs hold.
 
-use super::entries;
-use crate::abi::{Handle, Opaque, Out};
+use super::declare::entries;
+use crate::abi::{Handle, HostFunction, Opaque, Out};
 use crate::code::Code;
 use crate::device;
 use crate::graph::{self, memory, user_object};
-use crate::work::HostFunction;
 
 const MOVE: u32 = 1;
 const NO_DESTRUCTOR_SYNC: u32 = 1;

@@ -1,6 +1,6 @@
 //! Words in memory that a stream writes or waits for.
 
-use super::entries;
+use super::declare::entries;
 use crate::abi::{DevicePointer, Handle, In, NullStream};
 use crate::code::{Code, Result};
 use crate::memory::table;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::entries;
+use super::declare::entries;
 use super::structs::{AccessDescriptor, AllocationProperties, Location};
 use crate::abi::{DevicePointer, In, Out};
 use crate::code::{Code, Result};

@@ -1,23 +1,19 @@
 //! What a node does, and its parameters as the interface shows them.
 
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::Id;
 use super::memory::Memory;
-use crate::abi::{Handle, In, Opaque};
+use crate::abi::{Handle, HostFunction, In, Opaque};
 use crate::code::{Code, Result};
 use crate::context;
 use crate::copy::{Copy, Fill, Plane, Side};
-use crate::entry::structs::{KernelNodeParameters, Memcpy3d, MemsetNodeParameters};
-use crate::launch::{self, Shape};
-use crate::library;
-use crate::memory::table::{self, Submission};
+use crate::entry::structs::{KernelNodeParameters, Memcpy3d};
 use crate::ptx::exec::Grid;
-use crate::work::{HostFunction, Work};
+use crate::work::Work;
 
 #[derive(Clone)]
 pub enum Kind {
@@ -150,35 +146,6 @@ impl Kind {
         }
     }
 
-    pub fn from_kernel(parameters: &KernelNodeParameters) -> Result<Self> {
-        let KernelNodeParameters { blocks, threads, dynamic_shared, .. } = *parameters;
-        let handle = if parameters.function == 0 { parameters.kernel } else { parameters.function };
-        // A node may name a kernel; it is its function that is kept.
-        let handle = library::kernel(handle).and_then(|k| k.function()).unwrap_or(handle);
-        let shape = Shape { blocks, threads, dynamic_shared, cooperative: false, cluster: [1; 3] };
-        let values: In<*const c_void> = parameters.values;
-        launch::prepare(handle, shape, values, parameters.extra).map(Kind::Kernel)
-    }
-
-    pub fn from_copy(raw: Memcpy3d) -> Result<Self> {
-        let copy = crate::entry::three(&raw)?;
-        copy.check(Submission::Node)?;
-        Ok(Kind::Copy(Box::new(raw), copy))
-    }
-
-    pub fn from_fill(m: &MemsetNodeParameters) -> Result<Self> {
-        let fill = Fill {
-            at: m.at,
-            pitch: m.pitch,
-            value: u64::from(m.value),
-            element: m.element as usize,
-            width: m.width,
-            height: m.height,
-        };
-        fill.check(Submission::Node, &table::read())?;
-        Ok(Kind::Fill(fill))
-    }
-
     /// What a stream was given while it was capturing.
     pub fn from_work(work: Work) -> Result<Self> {
         Ok(match work {
@@ -189,13 +156,6 @@ impl Kind {
             Work::WriteValue { .. } | Work::WaitValue(_) => Kind::Words(work),
             _ => return Err(Code::STREAM_CAPTURE_UNSUPPORTED),
         })
-    }
-}
-
-impl MemsetNodeParameters {
-    pub fn of(fill: &Fill) -> Self {
-        let (element, value) = (fill.element as u32, fill.value as u32);
-        Self { at: fill.at, pitch: fill.pitch, value, element, width: fill.width, height: fill.height }
     }
 }
 

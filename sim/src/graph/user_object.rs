@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::abi::{Handle, Opaque};
+use crate::abi::{Handle, HostFunction, Opaque};
 use crate::code::{Code, Result};
 use crate::context;
 use crate::registry::Registry;
-use crate::work::HostFunction;
 
 struct UserObject {
     destroy: HostFunction,

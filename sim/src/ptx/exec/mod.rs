@@ -16,7 +16,7 @@ pub use super::half::to_f32 as half_to_f32;
 pub use print::Fifo;
 
 use super::Program;
-use crate::memory::table::{self, Kind};
+use crate::memory::table::{self, Kind, Ranges};
 use crate::memory::{allocate, pages};
 use block::Block;
 
@@ -44,6 +44,10 @@ pub enum Fault {
 
 pub type Result<T> = std::result::Result<T, Fault>;
 
+/// Reads a point of a texture: the context's id, the texture's number, the coordinates. Four channels as register
+/// values, or none where it leads out of memory.
+pub type Fetch = fn(&Ranges<'_>, u64, u64, [f64; 3]) -> Option<[u64; 4]>;
+
 /// Everything a launch fixes.
 #[derive(Debug)]
 pub struct Grid {
@@ -62,6 +66,7 @@ pub struct Grid {
     pub workspace: Workspace,
     /// The id of the context whose textures it sees.
     pub context: u64,
+    pub fetch: Fetch,
     /// Whose access to memory counts.
     pub device: i32,
     /// The CUfunction, for graph nodes.

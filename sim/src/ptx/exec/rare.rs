@@ -8,7 +8,6 @@ use crate::ptx::alu::{compare, flag_value, join};
 use crate::ptx::convert::{self, convert};
 use crate::ptx::float::wide;
 use crate::ptx::inst::{Condition, Op};
-use crate::texture;
 
 impl Thread {
     pub(super) fn rare(&mut self, env: &mut Env<'_>, op: &Op) -> Result<()> {
@@ -41,7 +40,8 @@ impl Thread {
                     let bits = self.value(env, *value);
                     *axis = if coordinate.float() { wide(coordinate, bits) } else { f64::from(bits as i32) + 0.5 };
                 }
-                let texel = texture::fetch(env.memory, env.grid.context, object, point).ok_or(Fault::IllegalAddress)?;
+                let texel =
+                    (env.grid.fetch)(env.memory, env.grid.context, object, point).ok_or(Fault::IllegalAddress)?;
                 for (part, value) in d.iter().zip(texel) {
                     if let Some(part) = part {
                         self.set(*part, ty.truncate(value));

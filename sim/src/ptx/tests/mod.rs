@@ -64,6 +64,7 @@ impl Loaded {
                 parameters,
                 id: 1,
                 context: 0,
+                fetch: |_, _, _, _| None,
                 device: 0,
                 function: 0,
                 workspace: Workspace::default(),

@@ -1,0 +1,5 @@
+//! The part of CUPTI that a profiler needs, whose functions are in `entry`: callbacks round the calls that submit
+//! work, and activity records of what streams did. In the driver itself, where NVIDIA has a library of its own.
+
+pub mod activities;
+pub mod callbacks;

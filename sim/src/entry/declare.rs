@@ -1,0 +1,100 @@
+//! How exported functions are declared, and what surrounds each.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::code::{Code, Result};
+
+/// An exported function's name and address.
+pub type Entry = (&'static str, usize);
+
+/// The result of a call as C sees it. A mistake of ours is an unknown error, never a panic in the
+/// application.
+#[inline]
+pub fn outcome(call: impl FnOnce() -> Result) -> Code {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(())) => Code::SUCCESS,
+        Ok(Err(code)) => code,
+        Err(_) => Code::UNKNOWN,
+    }
+}
+
+/// Declares exported functions. Kinds:
+///
+/// * `fn`: refused before cuInit, in a forked child, and while the process ends;
+/// * `always`: allowed at any time;
+/// * `calling`: as `fn`, for functions that call back into the application, which may unwind through them.
+///
+/// `name / twin [null]` declares a function and its per-thread-stream twin; `null` is what the null stream
+/// means.
+macro_rules! entries {
+    ($(
+        $(#[$meta:meta])*
+        $kind:ident $name:ident $(/ $twin:ident [$null:ident])? ($($arg:ident: $ty:ty),* $(,)?) $body:block
+    )*) => {
+        $(entries!(@ $kind, $(#[$meta])*, $name, ($($twin, $null)?), ($($arg: $ty),*), $body);)*
+
+        /// What this file exports.
+        pub(super) fn list() -> Vec<$crate::entry::declare::Entry> {
+            vec![$(
+                (stringify!($name), $name as *const () as usize),
+                $((stringify!($twin), $twin as *const () as usize),)?
+            )*]
+        }
+    };
+    (@ fn, $(#[$meta:meta])*, $name:ident, (), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($arg: $ty),*) -> $crate::code::Code {
+            let _call = $crate::cupti::callbacks::Call::enter(stringify!($name));
+            $crate::entry::declare::outcome(|| {
+                $crate::state::ready()?;
+                $body
+            })
+        }
+    };
+    (@ always, $(#[$meta:meta])*, $name:ident, (), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($arg: $ty),*) -> $crate::code::Code {
+            $crate::entry::declare::outcome(|| $body)
+        }
+    };
+    (@ calling, $(#[$meta:meta])*, $name:ident, (), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub extern "C-unwind" fn $name($($arg: $ty),*) -> $crate::code::Code {
+            let call = || -> $crate::code::Result {
+                $crate::state::ready()?;
+                $body
+            };
+            call().err().unwrap_or($crate::code::Code::SUCCESS)
+        }
+    };
+    (
+        @ fn, $(#[$meta:meta])*, $name:ident, ($twin:ident, $null:ident),
+        ($($arg:ident: $ty:ty),* $(,)?), $body:block
+    ) => {
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($arg: $ty),*) -> $crate::code::Code {
+            let $null = $crate::abi::NullStream::Legacy;
+            let _call = $crate::cupti::callbacks::Call::enter(stringify!($name));
+            $crate::entry::declare::outcome(|| {
+                $crate::state::ready()?;
+                $body
+            })
+        }
+
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $twin($($arg: $ty),*) -> $crate::code::Code {
+            let $null = $crate::abi::NullStream::PerThread;
+            let _call = $crate::cupti::callbacks::Call::enter(stringify!($twin));
+            $crate::entry::declare::outcome(|| {
+                $crate::state::ready()?;
+                $body
+            })
+        }
+    };
+}
+pub(super) use entries;
