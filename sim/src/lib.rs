@@ -19,35 +19,18 @@
 //!
 //! Knobs: `CUTRACE_SIM_SEED` (where memory lies; else random), `CUTRACE_SIM_MEMORY` (bytes of device memory,
 //! default 1 GiB), `CUTRACE_SIM_DEVICES` (default 1), `CUTRACE_SIM_SLOW_US` (least duration of a
-//! synchronising call), `CUTRACE_SIM_DRIVER_VERSION` (an older driver: see `age`), `CUTRACE_SIM_COMPUTE` (ten
+//! synchronising call), `CUTRACE_SIM_DRIVER_VERSION` (an older driver: see `base::age`), `CUTRACE_SIM_COMPUTE` (ten
 //! times the compute capability, default 90), `CUTRACE_SIM_TAKES` (addresses that the driver takes for
 //! itself: see `memory::reserve`), `CUTRACE_SIM_MIGRATES` (1: managed memory leaves the CPU's page table
 //! whenever a kernel has run), `CUTRACE_SIM_GUARD` (copies and launches use no memory of the host but what the
-//! program has told of: see `guard`).
+//! program has told of: see `base::guard`).
 
 mod abi;
-mod age;
-mod array;
-mod code;
-mod context;
-mod copy;
+mod base;
 mod cupti;
-mod device;
 mod entry;
-mod event;
-mod graph;
-mod guard;
-mod image;
-mod jit;
-mod launch;
-mod library;
+mod graphs;
 mod memory;
-mod module;
+mod objects;
 mod ptx;
-mod registry;
-mod signal;
-mod state;
-mod stream;
-mod teardown;
-mod texture;
-mod work;
+mod streams;

@@ -8,10 +8,10 @@ use std::ffi::CString;
 use parking_lot::Mutex;
 
 use crate::abi::Handle;
-use crate::copy::{Copy, Fill, Plane, Side};
+use crate::base::state;
+use crate::memory::copy::{Copy, Fill, Plane, Side};
 use crate::memory::table;
 use crate::ptx::exec::Grid;
-use crate::state;
 
 /// Nanoseconds at which CUPTI's clock began, before the driver's.
 const EPOCH: u64 = 1_000_000_000_000;

@@ -3,12 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::declare::entries;
-use super::structs::ContextParameters;
+use crate::abi::code::Code;
+use crate::abi::structs::ContextParameters;
 use crate::abi::{Handle, In, Out};
-use crate::code::Code;
-use crate::graph::capture::check_context;
-use crate::registry::handle_of;
-use crate::{context, device, event, state, teardown};
+use crate::base::registry::handle_of;
+use crate::base::{device, state};
+use crate::graphs::capture::check_context;
+use crate::objects::teardown;
+use crate::streams::{context, event};
 
 entries! {
     fn cuCtxCreate_v2(made: Out<Handle>, flags: u32, dev: i32) {

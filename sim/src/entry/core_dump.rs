@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::declare::entries;
+use crate::abi::code::{Code, Result};
 use crate::abi::{Handle, Opaque, Out};
-use crate::code::{Code, Result};
-use crate::registry::Registry;
+use crate::base::registry::Registry;
 
 /// Whether it is for the start of a dump, or its end.
 static NOTICES: Registry<bool> = Registry::new();

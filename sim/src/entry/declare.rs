@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::code::{Code, Result};
+use crate::abi::code::{Code, Result};
 
 /// An exported function's name and address.
 pub type Entry = (&'static str, usize);
@@ -34,7 +34,7 @@ macro_rules! entries {
         $(entries!(@ $kind, $(#[$meta])*, $name, ($($twin, $null)?), ($($arg: $ty),*), $body);)*
 
         /// What this file exports.
-        pub(super) fn list() -> Vec<$crate::entry::declare::Entry> {
+        pub(crate) fn list() -> Vec<$crate::entry::declare::Entry> {
             vec![$(
                 (stringify!($name), $name as *const () as usize),
                 $((stringify!($twin), $twin as *const () as usize),)?
@@ -44,10 +44,10 @@ macro_rules! entries {
     (@ fn, $(#[$meta:meta])*, $name:ident, (), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($arg: $ty),*) -> $crate::code::Code {
+        pub extern "C" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
             let _call = $crate::cupti::callbacks::Call::enter(stringify!($name));
             $crate::entry::declare::outcome(|| {
-                $crate::state::ready()?;
+                $crate::base::state::ready()?;
                 $body
             })
         }
@@ -55,19 +55,19 @@ macro_rules! entries {
     (@ always, $(#[$meta:meta])*, $name:ident, (), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($arg: $ty),*) -> $crate::code::Code {
+        pub extern "C" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
             $crate::entry::declare::outcome(|| $body)
         }
     };
     (@ calling, $(#[$meta:meta])*, $name:ident, (), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C-unwind" fn $name($($arg: $ty),*) -> $crate::code::Code {
-            let call = || -> $crate::code::Result {
-                $crate::state::ready()?;
+        pub extern "C-unwind" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
+            let call = || -> $crate::abi::code::Result {
+                $crate::base::state::ready()?;
                 $body
             };
-            call().err().unwrap_or($crate::code::Code::SUCCESS)
+            call().err().unwrap_or($crate::abi::code::Code::SUCCESS)
         }
     };
     (
@@ -76,25 +76,25 @@ macro_rules! entries {
     ) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($arg: $ty),*) -> $crate::code::Code {
+        pub extern "C" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
             let $null = $crate::abi::NullStream::Legacy;
             let _call = $crate::cupti::callbacks::Call::enter(stringify!($name));
             $crate::entry::declare::outcome(|| {
-                $crate::state::ready()?;
+                $crate::base::state::ready()?;
                 $body
             })
         }
 
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C" fn $twin($($arg: $ty),*) -> $crate::code::Code {
+        pub extern "C" fn $twin($($arg: $ty),*) -> $crate::abi::code::Code {
             let $null = $crate::abi::NullStream::PerThread;
             let _call = $crate::cupti::callbacks::Call::enter(stringify!($twin));
             $crate::entry::declare::outcome(|| {
-                $crate::state::ready()?;
+                $crate::base::state::ready()?;
                 $body
             })
         }
     };
 }
-pub(super) use entries;
+pub(crate) use entries;

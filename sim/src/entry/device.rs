@@ -3,11 +3,13 @@
 use std::ffi::c_char;
 
 use super::declare::entries;
-use super::structs::DeviceProperties;
+use crate::abi::code::Code;
+use crate::abi::structs::DeviceProperties;
 use crate::abi::{Handle, In, Out, put_text};
-use crate::code::Code;
-use crate::state::knobs;
-use crate::{array, context, device, teardown};
+use crate::base::device;
+use crate::base::state::knobs;
+use crate::objects::{array, teardown};
+use crate::streams::context;
 
 entries! {
     fn cuDeviceGet(found: Out<i32>, ordinal: i32) {

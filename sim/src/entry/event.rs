@@ -1,9 +1,10 @@
 //! Events.
 
 use super::declare::entries;
+use crate::abi::code::{Code, Result};
 use crate::abi::{Handle, NullStream, Out};
-use crate::code::{Code, Result};
-use crate::{context, event, state, stream};
+use crate::base::state;
+use crate::streams::{context, event, stream};
 
 fn record(hevent: Handle, hstream: Handle, flags: u32, null: NullStream) -> Result {
     if flags > 1 {

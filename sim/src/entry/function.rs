@@ -3,9 +3,9 @@
 use std::ffi::c_char;
 
 use super::declare::entries;
+use crate::abi::code::Code;
 use crate::abi::{Handle, Out};
-use crate::code::Code;
-use crate::{library, module};
+use crate::objects::{library, module};
 
 entries! {
     fn cuFuncGetAttribute(value: Out<i32>, attribute: u32, hfunction: Handle) {

@@ -4,10 +4,10 @@ use std::ffi::c_char;
 
 use super::declare::entries;
 use super::hidden;
+use crate::abi::code::Code;
 use crate::abi::{In, Out};
-use crate::code::Code;
+use crate::base::state;
 use crate::memory::reserve;
-use crate::state;
 
 entries! {
     always cuInit(flags: u32) {
@@ -18,7 +18,7 @@ entries! {
     }
 
     always cuDriverGetVersion(version: Out<i32>) {
-        version.set(crate::age::version())
+        version.set(crate::base::age::version())
     }
 
     always cuGetErrorName(error: u32, name: Out<*const c_char>) {

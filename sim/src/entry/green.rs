@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::declare::entries;
+use crate::abi::code::{Code, Result};
 use crate::abi::{Handle, In, Out};
-use crate::code::{Code, Result};
-use crate::registry::Registry;
-use crate::{context, device, event, stream, teardown};
+use crate::base::device;
+use crate::base::registry::Registry;
+use crate::objects::teardown;
+use crate::streams::{context, event, stream};
 
 /// CUdevResource: its type, bytes of the driver's own, then the number of multiprocessors, the least there
 /// can be, and how many go together.

@@ -3,13 +3,15 @@
 
 use std::ffi::{c_char, c_void};
 
+use crate::abi::code::Code;
 use crate::abi::{DevicePointer, Handle, In, Out};
-use crate::code::Code;
+use crate::base::registry::handle_of;
 use crate::entry::declare::outcome;
 use crate::memory::allocate as memory;
 use crate::memory::table::Kind;
-use crate::registry::handle_of;
-use crate::{context, image, module};
+use crate::objects::module;
+use crate::ptx::image;
+use crate::streams::context;
 
 /// What a client passes to cuGetExportTable.
 pub const ID: [u8; 16] = *b"simulated, ours.";
@@ -29,7 +31,7 @@ pub static TABLE: Table = Table { size: size_of::<Table>(), load, function, allo
 extern "C" fn load(made: Out<Handle>, wrapper: *const c_void) -> Code {
     outcome(|| {
         let texts = image::texts_at(wrapper.cast())?;
-        made.set(module::load_current(&crate::jit::Options::NONE.compile(&texts)?)?)
+        made.set(module::load_current(&crate::ptx::jit::Options::NONE.compile(&texts)?)?)
     })
 }
 

@@ -4,11 +4,11 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::declare::entries;
-use super::structs::LaunchConfig;
+use crate::abi::code::{Code, Result};
+use crate::abi::structs::LaunchConfig;
 use crate::abi::{Handle, In, NullStream};
-use crate::code::{Code, Result};
-use crate::launch::{self, Shape};
-use crate::stream;
+use crate::objects::launch::{self, Shape};
+use crate::streams::stream;
 
 type Pointers = In<*const c_void>;
 

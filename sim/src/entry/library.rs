@@ -3,10 +3,13 @@
 use std::ffi::{c_char, c_void};
 
 use super::declare::entries;
+use crate::abi::code::{Code, Result};
 use crate::abi::{DevicePointer, Handle, In, Out};
-use crate::code::{Code, Result};
-use crate::jit::Options;
-use crate::{context, device, image, library, module};
+use crate::base::device;
+use crate::objects::{library, module};
+use crate::ptx::image;
+use crate::ptx::jit::Options;
+use crate::streams::context;
 
 fn load(made: Out<Handle>, texts: impl FnOnce() -> Result<Vec<String>>, options: Options) -> Result {
     if made.is_null() {

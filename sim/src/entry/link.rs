@@ -3,10 +3,10 @@
 use std::ffi::{c_char, c_void};
 
 use super::declare::entries;
+use crate::abi::code::{Code, Result};
 use crate::abi::{Bytes, Handle, In, Out};
-use crate::code::{Code, Result};
-use crate::context;
-use crate::jit::{self, Options};
+use crate::ptx::jit::{self, Options};
+use crate::streams::context;
 
 fn create(count: u32, names: In<u32>, values: Out<*mut c_void>, state: Out<Handle>) -> Result {
     context::usable()?;

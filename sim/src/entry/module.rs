@@ -3,10 +3,12 @@
 use std::ffi::{c_char, c_void};
 
 use super::declare::entries;
+use crate::abi::code::{Code, Result};
 use crate::abi::{DevicePointer, Handle, In, Out};
-use crate::code::{Code, Result};
-use crate::jit::Options;
-use crate::{context, image, module};
+use crate::objects::module;
+use crate::ptx::image;
+use crate::ptx::jit::Options;
+use crate::streams::context;
 
 /// The texts of a module's file.
 pub(super) fn file(path: In<c_char>) -> Result<Vec<String>> {

@@ -1,11 +1,12 @@
 //! Occupancy questions.
 
 use super::declare::entries;
-use super::structs::LaunchConfig;
+use crate::abi::code::{Code, Result};
+use crate::abi::structs::LaunchConfig;
 use crate::abi::{Handle, In, Out};
-use crate::code::{Code, Result};
-use crate::launch::per_multiprocessor;
-use crate::{device, library};
+use crate::base::device;
+use crate::objects::launch::per_multiprocessor;
+use crate::objects::library;
 
 /// Dynamic shared memory that a block of so many threads needs.
 type SharedFor = extern "C-unwind" fn(i32) -> usize;

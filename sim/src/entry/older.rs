@@ -4,15 +4,17 @@
 
 use std::ffi::c_void;
 
-use super::copy::{array_side, host, later, now, three, two};
 use super::declare::entries;
-use super::structs::{Array3dDescriptor, ArrayDescriptor, Memcpy2d, Memcpy3d};
+use crate::abi::code::{Code, Result};
+use crate::abi::structs::{Array3dDescriptor, ArrayDescriptor, Memcpy2d, Memcpy3d};
 use crate::abi::{Handle, In, NullStream, Out};
-use crate::code::{Code, Result};
-use crate::copy::Copy;
+use crate::base::device;
+use crate::base::state::knobs;
+use crate::entry::memory::copy::{array_side, host, later, now, three, two};
 use crate::memory::allocate::balance;
-use crate::state::knobs;
-use crate::{array, context, device, event, stream, teardown};
+use crate::memory::copy::Copy;
+use crate::objects::{array, teardown};
+use crate::streams::{context, event, stream};
 
 /// CUDA 3.1 had 32-bit sizes and addresses.
 const VERSION: u32 = 3010;
@@ -196,7 +198,7 @@ entries! {
 
     fn cuMemAllocHost(at: Out<*mut c_void>, bytes: u32) {
         small()?;
-        super::host::allocate(at, bytes as usize, 0)
+        crate::entry::memory::host::allocate(at, bytes as usize, 0)
     }
 
     fn cuArrayCreate(made: Out<Handle>, descriptor: In<SmallArray>) {

@@ -4,11 +4,11 @@
 use std::ffi::c_void;
 
 use super::declare::entries;
+use crate::abi::code::{Code, Result};
 use crate::abi::{Bytes, Handle, In, NullStream};
-use crate::code::{Code, Result};
-use crate::launch::{self, Shape};
-use crate::module::{self, Configured};
-use crate::stream;
+use crate::objects::launch::{self, Shape};
+use crate::objects::module::{self, Configured};
+use crate::streams::stream;
 
 /// CUDA_LAUNCH_PARAMS.
 #[repr(C)]

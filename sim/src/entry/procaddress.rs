@@ -5,10 +5,10 @@ use std::ffi::c_char;
 use std::sync::OnceLock;
 
 use super::declare::entries;
-use super::since::since;
+use crate::abi::code::{Code, Result};
 use crate::abi::{In, Out};
-use crate::code::{Code, Result};
-use crate::device::DRIVER_VERSION;
+use crate::base::device::DRIVER_VERSION;
+use crate::base::since::since;
 
 const FOUND: u32 = 0;
 const NOT_FOUND: u32 = 1;
@@ -92,7 +92,7 @@ const VERSIONS: &[(&str, &str, i32)] = &[
 
 fn exports() -> &'static HashMap<&'static str, usize> {
     static EXPORTS: OnceLock<HashMap<&'static str, usize>> = OnceLock::new();
-    EXPORTS.get_or_init(|| super::all().into_iter().filter(|(name, _)| !crate::age::lacks(name)).collect())
+    EXPORTS.get_or_init(|| super::all().into_iter().filter(|(name, _)| !crate::base::age::lacks(name)).collect())
 }
 
 /// Whether this is the name of one form of a function (`cuMemAlloc_v2`, `cuLaunchKernel_ptsz`), which is not asked for.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::declare::entries;
-use super::structs::ArrayDescriptor;
+use crate::abi::code::{Code, Result};
+use crate::abi::structs::ArrayDescriptor;
 use crate::abi::{DevicePointer, Handle, In, Out};
-use crate::array::{self, Mipmap};
-use crate::code::{Code, Result};
-use crate::context;
-use crate::registry::Registry;
+use crate::base::registry::Registry;
+use crate::objects::array::{self, Mipmap};
+use crate::streams::context;
 
 #[derive(Clone, Copy, Default)]
 enum Bound {
@@ -109,7 +109,7 @@ entries! {
     }
 
     fn cuTexRefSetAddress_v2(offset: Out<usize>, reference: Handle, at: DevicePointer, _bytes: usize) {
-        let before = at % crate::device::attribute(14, 0)? as u64;
+        let before = at % crate::base::device::attribute(14, 0)? as u64;
         if before != 0 && offset.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -244,7 +244,7 @@ entries! {
 
     fn cuParamSetTexRef(hfunction: Handle, unit: i32, reference: Handle) {
         ask(reference)?;
-        crate::module::function(hfunction)?;
+        crate::objects::module::function(hfunction)?;
         // The unit is always that which the driver chooses.
         if unit == -1 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }

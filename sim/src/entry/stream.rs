@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::declare::entries;
+use crate::abi::code::{Code, Result};
 use crate::abi::{DevicePointer, Handle, HostFunction, NullStream, Opaque, Out, StreamCallback};
-use crate::code::{Code, Result};
-use crate::event;
-use crate::graph::capture::{check_legacy, check_unsafe_call};
-use crate::stream::{self, Lane, Stream};
-use crate::work::Work;
-use crate::{context, state};
+use crate::base::state;
+use crate::graphs::capture::{check_legacy, check_unsafe_call};
+use crate::streams::context;
+use crate::streams::event;
+use crate::streams::stream::{self, Lane, Stream};
+use crate::streams::work::Work;
 
 /// Refuses on a stream whose context a kernel has spoilt.
 fn usable(hstream: Handle, null: NullStream) -> Result<Arc<Stream>> {
@@ -130,7 +131,7 @@ entries! {
         hstream: Handle, at: DevicePointer, _length: usize, flags: u32,
     ) {
         let stream = usable(hstream, null)?;
-        super::memory::managed(at)?;
+        crate::entry::memory::allocate::managed(at)?;
         if ![1, 2, 4].contains(&flags) || flags == 4 && stream.lane == Lane::Legacy {
             return Err(Code::INVALID_VALUE);
         }

@@ -1,11 +1,11 @@
 //! Words in memory that a stream writes or waits for.
 
 use super::declare::entries;
+use crate::abi::code::{Code, Result};
 use crate::abi::{DevicePointer, Handle, In, NullStream};
-use crate::code::{Code, Result};
 use crate::memory::table;
-use crate::stream;
-use crate::work::{Wait, Work};
+use crate::streams::stream;
+use crate::streams::work::{Wait, Work};
 
 /// The comparisons, and that remote writes be flushed.
 const WAIT_FLAGS: u32 = 3 | 1 << 30;

@@ -8,8 +8,8 @@ use super::arena::{self, Arena};
 use super::table::{self, Access, Kind, Range};
 use super::{pages, pinned, pool};
 use crate::abi::Handle;
-use crate::code::{Code, Result};
-use crate::state::knobs;
+use crate::abi::code::{Code, Result};
+use crate::base::state::knobs;
 
 /// Bytes taken of each device.
 static USED: Mutex<Vec<u64>> = Mutex::new(Vec::new());

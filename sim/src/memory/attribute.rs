@@ -1,7 +1,7 @@
 //! What the driver tells about a pointer.
 
 use super::table::{self, Kind, Range};
-use crate::code::{Code, Result};
+use crate::abi::code::{Code, Result};
 
 /// An attribute's value in the width that the header gives it.
 pub enum Value {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::table::{self, Access, Kind, Range};
 use super::{allocate, shared_file};
 use crate::abi::Handle;
-use crate::code::{Code, Result};
+use crate::abi::code::{Code, Result};
 
 /// What the application passes on as bytes.
 #[repr(C)]

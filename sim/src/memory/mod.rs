@@ -1,8 +1,11 @@
-//! Memory that devices can reach. `table` says what is live; the others say where it comes from.
+//! Memory that devices can reach, and copies. `table` says what is live; the others say where it comes from. Imports
+//! `base` and `abi`.
 
 pub mod allocate;
 pub mod arena;
 pub mod attribute;
+pub mod copy;
+pub mod graph_allocation;
 pub mod ipc;
 pub mod pages;
 pub mod pinned;

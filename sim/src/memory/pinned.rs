@@ -9,7 +9,7 @@ use super::pages::GRANULE;
 use super::table::{self, Access, Kind, Range};
 use super::{allocate, pages};
 use crate::abi::Handle;
-use crate::code::{Code, Result};
+use crate::abi::code::{Code, Result};
 
 const PAGE: u64 = 4096;
 const ALLOCATE_FLAGS: u32 = 0x7;

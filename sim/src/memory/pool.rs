@@ -9,8 +9,8 @@ use super::allocate;
 use super::arena::Arena;
 use super::table::{self, Access, Kind, Range};
 use crate::abi::Handle;
-use crate::code::{Code, Result};
-use crate::registry::{Registry, handle_of};
+use crate::abi::code::{Code, Result};
+use crate::base::registry::{Registry, handle_of};
 
 const FIRST: u64 = 0x3_0200_0000;
 const STRIDE: u64 = 0x45_ec00_0000;

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::pages::{self, GRANULE};
 use super::table;
-use crate::code::{Code, Result};
-use crate::state::knobs;
+use crate::abi::code::{Code, Result};
+use crate::base::state::knobs;
 
 const BLOCK: u64 = 32 << 20;
 /// The shortest reservation that is placed where the hint says.

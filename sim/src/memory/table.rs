@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
-use super::{ipc, pages};
+use super::{graph_allocation, ipc, pages};
 use crate::abi::Handle;
-use crate::code::{Code, Result};
-use crate::graph;
+use crate::abi::code::{Code, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -122,7 +121,7 @@ pub fn read_on(device: i32) -> Ranges<'static> {
 /// (driver 580, tests/gpu/facts/graph_memory.c).
 pub fn known(address: u64) -> Option<Range> {
     let range = *read().find(address)?;
-    (range.kind != Kind::Graph || graph::memory::live(range.start)).then_some(range)
+    (range.kind != Kind::Graph || graph_allocation::live(range.start)).then_some(range)
 }
 
 impl Range {
@@ -181,7 +180,7 @@ impl Ranges<'_> {
         match self.find(address).filter(|r| r.kind == Kind::Graph) {
             Some(range) => {
                 let inside = address.checked_add(size).is_some_and(|end| end <= range.end());
-                inside && (submission == Submission::Node || graph::memory::live(range.start))
+                inside && (submission == Submission::Node || graph_allocation::live(range.start))
             }
             None => self.covers(address, size, write),
         }

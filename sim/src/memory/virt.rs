@@ -12,9 +12,9 @@ use super::shared_file::Part;
 use super::table::{self, Access, Kind, Range};
 use super::{allocate, reserve, shared_file};
 use crate::abi::Handle;
-use crate::code::{Code, Result};
-use crate::entry::structs::{AllocationProperties, Location};
-use crate::registry::{Registry, handle_of};
+use crate::abi::code::{Code, Result};
+use crate::abi::structs::{AllocationProperties, Location};
+use crate::base::registry::{Registry, handle_of};
 
 /// Memory without an address.
 struct Backing {

@@ -1,5 +1,6 @@
 //! PTX, read and interpreted: text to syntax (`lexer`, `parse`, `body`), syntax to instructions (`lower`),
-//! instructions to effects (`exec`).
+//! instructions to effects (`exec`). `image` has the containers that texts come in, `jit` the compiler's options and
+//! the linker. Imports `memory` and below.
 
 mod alu;
 mod ast;
@@ -9,7 +10,9 @@ mod convert;
 pub mod exec;
 mod float;
 mod half;
+pub mod image;
 mod inst;
+pub mod jit;
 mod lexer;
 mod lower;
 mod operator;

@@ -5,7 +5,7 @@ use super::body;
 use super::lexer::{self, Token};
 use super::types::{Space, Type};
 use super::{Error, Result};
-use crate::state::knobs;
+use crate::base::state::knobs;
 
 /// Reads one PTX text.
 pub fn parse(text: &str) -> Result<Unit> {

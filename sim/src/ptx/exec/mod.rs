@@ -81,7 +81,7 @@ pub struct Workspace(Option<u64>);
 impl Workspace {
     const BYTES: u64 = 16;
 
-    pub fn new(device: i32) -> crate::code::Result<Self> {
+    pub fn new(device: i32) -> crate::abi::code::Result<Self> {
         let at = allocate::allocate(Self::BYTES, Kind::Module { managed: false }, device, 0)?;
         pages::write(at, &[0; Self::BYTES as usize]);
         Ok(Self(Some(at)))

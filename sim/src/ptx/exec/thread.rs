@@ -124,7 +124,7 @@ impl Thread {
             Special::LaneMaskLessEqual => u32::MAX >> (31 - lane),
             Special::LaneMaskGreater => (u32::MAX << lane) & !(1 << lane),
             Special::LaneMaskGreaterEqual => u32::MAX << lane,
-            Special::Clock | Special::Nanoseconds => return crate::state::nanoseconds(),
+            Special::Clock | Special::Nanoseconds => return crate::base::state::nanoseconds(),
             Special::GridId => return env.grid.id,
             Special::Workspace(1) => (env.grid.workspace.address() >> 32) as u32,
             Special::Workspace(_) => env.grid.workspace.address() as u32,

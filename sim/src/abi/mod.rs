@@ -1,0 +1,7 @@
+//! The C side: pointers as they come, results, and the structures of the interface. Imports nothing.
+
+pub mod code;
+pub mod pointers;
+pub mod structs;
+
+pub use pointers::*;

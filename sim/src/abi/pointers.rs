@@ -1,0 +1,181 @@
+//! Pointers as they come from C, each kind with the one thing that is done with it.
+//!
+//! All of them have the layout of a plain pointer. That a pointer which is not null is good for its type is
+//! the promise of every caller of a driver function; nothing here can check it.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use super::code::{Code, Result};
+
+/// A pointer that one value is stored through.
+#[repr(transparent)]
+pub struct Out<T>(*mut T);
+
+impl<T> Clone for Out<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<T> {}
+
+impl<T> Out<T> {
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Stores, or says that the argument is invalid.
+    pub fn set(self, value: T) -> Result {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.set_if(value);
+        Ok(())
+    }
+
+    /// Stores unless the pointer is null.
+    pub fn set_if(self, value: T) {
+        self.set_at(0, value);
+    }
+
+    /// Stores the `index`th element of an array, unless the pointer is null.
+    pub fn set_at(self, index: usize, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: the caller of the driver function gave a pointer to writable storage of this type,
+            // large enough.
+            unsafe { self.0.add(index).write_unaligned(value) }
+        }
+    }
+
+    pub fn raw(self) -> *mut T {
+        self.0
+    }
+
+    pub fn cast<U>(self) -> Out<U> {
+        Out(self.0.cast())
+    }
+
+    pub const fn from_raw(pointer: *mut T) -> Self {
+        Out(pointer)
+    }
+}
+
+impl<T: Copy> Out<T> {
+    /// What stands there, for a parameter that goes both ways.
+    pub fn get(self) -> Result<T> {
+        In(self.0.cast_const()).get()
+    }
+}
+
+/// A pointer that values are read through.
+#[repr(transparent)]
+pub struct In<T>(*const T);
+
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for In<T> {}
+
+impl<T: Copy> In<T> {
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    pub fn get(self) -> Result<T> {
+        self.at(0)
+    }
+
+    pub fn address(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// To store what a call gives through it.
+    pub fn as_out(self) -> Out<T> {
+        Out(self.0.cast_mut())
+    }
+
+    /// The `index`th element of an array.
+    pub fn at(self, index: usize) -> Result<T> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: the caller of the driver function gave a pointer to at least this many readable values.
+        Ok(unsafe { self.0.add(index).read_unaligned() })
+    }
+
+    /// All of an array; empty for a null pointer with no length.
+    pub fn all(self, count: usize) -> Result<Vec<T>> {
+        (0..count).map(|index| self.at(index)).collect()
+    }
+
+    pub const fn from_raw(pointer: *const T) -> Self {
+        In(pointer)
+    }
+}
+
+impl In<c_char> {
+    /// A string, or an invalid argument where the pointer is null.
+    pub fn text(self) -> Result<String> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: the caller of the driver function gave a nul-terminated string.
+        Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
+    }
+}
+
+/// Bytes that belong to the caller, given as address and length.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes {
+    pub at: *const u8,
+    pub length: usize,
+}
+
+impl Bytes {
+    pub fn to_vec(self) -> Vec<u8> {
+        if self.length == 0 {
+            return Vec::new();
+        }
+        // SAFETY: the caller of the driver function owns `length` readable bytes there for the duration of
+        // the call.
+        unsafe { std::slice::from_raw_parts(self.at, self.length) }.to_vec()
+    }
+}
+
+/// A pointer that is passed on and never followed, such as a callback's argument.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opaque(pub *mut c_void);
+
+// SAFETY: never dereferenced here; handing it to the callback is what the application asked for.
+unsafe impl Send for Opaque {}
+// SAFETY: as above.
+unsafe impl Sync for Opaque {}
+
+pub type HostFunction = extern "C-unwind" fn(Opaque);
+pub type StreamCallback = extern "C-unwind" fn(Handle, u32, Opaque);
+
+pub type Handle = usize;
+pub type DevicePointer = u64;
+
+/// What the null stream handle means to a function: the `_ptds` and `_ptsz` names mean the calling thread's
+/// own stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NullStream {
+    Legacy,
+    PerThread,
+}
+
+/// Writes `text` and a nul into a caller's buffer, cut to its length.
+pub fn put_text(to: Out<c_char>, length: usize, text: &str) {
+    if length == 0 {
+        return;
+    }
+    let kept = text.len().min(length - 1);
+    for (index, byte) in text.bytes().take(kept).chain([0]).enumerate() {
+        to.set_at(index, byte as c_char);
+    }
+}

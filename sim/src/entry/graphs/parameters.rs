@@ -1,0 +1,51 @@
+//! What nodes do, from their parameters as the interface has them.
+
+use std::ffi::c_void;
+
+use crate::abi::In;
+use crate::abi::code::Result;
+use crate::abi::structs::{KernelNodeParameters, Memcpy3d, MemsetNodeParameters};
+use crate::entry::memory::copy::three;
+use crate::graphs::node::Kind;
+use crate::memory::copy::Fill;
+use crate::memory::table::{self, Submission};
+use crate::objects::launch::{self, Shape};
+use crate::objects::library;
+
+impl Kind {
+    pub fn from_kernel(parameters: &KernelNodeParameters) -> Result<Self> {
+        let KernelNodeParameters { blocks, threads, dynamic_shared, .. } = *parameters;
+        let handle = if parameters.function == 0 { parameters.kernel } else { parameters.function };
+        // A node may name a kernel; it is its function that is kept.
+        let handle = library::kernel(handle).and_then(|k| k.function()).unwrap_or(handle);
+        let shape = Shape { blocks, threads, dynamic_shared, cooperative: false, cluster: [1; 3] };
+        let values: In<*const c_void> = parameters.values;
+        launch::prepare(handle, shape, values, parameters.extra).map(Kind::Kernel)
+    }
+
+    pub fn from_copy(raw: Memcpy3d) -> Result<Self> {
+        let copy = three(&raw)?;
+        copy.check(Submission::Node)?;
+        Ok(Kind::Copy(Box::new(raw), copy))
+    }
+
+    pub fn from_fill(m: &MemsetNodeParameters) -> Result<Self> {
+        let fill = Fill {
+            at: m.at,
+            pitch: m.pitch,
+            value: u64::from(m.value),
+            element: m.element as usize,
+            width: m.width,
+            height: m.height,
+        };
+        fill.check(Submission::Node, &table::read())?;
+        Ok(Kind::Fill(fill))
+    }
+}
+
+impl MemsetNodeParameters {
+    pub fn of(fill: &Fill) -> Self {
+        let (element, value) = (fill.element as u32, fill.value as u32);
+        Self { at: fill.at, pitch: fill.pitch, value, element, width: fill.width, height: fill.height }
+    }
+}

@@ -1,0 +1,39 @@
+//! Questions about pointers.
+
+use std::ffi::c_void;
+
+use crate::abi::code::{Code, Result};
+use crate::abi::{DevicePointer, In, Out};
+use crate::entry::declare::entries;
+use crate::memory::attribute::{Value, get, get_or_nothing};
+use crate::streams::context;
+
+fn store(to: Out<c_void>, value: Value) -> Result {
+    match value {
+        Value::Byte(byte) => to.cast().set(byte),
+        Value::Word(word) => to.cast().set(word),
+        Value::Long(long) => to.cast().set(long),
+    }
+}
+
+entries! {
+    fn cuPointerGetAttribute(data: Out<c_void>, attribute: u32, at: DevicePointer) {
+        store(data, get(attribute, at)?)
+    }
+
+    /// Memory that the driver does not know has attributes too: zeros.
+    fn cuPointerGetAttributes(count: u32, attributes: In<u32>, data: In<Out<c_void>>, at: DevicePointer) {
+        context::permitted()?;
+        for index in 0..count as usize {
+            store(data.at(index)?, get_or_nothing(attributes.at(index)?, at)?)?;
+        }
+        Ok(())
+    }
+
+    /// Only whether operations are synchronous can be set, and they are not made so.
+    fn cuPointerSetAttribute(value: In<u32>, attribute: u32, at: DevicePointer) {
+        value.get()?;
+        get(attribute, at)?;
+        if attribute == 6 { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    }
+}
