@@ -1,7 +1,7 @@
 //! What a call changed of the driver's state, or told of it: the effect of its line with the values of its
 //! arguments.
 
-use super::graph_memory::{self, Node};
+use super::graph_node::{self, Node};
 use super::stream::StreamHandle;
 use super::touched::Touched;
 use crate::api::Function;
@@ -317,7 +317,7 @@ fn by_objects(call: &Call, function: &Function) -> Option<Change> {
             frees_first: has_flag(call, function) || is_described_so(call, function),
         }
     } else if function.creates(Kind::GraphNode).is_some() {
-        Change::NodeAdded { graph: handle(Kind::Graph)?, node: graph_memory::added(call, function)? }
+        Change::NodeAdded { graph: handle(Kind::Graph)?, node: graph_node::added(call, function)? }
     } else if let Some(graph) = ended(Kind::Graph) {
         Change::GraphEnded { graph }
     } else {

@@ -8,6 +8,7 @@ pub mod decode;
 pub mod driver_addresses;
 pub mod ended_objects;
 pub mod graph_memory;
+pub mod graph_node;
 pub mod idle;
 pub mod memory;
 pub mod objects;
