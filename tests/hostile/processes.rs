@@ -139,6 +139,20 @@ fn sigkill() {
     ended_by("kill", 128 + libc::SIGKILL);
 }
 
+/// The threads of the recorder's own end with the program's last, and what is done at the end is done.
+#[test]
+fn pthread_exit_in_main() {
+    for arguments in [&[][..], &["copies"]] {
+        let place = Place::new();
+        let ran = place.unchanged(client("main_thread_ends.c"), arguments).expect(0);
+        assert_eq!(ran.stdout, "worked\nended\n");
+        let trace = place.trace();
+        let work = ["cuCtxSetCurrent", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemFree_v2"];
+        assert!(names(&trace).ends_with(&work), "{:?}", names(&trace));
+        assert!(trace.calls().all(|call| call.succeeded()));
+    }
+}
+
 fn killed_in_call(place: &Place, command: fn(&Place, &Path) -> std::process::Command) -> Outcome {
     let program = client("killed_in_call.c");
     run(command(place, &program).env("CUTRACE_SIM_SLOW_US", "30000000")).expect(128 + libc::SIGKILL)

@@ -19,6 +19,8 @@ pub struct Wiped {
     pub full: AtomicU64,
     /// Its number, once it records.
     pub process: AtomicU64,
+    /// How many threads of the recorder's own it has.
+    pub own_threads: AtomicU64,
 }
 
 /// Stands for the page until there is one.
@@ -29,6 +31,7 @@ static DORMANT: Wiped = Wiped {
     recorded: AtomicU64::new(0),
     full: AtomicU64::new(0),
     process: AtomicU64::new(0),
+    own_threads: AtomicU64::new(0),
 };
 static PAGE: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
 /// The generation last given out; survives a fork, so that a child's lanes never match their parent's.

@@ -155,9 +155,10 @@ const WITH_CUPTI: usize = 4 << 20;
 /// The recorder thread: empties full chunks. Where no thread is to be had, those that record do its work.
 fn spawn(stack: usize) {
     extern "C" fn tend(_: *mut libc::c_void) -> *mut libc::c_void {
-        thread::name(c"cutrace");
+        thread::begin(c"cutrace");
         let recorder = recorder();
         let control = recorder.around.file.memory.control();
+        let alone = thread::Alone::default();
         let turn = || {
             let heard = control.heard();
             control.serve(|command| command.map_or(Answer::Unknown, |command| switch(recorder, command)));
@@ -166,6 +167,7 @@ fn spawn(stack: usize) {
             recorder.around.file.look();
             let deliveries = recorder.deliveries.as_ref().map_or(Duration::MAX, |all| all.tend(&recorder.around));
             let a_while = recorder.range.tend().min(times::tend()).min(deliveries);
+            alone.look();
             recorder.supply.tend(&recorder.around.file, heard, a_while)
         };
         while generation::recording() {
@@ -177,7 +179,11 @@ fn spawn(stack: usize) {
         }
         control.close();
         times::recording_ended();
-        std::ptr::null_mut()
+        // Threads for payloads do not end either.
+        loop {
+            std::thread::sleep(thread::SELDOM);
+            alone.look();
+        }
     }
     if !thread::spawn(stack, tend, std::ptr::null_mut()) {
         recorder().around.file.memory.control().close();

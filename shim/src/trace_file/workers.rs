@@ -127,7 +127,7 @@ impl Workers {
 }
 
 extern "C" fn help(workers: *mut libc::c_void) -> *mut libc::c_void {
-    thread::name(c"cutrace-payload");
+    thread::begin(c"cutrace-payload");
     // SAFETY: handed over by `have_any`, whose workers are never freed.
     let workers: &'static Workers = unsafe { &*workers.cast() };
     let mut scratch = Vec::new();
