@@ -207,6 +207,10 @@ fn say_recorded(
         0 => String::new(),
         n => format!("; {} ended inside its first driver call, without a trace", counted(n, "process")),
     };
+    if let Some(why) = facts.refused.first() {
+        let processes = counted(facts.refused.len() as u64, "process");
+        inside += &format!("; {processes} called the driver and has no trace: {why}");
+    }
     if facts.unclear > 0 {
         inside += &format!("; whether {} more was recorded is unknown", counted(facts.unclear, "process"));
     }
@@ -348,7 +352,7 @@ fn closing_line(closed: &[(String, Finished)], open: &[String], job: Option<&OfJ
                 let recorded = counted(closed.len() as u64, "process");
                 let silent = match silent {
                     0 => String::new(),
-                    n => format!(", {} made no driver call", grouped(*n)),
+                    n => format!(", {} recorded no driver call", grouped(*n)),
                 };
                 format!("{name}: {recorded} recorded{silent}")
             }

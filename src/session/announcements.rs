@@ -2,7 +2,7 @@
 
 use super::Asked;
 use crate::exit::say;
-use crate::figures::grouped;
+use crate::figures::{counted, grouped};
 use crate::job::watch::is_zombie;
 use std::collections::{BTreeMap, HashSet};
 use std::env;
@@ -27,6 +27,8 @@ pub struct Facts {
     /// Processes that called the driver and found no room for more.
     pub unclear: u64,
     has_called: bool,
+    /// Programs with the recorder that have not ended by `exit`, so that they may have executed others without it.
+    open: u64,
     /// Why that may not be all.
     unknown: Option<String>,
 }
@@ -40,6 +42,7 @@ impl Facts {
             Err(error) => return Facts { unknown: Some(format!("no shared memory: {error}")), ..facts },
         };
         let is_full = all.is_full();
+        facts.open = all.open().into();
         facts.unknown = match (all.is_mapped(), is_full) {
             (false, _) => Some("the recorder was not loaded, or not in reach of shared memory".into()),
             (_, true) => Some("there was no room for all that its processes said".into()),
@@ -103,10 +106,18 @@ impl Facts {
         } else if let Some(why) = &self.unknown {
             say(format_args!("nothing was recorded; whether {program} called the CUDA driver is unknown: {why}{how}"));
         } else {
-            say(match running {
-                0 => format!("{program} made no CUDA driver call; nothing was recorded"),
-                1 => format!("{program} made no CUDA driver call so far; 1 of its processes still runs"),
-                n => format!("{program} made no CUDA driver call so far; {} of its processes still run", grouped(n)),
+            let no_call = format!("{program} made no CUDA driver call");
+            say(match (self.open, running) {
+                (0, 0) => format!("{no_call}; nothing was recorded"),
+                (n, 0) => {
+                    let processes = counted(n, "process");
+                    format!(
+                        "{no_call} that the recorder saw; nothing was recorded. {processes} did not end by exit, \
+                         and may have executed a program without the recorder"
+                    )
+                }
+                (_, 1) => format!("{no_call} that the recorder saw so far; 1 of its processes still runs"),
+                (_, n) => format!("{no_call} that the recorder saw so far; {} of its processes still run", grouped(n)),
             });
         }
     }

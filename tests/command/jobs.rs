@@ -43,7 +43,7 @@ fn every_process_is_listed_and_how_it_ended() {
     let ran = run(record(&place, script, client("hangs.c")).arg(artifact("cutrace"))).expect(3);
     let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
     assert!(
-        line.starts_with("cutrace: run/: 1 process recorded, ") && line.contains(" made no driver call: "),
+        line.starts_with("cutrace: run/: 1 process recorded, ") && line.contains(" recorded no driver call: "),
         "{line}"
     );
     assert!(line.contains("; the program ended: exit 3; process ") && line.ends_with(" (rank 1): SIGKILL"), "{line}");
@@ -370,7 +370,7 @@ fn record_says_that_ranks_are_absent() {
     for rank in ["0", "1"] {
         let with = [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
         let one = told("each/", &with, &["sh", "-c", "\"$0\"; exit 0"]);
-        assert!(one.contains(", 1 made no driver call: ") && one.contains(partly), "{one}");
+        assert!(one.contains(", 1 recorded no driver call: ") && one.contains(partly), "{one}");
     }
     let of_info = run(&mut place.cutrace(["info", "each/"])).expect(0);
     assert!(of_info.stdout.contains("\nverdict: replayable\n"), "{}", of_info.stdout);

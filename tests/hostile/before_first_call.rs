@@ -123,8 +123,20 @@ fn no_file_can_be_made() {
         let name = client(PROGRAM).display().to_string();
         let begins = format!("cutrace: {name} called the CUDA driver, and nothing was recorded: {why}");
         said_once(&place, &ran, way, &begins);
+        assert_eq!(ran.said().len(), 1, "{}", ran.stderr);
         place.no_traces();
     }
+}
+
+#[test]
+fn one_of_two_processes_makes_no_file() {
+    let place = Place::new();
+    let script = r#""$0" size; "$0""#;
+    let ran = run(place.recorded("sh").args(["-c", script]).arg(client(PROGRAM))).expect(1);
+    let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
+    assert!(line.starts_with("cutrace: trace.bin: 7 calls, "), "{line}");
+    let why = "; 1 process called the driver and has no trace: ";
+    assert!(line.contains(why) && line.ends_with("the file-size limit of 4096 bytes is reached"), "{line}");
 }
 
 #[test]
@@ -149,13 +161,25 @@ fn killed_at_its_start() {
         let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
         match place.trace_paths().len() {
             0 => {
-                let known = ["sh made no CUDA driver call; ", "sh ended inside its first CUDA driver call; "];
+                let known = ["sh made no CUDA driver call", "sh ended inside its first CUDA driver call; "];
                 assert!(known.iter().any(|known| line.starts_with(&format!("cutrace: {known}"))), "{line}");
             }
             _ => assert!(line.starts_with("cutrace: trace.bin: "), "{line}"),
         }
         assert!(place.traces().iter().all(|trace| trace.footer.is_some()));
     }
+}
+
+/// Only a program that ends by `exit` is known not to have become another one.
+#[test]
+fn execution_without_the_recorder() {
+    let place = Place::new();
+    let unloaded = format!("exec env -u LD_PRELOAD {}", client(PROGRAM).display());
+    let ran = run(place.recorded("sh").args(["-c", &unloaded]).env("LD_LIBRARY_PATH", driver_directory())).expect(0);
+    assert_eq!(ran.stdout, ": 7\n");
+    let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
+    let begins = "cutrace: sh made no CUDA driver call that the recorder saw; nothing was recorded. ";
+    assert!(line.starts_with(begins) && line.ends_with("may have executed a program without the recorder"), "{line}");
 }
 
 /// Where `record` and its processes have no shared memory between them, nothing is claimed.

@@ -1,6 +1,7 @@
 //! The end of the process, when it ends by `exit`: what was lost is said, and what is in memory goes to its
 //! places in the file. `_exit` and signals come past here: they leave the chunks in shared memory.
 
+use crate::driver::announcement;
 use crate::os::counters;
 use crate::os::generation;
 use crate::os::log::tell;
@@ -33,6 +34,7 @@ extern "C" fn at_start() {
 extern "C" fn at_end(_: *mut c_void) {
     // A panic must not leave through the C library.
     drop(std::panic::catch_unwind(finish));
+    announcement::end();
 }
 
 /// Has the end of the process begin with a last scan of managed memory: what is registered last runs first,

@@ -83,7 +83,8 @@ fn refused(why: &str) -> bool {
         }
         processes::not_recorded(why);
     }
-    off(why);
+    // `record` says it in its closing line.
+    off(if is_said { "" } else { why });
     false
 }
 

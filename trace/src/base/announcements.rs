@@ -9,6 +9,7 @@
 //! at 0   magic, token u64
 //!        mapped u32: by how many processes, forks not counted
 //!        used u32: bytes of the lines behind, also of those that found no room
+//!        ended u32: how many of the processes that mapped it have ended by `exit`
 //! at 64  lines: a line feed, process id, space, word, space, rest, line feed
 //! ```
 //!
@@ -39,6 +40,7 @@ struct First {
     token: u64,
     mapped: AtomicU32,
     used: AtomicU32,
+    ended: AtomicU32,
 }
 
 /// Mapped, as long as the process lives.
@@ -151,7 +153,13 @@ impl Announcements {
             if base as isize == -1 {
                 return Err(error);
             }
-            base.cast::<First>().write(First { magic: MAGIC, token, mapped: 0.into(), used: 0.into() });
+            base.cast::<First>().write(First {
+                magic: MAGIC,
+                token,
+                mapped: 0.into(),
+                used: 0.into(),
+                ended: 0.into(),
+            });
             Ok((Announcements { base: base as usize }, format!("{id}.{token}")))
         }
     }
@@ -207,6 +215,18 @@ impl Announcements {
         self.first().mapped.load(Acquire) > 0
     }
 
+    /// A process that has mapped it ends by `exit`.
+    pub fn end(&self) {
+        self.first().ended.fetch_add(1, Release);
+    }
+
+    /// How many of the programs that mapped it have not ended by `exit`: they run, were killed, called `_exit`, or
+    /// executed another program, which may not have mapped it.
+    pub fn open(&self) -> u32 {
+        let ended = self.first().ended.load(Acquire);
+        self.first().mapped.load(Acquire).saturating_sub(ended)
+    }
+
     /// Whether some line found no room.
     pub fn is_full(&self) -> bool {
         self.first().used.load(Acquire) as usize > SIZE - LINES
@@ -256,6 +276,9 @@ mod tests {
         let said: Vec<(u32, Said)> = all.into_iter().map(|said| (12, said)).chain([(13, Said::Called)]).collect();
         assert_eq!(made.said(), said);
         assert!(made.is_mapped() && !made.is_full());
+        assert_eq!(made.open(), 1);
+        mapped.end();
+        assert_eq!(made.open(), 0);
         assert!(!mapped.say(14, &Said::Refused("x".repeat(SIZE))));
         assert!(made.is_full());
         assert_eq!(made.said(), said);
