@@ -32,6 +32,7 @@ mod redacting;
 mod repairing;
 mod replaying;
 mod reporting;
+mod schemas;
 mod screens;
 mod tables;
 mod timing;

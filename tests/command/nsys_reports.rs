@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tests::*;
 
 /// A program with ranges of NVTX, timed: as trace.bin.
-fn annotated() -> Place {
+pub fn annotated() -> Place {
     annotated_by("ranges.c", &[])
 }
 
