@@ -76,6 +76,19 @@ fn files_and_links_lead_somewhere() {
     assert!(wrong.is_empty(), "lead nowhere:\n{}", wrong.join("\n"));
 }
 
+/// A source file that a page names by the end of its path.
+#[test]
+fn sources_exist() {
+    let sources = every_file("rs");
+    let mut wrong = Vec::new();
+    for page in every_page() {
+        for (place, name) in page.sources() {
+            wrong.extend((!sources.iter().any(|path| path.ends_with(&name))).then(|| format!("{place}: {name}")));
+        }
+    }
+    assert!(wrong.is_empty(), "no such file:\n{}", wrong.join("\n"));
+}
+
 /// A type, function, field or module that a page names stands in the code under that name.
 #[test]
 fn items_of_the_code_exist() {

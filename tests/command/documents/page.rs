@@ -148,11 +148,21 @@ impl Page {
         all.collect()
     }
 
+    /// What it names in backquotes as a source file.
+    pub fn sources(&self) -> Vec<(String, String)> {
+        self.spans(r"`([\w/]+\.rs)`")
+    }
+
     /// What it names in backquotes as a path of our code: `Type::name`.
     pub fn items(&self) -> Vec<(String, String)> {
-        let item = Regex::new(r"`([A-Za-z_]\w*(?:::[A-Za-z_]\w*)+)(?:\(\))?`").expect("sound");
+        self.spans(r"`([A-Za-z_]\w*(?:::[A-Za-z_]\w*)+)(?:\(\))?`")
+    }
+
+    /// What the first group of a pattern matches, with its place.
+    fn spans(&self, pattern: &str) -> Vec<(String, String)> {
+        let pattern = Regex::new(pattern).expect("sound");
         let all = self.lines().into_iter().flat_map(|(place, line, _)| {
-            item.captures_iter(line).map(|found| (place.clone(), found[1].to_owned())).collect::<Vec<_>>()
+            pattern.captures_iter(line).map(|found| (place.clone(), found[1].to_owned())).collect::<Vec<_>>()
         });
         all.collect()
     }
