@@ -5,8 +5,10 @@
 use crate::figures::{counted, size};
 use crate::shell::shell;
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use trace::file::segment::MAGIC;
@@ -164,10 +166,19 @@ fn search(device: u64, wanted: &[u64]) -> Result<Searched, String> {
     let index = index.ok_or_else(|| format!("no file system with device {number} is mounted here as a whole"))?;
     let mut found = HashMap::new();
     let root = mounts[index].clone();
+    let is_on_device = |path: &PathBuf| path.metadata().is_ok_and(|about| about.dev() == device);
+    let mut home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).filter(is_on_device);
     let mut open = vec![root.clone()];
     while let Some(directory) = open.pop() {
         // The trace may be in a directory that cannot be read, or that another process moves meanwhile.
-        let entries = std::fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        let entries = match std::fs::read_dir(&directory) {
+            // Nor can this user have put a trace there; below it, where it is at home.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && !takes_files(&directory) => {
+                open.extend(home.take_if(|home| home.starts_with(&directory) && *home != directory));
+                continue;
+            }
+            read => read.map_err(|error| format!("{}: {error}", directory.display()))?,
+        };
         for entry in entries {
             let entry = entry.map_err(|error| format!("{}: {error}", directory.display()))?;
             let kind = entry.file_type().map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -181,6 +192,13 @@ fn search(device: u64, wanted: &[u64]) -> Result<Searched, String> {
         }
     }
     Ok(Searched { root, mounts, index, found })
+}
+
+/// Whether this user may put a file into a directory.
+fn takes_files(directory: &Path) -> bool {
+    let path = CString::new(directory.as_os_str().as_bytes()).unwrap_or_default();
+    // SAFETY: a question about a path, which ends with a zero.
+    unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) == 0 }
 }
 
 /// Of mountinfo, where spaces and the like are octal.

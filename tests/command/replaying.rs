@@ -165,6 +165,31 @@ fn doctor_frees_the_shared_memory_of_traces_that_are_gone() {
     assert_eq!(doctor(&[]), "");
 }
 
+/// Most users cannot read all directories. In one that they cannot write to either their traces are not.
+#[test]
+fn doctor_frees_the_shared_memory_of_an_ordinary_user() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    // SAFETY: a question.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: only root can be another user");
+        return;
+    }
+    let (directory, _private) = (tempfile::tempdir_in("/dev/shm"), tempfile::tempdir_in("/dev/shm"));
+    let (directory, place) = (directory.expect("a file system in memory"), Place::new());
+    for open in [directory.path(), place.path()] {
+        std::fs::set_permissions(open, PermissionsExt::from_mode(0o777)).expect("our own directory");
+    }
+    let made = directory.path().join("trace.bin");
+    let mut killed = place.preloaded(client("ends.c"));
+    killed.arg("kill").env("CUTRACE_OUTPUT", &made).uid(65534).gid(65534);
+    run(&mut killed).expect(128 + libc::SIGKILL);
+    std::fs::remove_file(&made).expect("ours");
+    let told = run(place.cutrace(["doctor", "--driver", "sim", "--free"]).uid(65534).gid(65534)).expect(0).stdout;
+    let line = told.lines().find(|line| line.contains(&made.display().to_string())).unwrap_or(&told);
+    assert!(line.ends_with("which is gone: freed"), "{told}");
+}
+
 #[test]
 fn usage_errors() {
     let place = Place::new();
