@@ -59,9 +59,15 @@ pub fn tell_in_json(status: u8, message: &str) {
 pub fn status_of(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<Failure>() {
         Some(failure) => failure.status,
-        None if error.is::<trace::Error>() => UNREADABLE,
+        None if error.is::<trace::Error>() || lacks_memory(error) => UNREADABLE,
         None => FAILED,
     }
+}
+
+/// A trace that does not fit into memory is one that cannot be read, whoever finds that.
+fn lacks_memory(error: &anyhow::Error) -> bool {
+    let is_it = |cause: &io::Error| cause.kind() == io::ErrorKind::OutOfMemory;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_it))
 }
 
 /// An error with its causes, without those that it quotes already.

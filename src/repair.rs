@@ -159,13 +159,14 @@ struct Repaired {
 
 fn repaired(arguments: &Arguments, path: &Path) -> Result<(Trace, Repaired)> {
     let mut trace = Trace::open(path)?;
-    trace.check_blobs();
+    let wrong = trace.wrong_blobs();
+    trace.leave_out(&wrong);
     let output = output(arguments, path, &trace)?;
     let mut original = None;
     if let Some(output) = &output {
         copy(path, &trace, output)?;
         original = Some(std::mem::replace(&mut trace, Trace::open(output.partial())?));
-        trace.check_blobs();
+        trace.leave_out(&wrong);
     }
     let mut done = finish(&trace, verdict::in_words)?;
     // A long trace is closed without one.

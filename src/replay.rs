@@ -309,6 +309,10 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
             (damage, _) => damage,
         });
     }
+    if plan.missing.is_none() {
+        // A blob that no call needs.
+        refuse_damage(exit::damage_that_loses(&trace))?;
+    }
     let prepared = prepare(&arguments, &trace, &plan, tools, scope.as_ref(), &interruption)?;
     let Prepared { found, mut options, timed, dumped, is_cut } = prepared;
     options.company = company.clone().map(|link| link as Arc<dyn Company>);
@@ -381,11 +385,16 @@ fn opened(arguments: &Arguments) -> Result<Trace> {
     if !arguments.dry_run {
         references::follow(&mut trace, &arguments.weights)?;
     }
-    if let Some(damage) = damage.filter(|_| !arguments.dry_run) {
-        let hint = "a replay needs all of it (cutrace repair -o makes a trace of what can be read)";
-        return Err(failure(UNREADABLE, format_args!("{damage}; {hint}")));
+    if !arguments.dry_run {
+        refuse_damage(damage)?;
     }
     Ok(trace)
+}
+
+fn refuse_damage(damage: Option<String>) -> Result<()> {
+    let Some(damage) = damage else { return Ok(()) };
+    let hint = "a replay needs all of it (cutrace repair -o makes a trace of what can be read)";
+    Err(failure(UNREADABLE, format_args!("{damage}; {hint}")))
 }
 
 fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Result<Plan> {

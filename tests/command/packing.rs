@@ -294,6 +294,9 @@ fn reading_takes_memory_for_the_file_and_not_for_what_it_claims() {
     assert!(damage.iter().any(|one| one.to_string().contains(&wrong)), "{object}");
     assert!(!damage.iter().any(|one| one.to_string().contains(&right.to_string())), "{object}");
     limited("replay --dry-run bomb.bin").expect(3);
+    // No call needs it, and yet the trace is not what was recorded.
+    let replayed = run(place.cutrace(["replay", "--driver", "sim"]).arg("bomb.bin")).expect(3);
+    assert!(replayed.stdout.is_empty() && replayed.stderr.contains(&wrong), "{replayed:?}");
     limited("repair bomb.bin -o repaired.bin").expect(3);
     let repaired = Trace::open(place.join("repaired.bin")).expect("a trace");
     assert!(repaired.footer.is_some() && repaired.blobs().any(|(hash, _)| hash == right));
@@ -302,7 +305,11 @@ fn reading_takes_memory_for_the_file_and_not_for_what_it_claims() {
     assert!(blocks * 512 < 16 << 20, "{blocks}");
 }
 
-/// Each costs as much as the one before.
+/// Runs a command, and adds to what it prints how much memory it had, in KiB.
+const MEASURE: &str = "import resource, subprocess, sys; status = subprocess.run(sys.argv[1:]).returncode; \
+                       print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(status)";
+
+/// Each costs as much as the one before, and its header no page.
 #[test]
 fn many_segments_in_one_piece_are_read() {
     const MANY: u64 = 60_000;
@@ -314,8 +321,12 @@ fn many_segments_in_one_piece_are_read() {
         let all = [&bytes[..], &piece(kind, at, MANY * PAGE, &headers, &zeros(1), 128 << 10)].concat();
         std::fs::write(place.join("many.bin"), all).expect("room");
         for command in [&["info", "--json", "many.bin"][..], &["repair", "many.bin", "-o", "repaired.bin", "--force"]] {
-            let ran = run_within(&mut place.cutrace(command), Duration::from_secs(60));
+            let mut measured = place.command("python3");
+            measured.args(["-c", MEASURE]).arg(artifact("cutrace")).args(command);
+            let ran = run_within(&mut measured, Duration::from_secs(60));
             assert!([0, 3].contains(&ran.code()), "{command:?}: {}", ran.stderr);
+            let memory: u64 = ran.stdout.lines().last().and_then(|line| line.parse().ok()).expect("a number");
+            assert!(memory < 160 << 10, "{kind:?}: {command:?}: {memory} KiB");
         }
     }
 }

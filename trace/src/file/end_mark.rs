@@ -39,9 +39,9 @@ fn is_free(header: &[u8]) -> bool {
 }
 
 /// Where the footer begins, or would.
-pub(crate) fn of(map: &[u8], segments: &[(u64, Header)]) -> Option<u64> {
+pub(crate) fn of(map: &Mapping, segments: &[(u64, Header)]) -> Option<u64> {
     let (_, preamble) = segments.iter().find(|(_, header)| header.kind == Kind::Preamble)?;
-    let page = map.get(usize::try_from(preamble.size.checked_mul(2)?).ok()?..)?;
-    let mark = page.get(HEADER..HEADER + MARK.len() + 8)?;
-    (is_free(page) && mark.starts_with(&MARK)).then(|| u64_at(mark, MARK.len()))
+    let page = preamble.size.checked_mul(2)?;
+    let mark = map.peek::<16>(page.checked_add(HEADER as u64)?)?;
+    (is_free_at(map, page) && mark.starts_with(&MARK)).then(|| u64_at(&mark, MARK.len()))
 }

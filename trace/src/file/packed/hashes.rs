@@ -12,7 +12,7 @@ pub struct Hashes<'a> {
     done: Vec<Hash>,
 }
 
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+pub(super) static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl<'a> Hashes<'a> {
     pub fn of(ranges: &'a [Range<u64>]) -> Hashes<'a> {

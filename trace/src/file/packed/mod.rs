@@ -127,6 +127,17 @@ fn places_of(piece: &Piece) -> impl Iterator<Item = usize> {
 /// where it is; then the headers, which are zeros before. That is a piece of so many bytes. The kind of an error
 /// that is none of `to` is InvalidData.
 fn unpack(content: &[u8], count: u32, bytes: u64, mut to: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let headers = unpack_between_headers(content, count, bytes, &mut to)?;
+    places(headers, bytes).try_for_each(|(at, _, raw)| to(at, raw))
+}
+
+/// The same without the headers, which it returns.
+fn unpack_between_headers(
+    content: &[u8],
+    count: u32,
+    bytes: u64,
+    mut to: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<&[u8]> {
     let split = || {
         let (method, meant) = (u64_at(content.get(..FIXED)?, 0), u64_at(content, 8));
         let (headers, packed) = content[FIXED..].split_at_checked((count as usize).checked_mul(HEADER)?)?;
@@ -148,7 +159,7 @@ fn unpack(content: &[u8], count: u32, bytes: u64, mut to: impl FnMut(u64, &[u8])
         }
         _ => return Err(io::ErrorKind::InvalidData.into()),
     }
-    places(headers, bytes).try_for_each(|(at, _, raw)| to(at, raw))
+    Ok(headers)
 }
 
 /// The bytes that a frame means, if they are so many.

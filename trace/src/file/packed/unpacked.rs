@@ -1,7 +1,7 @@
 //! The trace that a packed file stands for, as bytes that come into being when they are looked at.
 
-use super::hashes::Hashes;
-use super::{FIXED, LONGEST, MOST, STEP, places, unpack};
+use super::hashes::{Hashes, ZEROS};
+use super::{FIXED, LONGEST, MOST, STEP, places, unpack, unpack_between_headers};
 use crate::base::damage::Damage;
 use crate::base::hash::{Checksum, Hash, checksum};
 use crate::base::mapped::Mapped;
@@ -86,6 +86,7 @@ impl Unpacked {
             // No longer than the file.
             let mut raw = vec![0; (u64::from(one.count) * HEADER as u64).min(there) as usize];
             if self.packed.read_exact_at(&mut raw, one.at + (HEADER + FIXED) as u64).is_ok() {
+                self.headers.reserve(raw.len() / HEADER);
                 let all = places(&raw, one.to - one.from);
                 self.headers.extend(all.map(|(at, _, raw)| (one.from + at, raw.try_into().expect("a header"))));
             }
@@ -131,12 +132,14 @@ impl Unpacked {
     /// A few bytes at an offset; of a segment's header without unpacking anything.
     pub fn read(&self, at: u64, bytes: &mut [u8]) -> Option<()> {
         let known = self.headers.binary_search_by_key(&at, |(at, _)| *at).ok().filter(|_| bytes.len() <= HEADER);
-        let from = match known {
-            Some(index) => &self.headers[index].1[..],
-            None => self.held(at, at.checked_add(bytes.len() as u64)?)?,
-        };
-        bytes.copy_from_slice(from.get(..bytes.len())?);
-        Some(())
+        if let Some(index) = known {
+            bytes.copy_from_slice(&self.headers[index].1[..bytes.len()]);
+            return Some(());
+        }
+        let one = self.around(at)?;
+        self.fill(one).ok()?;
+        // Past the mapping: there each page that is looked at takes memory.
+        (at.checked_add(bytes.len() as u64)? <= one.to).then(|| self.plain.read_exact_at(bytes, at).ok())?
     }
 
     /// Unpacks all that stands for segments of this kind, on several threads.
@@ -151,7 +154,7 @@ impl Unpacked {
     /// Writes the trace into an empty file; of what cannot be unpacked the headers of its segments.
     pub fn write(&self, file: &File) -> io::Result<()> {
         for one in &self.segments {
-            match self.unpacked(one, |at, bytes| put(file, bytes, one.from + at)) {
+            match self.unpacked(one, true, |at, bytes| put(file, bytes, one.from + at)) {
                 Ok(()) => {}
                 Err(Fault::Room(error)) => return Err(error),
                 Err(Fault::Wrong(_)) => self.headers_of(one).try_for_each(|(at, raw)| file.write_all_at(raw, *at))?,
@@ -178,7 +181,7 @@ impl Unpacked {
             });
             let ranges: Vec<Range<u64>> = ranges.collect();
             let mut hashes = Hashes::of(&ranges);
-            let unpacked = self.unpacked(one, |at, bytes| {
+            let unpacked = self.unpacked(one, false, |at, bytes| {
                 hashes.take(at, bytes);
                 Ok(())
             });
@@ -212,8 +215,10 @@ impl Unpacked {
     }
 
     fn fill<'a>(&self, one: &'a Packed) -> Result<(), &'a String> {
+        // The others are asked for by `read`: a page for each is much more than the packed segment has of it.
+        let with_headers = matches!(one.kind, Kind::Preamble | Kind::Footer);
         let fill = || {
-            let unpacked = self.unpacked(one, |at, bytes| put(&self.plain, bytes, one.from + at));
+            let unpacked = self.unpacked(one, with_headers, |at, bytes| put(&self.plain, bytes, one.from + at));
             unpacked.map_err(|fault| match fault {
                 Fault::Wrong(why) => why,
                 Fault::Room(error) => {
@@ -224,7 +229,12 @@ impl Unpacked {
         one.state.get_or_init(fill).as_ref().copied()
     }
 
-    fn unpacked(&self, one: &Packed, to: impl FnMut(u64, &[u8]) -> io::Result<()>) -> Result<(), Fault> {
+    fn unpacked(
+        &self,
+        one: &Packed,
+        with_headers: bool,
+        to: impl FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> Result<(), Fault> {
         let at = one.at;
         let wrong = |what: &str| Fault::Wrong(format!("the packed segment at offset {at} of the file {what}"));
         let mut content = Vec::new();
@@ -236,7 +246,12 @@ impl Unpacked {
         if checksum(&content) != one.seal {
             return Err(wrong("does not match its checksum"));
         }
-        unpack(&content, one.count, one.to - one.from, to).map_err(|error| match error.kind() {
+        let (count, bytes) = (one.count, one.to - one.from);
+        let unpacked = match with_headers {
+            true => unpack(&content, count, bytes, to),
+            false => unpack_between_headers(&content, count, bytes, to).map(|_| ()),
+        };
+        unpacked.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => wrong("cannot be unpacked"),
             _ => Fault::Room(error),
         })
@@ -252,7 +267,7 @@ enum Fault {
 
 /// Writes bytes into a file that has zeros there.
 fn put(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
-    match bytes.iter().all(|byte| *byte == 0) {
+    match bytes.chunks(ZEROS.len()).all(|part| *part == ZEROS[..part.len()]) {
         true => Ok(()),
         false => file.write_all_at(bytes, at),
     }
