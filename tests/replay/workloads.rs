@@ -124,6 +124,7 @@ workloads! {
     launch_long_before_copies "launch_long_before_copies.c" "replayable" ["busy"];
     copies_known_by_other_waits "copies_known_by_other_waits.c" "replayable" ["busy"];
     outputs_over_inputs "outputs_over_inputs.c" "replayable" [];
+    copy_over_own_description "copy_over_own_description.c" "replayable" [];
     variables_linked_by_kernel "variables_linked_by_kernel.c" "replayable" ["string_up", "sum_up"];
     launch_blocking "launch_blocking.c" "replayable" ["pass", "take"];
     copies_beyond_allocation "copies_beyond_allocation.c" "replayable" [];

@@ -316,9 +316,11 @@ impl<'t> Builder<'_, 't> {
         pieces.filter(is_all).map(|pieces| Payload::joined(&pieces)).transpose()
     }
 
-    /// What a copy brought when it was recorded: offset into the packed bytes, length, content.
+    /// What a copy brought when it was recorded: offset into the packed bytes, length, content. What describes the copy
+    /// may have lain there before.
     fn expected(&self, region: &Region) -> Vec<(u64, u64, Content<'t>)> {
-        let is_content = |image: &Image| !matches!(image.content, Content::Lost | Content::Pending);
+        let is_content =
+            |image: &Image| image.when == When::Return && !matches!(image.content, Content::Lost | Content::Pending);
         let images = self.region_images(region).into_iter().filter(is_content);
         images.map(|image| (image.address - region.address, image.len, image.content)).collect()
     }

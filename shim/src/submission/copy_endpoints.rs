@@ -80,6 +80,13 @@ impl<'c> Ends<'c> {
         watched
     }
 
+    /// Host memory that structs and arrays name as destinations: where it begins, and bytes up to its end.
+    pub fn host_destinations(&self) -> impl Iterator<Item = (u64, u64)> {
+        // Of an array's, at most: the handle may be anything yet.
+        let rows = self.structs.iter().filter_map(|(to, one)| region(to, one, Side::Destination, |_| Some(16)));
+        rows.map(|region| (region.address, region.span())).chain(self.destinations.iter().copied())
+    }
+
     /// Whether the CPU may be had to make this copy to host memory: of use only where something is watched.
     pub fn is_by_cpu(&self) -> bool {
         self.lane.recorder().watch.any() && self.reads_host()
@@ -158,9 +165,16 @@ pub fn describes_copies(function: &Function) -> bool {
 }
 
 /// Whether these are structs that say what is copied.
-fn describes(ty: &Type) -> bool {
+pub const fn describes(ty: &Type) -> bool {
     let Form::Struct(fields) = ty.form else { return false };
-    fields.iter().any(|field| matches!(field.role, Role::CopyHost(_)))
+    let mut i = 0;
+    while i < fields.len() {
+        if matches!(fields[i].role, Role::CopyHost(_)) {
+            return true;
+        }
+        i += 1;
+    }
+    false
 }
 
 /// Whether a copy like this has its source in host memory.

@@ -3,12 +3,13 @@
 //! these are gone by then.
 //!
 //! Which calls can is worked out from their table line at compile time; whether one does, from its pointers
-//! before the call. What copies carry is no matter of this file: `payload.rs` says when it is read.
+//! before the call. So may a copy write over the struct that describes it. What copies carry is no matter of this
+//! file: `payload.rs` says when it is read.
 
 use crate::os::guard::guarded;
 use crate::os::probe::{bytes_at, copy_of, word_at};
 use crate::records::lane::Lane;
-use crate::submission::copy_endpoints::Words;
+use crate::submission::copy_endpoints::{Ends, Words, describes, describes_copies};
 use trace::Function;
 use trace::api::extra::Extra;
 use trace::api::roles::{Field, Role};
@@ -23,10 +24,16 @@ pub const fn is_possible(function: &Function) -> bool {
     while i < function.params.len() {
         let field = &function.params[i];
         reads |= is_read(field);
-        writes |= is_written(field.role);
+        writes |= is_written(field.role) || is_copy(field);
+        reads |= is_copy(field);
         i += 1;
     }
     reads && writes
+}
+
+/// Whether the parameter describes a copy, whose destination may be anywhere.
+const fn is_copy(field: &Field) -> bool {
+    matches!(field.ty.form, Form::Pointer(to) if describes(to))
 }
 
 /// Whether memory that the parameter or field leads to is read, copies and images aside: code does not lie in
@@ -168,6 +175,8 @@ struct Outputs<'a> {
     lane: &'a Lane,
     places: [(u64, u64); MOST_OUTPUTS],
     count: usize,
+    /// Of copies that the call has described in memory.
+    copies: Vec<(u64, u64)>,
 }
 
 /// More than any function has.
@@ -182,7 +191,11 @@ const MOST_ELEMENTS: u64 = 4096;
 
 impl<'a> Outputs<'a> {
     fn of(lane: &'a Lane, function: &'static Function, view: &Words) -> Outputs<'a> {
-        let mut outputs = Outputs { lane, places: [(0, 0); MOST_OUTPUTS], count: 0 };
+        let mut outputs = Outputs { lane, places: [(0, 0); MOST_OUTPUTS], count: 0, copies: Vec::new() };
+        if describes_copies(function) {
+            let ends = Ends::of(lane, function, view.0, |address, _| address);
+            outputs.copies.extend(ends.host_destinations().filter(|(address, _)| *address != 0));
+        }
         for (index, field) in function.params.iter().enumerate() {
             let address = view.load(field.offset, 8).unwrap_or(0);
             if address != 0 && is_written(field.role) && outputs.count < MOST_OUTPUTS {
@@ -199,8 +212,8 @@ impl<'a> Outputs<'a> {
     }
 
     fn touch(&self, address: u64, len: u64) -> bool {
-        let places = &self.places[..self.count];
-        places.iter().any(|(start, size)| address < start.saturating_add(*size) && *start < address.saturating_add(len))
+        let mut places = self.places[..self.count].iter().chain(&self.copies);
+        places.any(|(start, size)| address < start.saturating_add(*size) && *start < address.saturating_add(len))
     }
 
     /// Whether an output lies in what `fields[index]` has the call read.
@@ -290,13 +303,14 @@ mod tests {
         let others = ["cuDevSmResourceSplitByCount", "cuDeviceGetHostAtomicCapabilities", "cuModuleGetFunction"];
         let all = nodes.chain(others.map(|name| by_name(name).expect("in the table")));
         all.for_each(|function| assert!(is_possible(function), "{}", function.name));
-        // Launches, copies and waits: nothing of this is on their way.
+        // Launches, flat copies and waits: nothing of this is on their way.
         let frequent = trace::api::FUNCTIONS.iter().filter(|function| {
             use trace::api::roles::Class;
             matches!(function.class, Class::launch | Class::submit | Class::copy | Class::synchronize | Class::poll)
         });
-        let looked_at: Vec<&str> = frequent.filter(|function| is_possible(function)).map(|f| f.common_name()).collect();
-        let batches = ["cuMemcpyBatchAsync", "cuMemcpy3DBatchAsync", "cuMemBatchDecompressAsync"];
+        let looked_at = frequent.filter(|function| is_possible(function) && !function.params.iter().any(is_copy));
+        let looked_at: Vec<&str> = looked_at.map(|function| function.common_name()).collect();
+        let batches = ["cuMemcpyBatchAsync", "cuMemBatchDecompressAsync"];
         assert!(looked_at.iter().all(|name| batches.contains(name)), "{looked_at:?}");
     }
 }
