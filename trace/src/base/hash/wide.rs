@@ -1,6 +1,9 @@
 //! XXH3 of long inputs by AVX2. The library chooses its instructions when it is compiled, and what we ship is
 //! compiled for every x86-64; a recorder hashes what programs copy while they wait.
 //!
+//! The crate twox-hash chooses at run time, too. It is as fast within 10 % where the input is in a cache; from memory
+//! it takes a quarter longer than [`of`], which prefetches, and 1.7 times as long as [`of_both`] (64 MiB, on a Xeon).
+//!
 //! The algorithm is that of <https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>, with the
 //! default secret and no seed, for inputs that are longer than 240 bytes.
 
