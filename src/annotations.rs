@@ -1,10 +1,10 @@
 //! What was told beside the calls, as `dump` shows it: annotations by NVTX, and what NCCL did, each at its
 //! time.
 
+use crate::error::Result;
 use crate::figures::seconds;
 use crate::nccl::{self, Said};
-use crate::reading::Reading;
-use anyhow::Result;
+use crate::selection::Selection;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::io::Write;
@@ -42,9 +42,9 @@ pub struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    pub fn of(trace: &'a Trace, reading: &Reading) -> Result<Ahead<'a>> {
+    pub fn of(trace: &'a Trace, selection: &Selection) -> Result<Ahead<'a>> {
         let all: Box<dyn Iterator<Item = Annotation>> = Box::new(trace.annotations());
-        Ok(Ahead { trace, wanted: Box::new(reading.between(trace)?), left: all.peekable() })
+        Ok(Ahead { trace, wanted: Box::new(selection.between(trace)?), left: all.peekable() })
     }
 
     /// The next, if it was made before `time`; and whether it is asked for.
@@ -66,7 +66,7 @@ impl<'a> Ahead<'a> {
 /// As `dump` prints them.
 pub struct Annotations<'a> {
     trace: &'a Trace,
-    reading: &'a Reading,
+    selection: &'a Selection,
     json: bool,
     ahead: Ahead<'a>,
     categories: HashMap<(u32, u32), String>,
@@ -78,17 +78,22 @@ pub struct Annotations<'a> {
 }
 
 impl<'a> Annotations<'a> {
-    pub fn of(trace: &'a Trace, reading: &'a Reading, json: bool) -> Result<Annotations<'a>> {
-        Annotations::with(nccl::said(trace, reading)?.into(), trace, reading, json)
+    pub fn of(trace: &'a Trace, selection: &'a Selection, json: bool) -> Result<Annotations<'a>> {
+        Annotations::with(nccl::said(trace, selection)?.into(), trace, selection, json)
     }
 
     /// `said`: all that [`nccl::said`] gives.
-    pub fn with(said: Arc<[Said<'a>]>, trace: &'a Trace, reading: &'a Reading, json: bool) -> Result<Annotations<'a>> {
+    pub fn with(
+        said: Arc<[Said<'a>]>,
+        trace: &'a Trace,
+        selection: &'a Selection,
+        json: bool,
+    ) -> Result<Annotations<'a>> {
         Ok(Annotations {
             trace,
-            reading,
+            selection,
             json,
-            ahead: Ahead::of(trace, reading)?,
+            ahead: Ahead::of(trace, selection)?,
             categories: trace.categories(),
             unsaid: said.len(),
             said,
@@ -151,7 +156,7 @@ impl<'a> Annotations<'a> {
         object: impl Fn() -> Value,
         told: &mut impl FnMut(&W),
     ) -> Result<()> {
-        if self.reading.grep.as_ref().is_some_and(|pattern| !pattern.is_match(text)) {
+        if self.selection.grep.as_ref().is_some_and(|pattern| !pattern.is_match(text)) {
             return Ok(());
         }
         match self.json {

@@ -59,10 +59,10 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     let mut out = BufWriter::with_capacity(1 << 16, Results::begin());
     if arguments.reading.json {
         // Calls that are not there are told before anything is written.
-        let _are_there = arguments.reading.selection(&trace)?;
+        let _are_there = arguments.reading.selection.test(&trace)?;
         writeln!(out, "{}", json::text(&line::header(&trace))?)?;
     }
-    let (mut left, mut missing) = (arguments.reading.limit.unwrap_or(u64::MAX), 0);
+    let (mut left, mut missing) = (arguments.reading.selection.limit.unwrap_or(u64::MAX), 0);
     blocks::each(&trace, &arguments, |block| {
         let told = block.told.get(..left.min(usize::MAX as u64) as usize).unwrap_or(&block.told);
         let bytes = if told.len() < block.told.len() || left == 0 {

@@ -1,5 +1,6 @@
 //! How a command ends: its exit status, and the one line that says why.
 
+use crate::error::Error;
 use crate::figures::counted;
 use crate::standard_output::Results;
 use std::fmt::Display;
@@ -60,7 +61,16 @@ pub fn status_of(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<Failure>() {
         Some(failure) => failure.status,
         None if error.is::<trace::Error>() || lacks_memory(error) => UNREADABLE,
-        None => FAILED,
+        None => error.downcast_ref().map_or(FAILED, of_kind),
+    }
+}
+
+fn of_kind(error: &Error) -> u8 {
+    match error {
+        Error::Usage(_) => USAGE,
+        Error::Unreadable(_) | Error::Trace(_) => UNREADABLE,
+        Error::At { source, .. } => of_kind(source),
+        Error::Io(_) | Error::Json(_) | Error::Format(_) => FAILED,
     }
 }
 

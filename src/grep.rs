@@ -1,7 +1,7 @@
 //! `--grep`: calls by the function's name, and by the kernel's behind a blank, as recorded or as the reports
 //! show it.
 
-use crate::reading::Reading;
+use crate::selection::Selection;
 use regex::Regex;
 use trace::Call;
 use trace::api::roles::Class;
@@ -13,8 +13,8 @@ pub struct Grep<'r> {
 }
 
 impl Grep<'_> {
-    pub fn new(reading: &Reading) -> Grep<'_> {
-        Grep { pattern: reading.grep.as_ref(), shown: [Style::Full, Style::Short].map(Names::new) }
+    pub fn new(selection: &Selection) -> Grep<'_> {
+        Grep { pattern: selection.grep.as_ref(), shown: [Style::Full, Style::Short].map(Names::new) }
     }
 
     pub fn matches(&self, call: &Call) -> bool {

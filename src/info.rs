@@ -11,6 +11,7 @@ pub mod verdicts;
 use crate::exit;
 use crate::input::{Files, readable};
 use crate::reading::Reading;
+use crate::selection::Selection;
 use crate::standard_output::Results;
 use anyhow::Result;
 use as_json::SCHEMA;
@@ -62,7 +63,7 @@ enum Opened {
 
 impl Opened {
     fn of(path: &Path, arguments: &Arguments) -> Result<Opened, trace::Error> {
-        if arguments.no_index || !arguments.reading.selects_all() {
+        if arguments.no_index || !arguments.reading.selection.selects_all() {
             return Ok(Opened::Read(Trace::open(path)?, None));
         }
         if let Some((trace, told)) = kept::find(path) {
@@ -73,13 +74,13 @@ impl Opened {
         Ok(Opened::Read(Trace::open(path)?, Some(key)))
     }
 
-    fn told(self, reading: &Reading) -> Result<(Trace, Told)> {
+    fn told(self, selection: &Selection) -> Result<(Trace, Told)> {
         let (mut trace, key) = match self {
             Opened::Kept(trace, told) => return Ok((trace, *told)),
             Opened::Read(trace, key) => (trace, key),
         };
         trace.check_blobs();
-        let told = Told::of_selected(&trace, reading)?;
+        let told = Told::of_selected(&trace, selection)?;
         if let Some(key) = key.filter(|_| trace.footer.is_some()) {
             Kept::of(&trace, &told).into_iter().for_each(|kept| kept.keep(&trace.path, key));
         }
@@ -115,7 +116,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
         let (object, ended) = match subject {
             Subject::Trace(opened) => {
-                let (trace, told) = opened.told(reading)?;
+                let (trace, told) = opened.told(&reading.selection)?;
                 one(&mut out, &trace, &told, &arguments)?
             }
             Subject::Job(job) => job.tell(&mut out, reading)?,
@@ -140,7 +141,7 @@ fn one(out: &mut impl Write, trace: &Trace, told: &Told, arguments: &Arguments) 
     let reading = &arguments.reading;
     let mut functions: Vec<_> = told.counts.functions.iter().map(|(name, n)| (&**name, *n)).collect();
     functions.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
-    functions.truncate(reading.limit.unwrap_or(u64::MAX) as usize);
+    functions.truncate(reading.selection.limit.unwrap_or(u64::MAX) as usize);
     let object = match reading.json {
         true => Some(as_json::object(trace, told, &functions)),
         false => {

@@ -4,6 +4,7 @@
 
 mod allocation;
 mod annotations;
+mod bar;
 mod clocks;
 mod collectives;
 mod color;
@@ -14,6 +15,7 @@ mod device_work;
 mod doctor;
 mod driver;
 mod dump;
+mod error;
 mod exit;
 mod export;
 mod figures;
@@ -40,6 +42,7 @@ mod references;
 mod repair;
 mod replay;
 mod report;
+mod selection;
 mod session;
 mod shell;
 mod signals;

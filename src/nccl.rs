@@ -1,8 +1,8 @@
 //! What NCCL told of itself, as `dump` shows it.
 
+use crate::error::Result;
 use crate::figures::seconds;
-use crate::reading::Reading;
-use anyhow::Result;
+use crate::selection::Selection;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use trace::Trace;
@@ -26,8 +26,8 @@ pub struct Said<'t> {
 }
 
 /// What of it is asked for, the latest first.
-pub fn said<'t>(trace: &'t Trace, reading: &Reading) -> Result<Vec<Said<'t>>> {
-    let wanted = reading.between(trace)?;
+pub fn said<'t>(trace: &'t Trace, selection: &Selection) -> Result<Vec<Said<'t>>> {
+    let wanted = selection.between(trace)?;
     let mut all = Vec::new();
     for communicator in &trace.communicators {
         all.push(Said { time: communicator.time, thread: None, what: What::Communicator(communicator) });

@@ -3,8 +3,8 @@
 use crate::exit::{self, USAGE, damage, failure};
 use crate::export::process::Process;
 use crate::input::{Chosen, Files};
-use crate::reading::moment;
 use crate::report::findings::find;
+use crate::selection::moment;
 use crate::standard_output::Results;
 use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};

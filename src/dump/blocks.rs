@@ -43,16 +43,16 @@ pub struct Told {
 
 /// Gives the blocks to `take` in their order, as long as it wants more.
 pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) -> Result<bool>) -> Result<()> {
-    let reading = &arguments.reading;
-    let _wrong_ones_are_told_at_once = reading.selection(trace)?;
-    let Range { start, end } = reading.numbers(trace);
+    let selection = &arguments.reading.selection;
+    let _wrong_ones_are_told_at_once = selection.test(trace)?;
+    let Range { start, end } = selection.numbers(trace);
     let end = end.min(trace.len() as u64);
     // Behind the last call annotations may stand.
     let count = end.saturating_sub(start).div_ceil(CALLS).max(1);
     let block = |index: u64| start + index * CALLS..(start + (index + 1) * CALLS).min(end);
     let workers = processors().min(count as usize);
     let works = ByCall::of(trace);
-    let said: Arc<[Said]> = nccl::said(trace, reading)?.into();
+    let said: Arc<[Said]> = nccl::said(trace, selection)?.into();
     thread::scope(|scope| {
         let started = (0..workers).map(|first| {
             let (sender, receiver) = sync_channel(WAITING);
@@ -127,12 +127,12 @@ impl<'a> Lines<'a> {
             reading,
             arguments,
             works,
-            wanted: Box::new(reading.selection(trace)?),
+            wanted: Box::new(reading.selection.test(trace)?),
             concerned: functions.map(|id| trace.function(id).is_some_and(Objects::concerns)).collect(),
             objects: Objects::default(),
             passed: None,
-            grep: Grep::new(reading),
-            annotations: Annotations::with(said, trace, reading, reading.json)?,
+            grep: Grep::new(&reading.selection),
+            annotations: Annotations::with(said, trace, &reading.selection, reading.json)?,
             colored: reading.colored(),
             next: 0,
             line: String::new(),
@@ -168,7 +168,7 @@ impl<'a> Lines<'a> {
             self.call(&mut block, &call)?;
             self.next = call.number + 1;
         }
-        if is_last && self.reading.numbers(self.trace).end >= self.trace.len() as u64 {
+        if is_last && self.reading.selection.numbers(self.trace).end >= self.trace.len() as u64 {
             self.annotate(&mut block, u64::MAX)?;
         }
         Ok(block)
@@ -182,7 +182,8 @@ impl<'a> Lines<'a> {
         if let Some(before) = self.passed.take().and_then(|passed| self.trace.call(passed)) {
             self.objects.until(&before);
         }
-        self.annotations.print(bytes, time, &self.objects, |bytes| told.push(Told { end: bytes.len(), missing: 0 }))
+        let annotations = &mut self.annotations;
+        Ok(annotations.print(bytes, time, &self.objects, |bytes| told.push(Told { end: bytes.len(), missing: 0 }))?)
     }
 
     fn is_concerned(&self, function: u16) -> bool {

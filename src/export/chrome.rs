@@ -9,12 +9,12 @@ use super::device::Devices;
 use super::event::Event;
 use super::process::Process;
 use crate::annotations::in_json;
+use crate::error::Result;
 use crate::export::device_clock::Slice;
 use crate::export::outstanding::{Period, Submitted};
 use crate::grep::kernel_name;
 use crate::json::Fields;
-use crate::reading::Reading;
-use anyhow::Result;
+use crate::selection::Selection;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -279,13 +279,13 @@ impl Chrome {
     }
 
     /// What is not of a call: counters that change later, and what the program said by NVTX.
-    pub fn finish(&mut self, out: &mut impl Write, mut of: Of, reading: &Reading) -> Result<()> {
+    pub fn finish(&mut self, out: &mut impl Write, mut of: Of, selection: &Selection) -> Result<()> {
         let points = of.counters.finish();
         self.counters(out, &of, points)?;
         let left = of.submitted.as_mut().map(Submitted::finish).unwrap_or_default();
         left.iter().try_for_each(|period| self.period(out, &of, period))?;
         let trace = of.process.trace;
-        let (between, categories) = (reading.between(trace)?, trace.categories());
+        let (between, categories) = (selection.between(trace)?, trace.categories());
         let is_wanted = |about: &Annotation| between(about.thread, trace.call_from(about.about.time));
         let args = |about: &Annotation| {
             let mut args = Map::new();

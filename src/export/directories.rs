@@ -45,13 +45,12 @@ impl Set {
     }
 
     pub fn file(&mut self, name: PathBuf) -> Result<File> {
-        use std::os::unix::fs::OpenOptionsExt;
         let shown = self.into.join(&name).display().to_string();
         let partial = self.add(name, false, "two tables have this name")?;
-        let _held = hold();
+        let held = hold();
         std::fs::create_dir_all(partial.parent().unwrap_or(&self.into)).with_context(|| shown.clone())?;
-        // Mode 0600, as a trace: it holds the application's data.
-        File::options().write(true).create_new(true).mode(0o600).open(partial).with_context(|| shown)
+        drop(held);
+        create(&partial).with_context(|| shown)
     }
 
     /// What it is called until it has its name. `twice`: what is wrong with a name that is in the set.
@@ -121,6 +120,14 @@ impl Set {
         }
         failure(FAILED, told)
     }
+}
+
+/// A file in a directory that has not got its name yet.
+pub fn create(partial: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let _held = hold();
+    // Mode 0600, as a trace: it holds the application's data.
+    File::options().write(true).create_new(true).mode(0o600).open(partial)
 }
 
 /// Where a directory is while another one takes its place.

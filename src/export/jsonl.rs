@@ -2,9 +2,9 @@
 
 use super::event::Event;
 use crate::annotations::Annotations;
-use crate::reading::Reading;
+use crate::error::Result;
+use crate::selection::Selection;
 use crate::{device_work, line};
-use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
 use trace::Trace;
@@ -18,10 +18,10 @@ pub struct Jsonl<'t> {
 }
 
 impl<'t> Jsonl<'t> {
-    pub fn new(trace: &'t Trace, reading: &'t Reading) -> Result<Jsonl<'t>> {
+    pub fn new(trace: &'t Trace, selection: &'t Selection) -> Result<Jsonl<'t>> {
         // Before anything is written.
-        let _is_there = reading.selection(trace)?;
-        Ok(Jsonl { trace, annotations: Annotations::of(trace, reading, true)?, works: ByCall::of(trace) })
+        let _is_there = selection.test(trace)?;
+        Ok(Jsonl { trace, annotations: Annotations::of(trace, selection, true)?, works: ByCall::of(trace) })
     }
 
     /// In front of the first call.

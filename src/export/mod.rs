@@ -21,11 +21,14 @@ mod sqlite;
 mod track;
 mod walk;
 
+use crate::bar::Bar;
+use crate::error::Error;
 use crate::exit;
 use crate::figures::{counted, size};
 use crate::input::Files;
 use crate::output::{Output, are_same};
 use crate::reading::Reading;
+use crate::selection::Selection;
 use crate::standard_output::Results;
 use anyhow::{Context, Result};
 use chrome::Chrome;
@@ -198,16 +201,18 @@ impl Written {
     }
 }
 
-fn open(paths: &[PathBuf], reading: &Reading) -> Result<Vec<Trace>> {
+fn open(paths: &[PathBuf], selection: &Selection) -> Result<Vec<Trace>> {
     let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
     let starts = Process::starts(&traces);
-    Ok(reading.of_window(traces, &starts))
+    let (traces, ended) = selection.of_window(traces, &starts);
+    ended.iter().for_each(exit::say);
+    Ok(traces)
 }
 
 /// On the time axis of the whole job, also if the first of it has no call in the window.
-fn processes<'t>(traces: &'t [Trace], reading: &Reading) -> Vec<Process<'t>> {
+fn processes<'t>(traces: &'t [Trace], selection: &Selection) -> Vec<Process<'t>> {
     let mut all = Process::all(traces);
-    let first = traces.iter().map(|trace| reading.start(trace)).min().unwrap_or(0);
+    let first = traces.iter().map(|trace| selection.start(trace)).min().unwrap_or(0);
     all.iter_mut().for_each(|process| process.begin_later(first));
     all
 }
@@ -219,11 +224,11 @@ fn source<'x>(arguments: &Arguments, paths: &'x [PathBuf]) -> &'x Path {
 
 /// Formats that are written from front to back.
 fn as_stream(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
-    let Arguments { to, output, reading, .. } = arguments;
+    let Arguments { to, output, reading: Reading { selection, .. }, .. } = arguments;
     let mut out = Sink::create(output, arguments.force, *to == Format::Perfetto, source(arguments, paths))?;
-    let traces = open(paths, &arguments.reading)?;
-    let processes = processes(&traces, &arguments.reading);
-    let mut written = Written::default();
+    let traces = open(paths, &arguments.reading.selection)?;
+    let processes = processes(&traces, &arguments.reading.selection);
+    let (mut written, mut bar) = (Written::default(), Bar::new());
     let mut chrome = Chrome::new(!arguments.no_args);
     if *to == Format::Chrome {
         chrome.begin(&mut out, &processes)?;
@@ -231,18 +236,20 @@ fn as_stream(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     for process in &processes {
         let trace = process.trace;
         let calls = match to {
-            Format::Jsonl => as_jsonl(&mut out, trace, reading)?,
+            Format::Jsonl => as_jsonl(&mut out, trace, selection, &mut bar)?,
             Format::Chrome => {
                 let mut of = chrome.process(&mut out, process)?;
-                let walked = walk(trace, reading, arguments.needs(), |event| chrome.call(&mut out, &mut of, event))?;
-                chrome.finish(&mut out, of, reading)?;
+                let walked =
+                    walk(trace, selection, arguments.needs(), &mut bar, |event| chrome.call(&mut out, &mut of, event))?;
+                chrome.finish(&mut out, of, selection)?;
                 walked.made
             }
             _ => {
-                let mut perfetto = Perfetto::new(process, reading, !arguments.no_args)?;
+                let mut perfetto = Perfetto::new(process, selection, !arguments.no_args)?;
                 perfetto.begin(&mut out)?;
-                let walked = walk(trace, reading, arguments.needs(), |event| perfetto.call(&mut out, event))?;
-                perfetto.finish(&mut out, reading.limit == Some(walked.calls))?;
+                let walked =
+                    walk(trace, selection, arguments.needs(), &mut bar, |event| perfetto.call(&mut out, event))?;
+                perfetto.finish(&mut out, selection.limit == Some(walked.calls))?;
                 walked.made
             }
         };
@@ -258,13 +265,13 @@ fn as_stream(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     Ok(written)
 }
 
-fn as_jsonl(out: &mut Sink, trace: &Trace, reading: &Reading) -> Result<u64> {
-    let mut jsonl = Jsonl::new(trace, reading)?;
+fn as_jsonl(out: &mut Sink, trace: &Trace, selection: &Selection, bar: &mut Bar) -> Result<u64> {
+    let mut jsonl = Jsonl::new(trace, selection)?;
     jsonl.begin(out)?;
     let needs = Needs { arguments: true, model: false, all: false };
-    let walked = walk(trace, reading, needs, |event| jsonl.call(out, event))?;
+    let walked = walk(trace, selection, needs, bar, |event| jsonl.call(out, event))?;
     // What follows the last call was asked for, too.
-    if reading.numbers(trace).end >= trace.len() as u64 && reading.limit.is_none_or(|limit| walked.calls < limit) {
+    if selection.numbers(trace).end >= trace.len() as u64 && selection.limit.is_none_or(|limit| walked.calls < limit) {
         jsonl.finish(out, &walked.objects)?;
     }
     Ok(walked.made)
@@ -276,11 +283,11 @@ const ROWS: Needs = Needs { arguments: false, model: true, all: true };
 fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let output = Output::create("-o", &arguments.output, arguments.force, source(arguments, paths))?;
     sink::remove_when_interrupted(output.partial(), None);
-    let traces = open(paths, &arguments.reading)?;
-    let processes = processes(&traces, &arguments.reading);
+    let traces = open(paths, &arguments.reading.selection)?;
+    let processes = processes(&traces, &arguments.reading.selection);
     let shown = || arguments.output.display().to_string();
     let store = Sqlite::create(output.partial()).with_context(shown)?;
-    let (store, written) = as_tables(&arguments.reading, &processes, store)?;
+    let (store, written) = as_tables(&arguments.reading.selection, &processes, store)?;
     store.finish().with_context(shown)?;
     let bytes = output.file().metadata().with_context(shown)?.len();
     sink::finish_when_interrupted();
@@ -289,40 +296,53 @@ fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
 }
 
 /// All processes in the same tables.
-fn as_tables<S: Store>(reading: &Reading, processes: &[Process], store: S) -> Result<(S, Written)> {
+fn as_tables<S: Store>(selection: &Selection, processes: &[Process], store: S) -> Result<(S, Written)> {
     let mut tables = Nsys::new(&processes[0], store)?;
     let mut written = Written::default();
     for process in processes {
         if process.index > 0 {
             tables.turn_to(process)?;
         }
-        let walked = walk(process.trace, reading, ROWS, |event| tables.call(event))?;
-        tables.end(reading)?;
+        let walked = walk(process.trace, selection, ROWS, &mut Bar::new(), |event| tables.call(event))?;
+        tables.end(selection)?;
         written.add(walked.made, process.trace);
     }
     Ok((tables.finish()?, written))
 }
 
 fn as_csv(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
-    let traces = open(paths, &arguments.reading)?;
-    let store = Csv::create(&arguments.output, arguments.force)?;
-    let (store, written) = as_tables(&arguments.reading, &processes(&traces, &arguments.reading), store)?;
-    let bytes = store.finish().with_context(|| arguments.output.display().to_string())?;
+    let traces = open(paths, &arguments.reading.selection)?;
+    let Arguments { output, force, .. } = arguments;
+    // Tables of another export are in the way there, all of them: the two would be taken for one.
+    let there = csv::names().map(|name| output.join(name)).find(|path| path.symlink_metadata().is_ok());
+    if let Some(there) = there.filter(|_| !force) {
+        let why = format_args!("{} exists already; --force replaces it", there.display());
+        return Err(exit::failure(exit::FAILED, why));
+    }
+    let mut set = Set::create(output, *force)?;
+    let store = Csv::new(|name: &str| set.file(name.into()).map_err(|error| Error::Format(error.into())));
+    let selection = &arguments.reading.selection;
+    let (store, written) = as_tables(selection, &processes(&traces, selection), store)?;
+    let (bytes, others) = store.finish().with_context(|| output.display().to_string())?;
+    set.finish().with_context(|| output.display().to_string())?;
+    others.iter().for_each(|name| _ = std::fs::remove_file(output.join(name)));
     Ok(Written { bytes, ..written })
 }
 
 /// Each trace in a directory of its own; none has its name before all are whole.
 fn as_parquet(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let shown = || arguments.output.display().to_string();
-    let traces = open(paths, &arguments.reading)?;
-    let processes = processes(&traces, &arguments.reading);
+    let traces = open(paths, &arguments.reading.selection)?;
+    let processes = processes(&traces, &arguments.reading.selection);
     let mut set = Set::create(&arguments.output, arguments.force)?;
     let mut written = Written::default();
     for (process, partition) in processes.iter().zip(partitions(&traces)) {
-        let store = Parquet::new(set.directory(partition)?.as_path());
+        let directory = set.directory(partition)?;
+        let store = Parquet::new(|name: &str| Ok(directories::create(&directory.join(name))?));
         let mut tables = Nsys::new(process, store)?;
-        let walked = walk(process.trace, &arguments.reading, ROWS, |event| tables.call(event))?;
-        tables.end(&arguments.reading)?;
+        let walked =
+            walk(process.trace, &arguments.reading.selection, ROWS, &mut Bar::new(), |event| tables.call(event))?;
+        tables.end(&arguments.reading.selection)?;
         written.bytes += tables.finish()?.finish().with_context(shown)?;
         written.add(walked.made, process.trace);
     }

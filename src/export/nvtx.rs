@@ -3,8 +3,8 @@
 
 use super::track::{PROCESS_TRACK, THREAD_TRACKS, Track};
 use crate::annotations::Ahead;
-use crate::reading::Reading;
-use anyhow::Result;
+use crate::error::Result;
+use crate::selection::Selection;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use trace::Trace;
@@ -42,9 +42,9 @@ pub struct Annotated<'t> {
 }
 
 impl<'t> Annotated<'t> {
-    pub fn of(trace: &'t Trace, reading: &Reading) -> Result<Annotated<'t>> {
+    pub fn of(trace: &'t Trace, selection: &Selection) -> Result<Annotated<'t>> {
         Ok(Annotated {
-            ahead: Ahead::of(trace, reading)?,
+            ahead: Ahead::of(trace, selection)?,
             tracks: HashMap::new(),
             started: HashMap::new(),
             lanes: HashMap::new(),

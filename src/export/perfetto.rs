@@ -13,11 +13,11 @@ use super::nvtx::{Annotated, Step};
 use super::process::Process;
 use super::proto::Message;
 use super::track::{PROCESS_TRACK, THREAD_TRACKS, Track};
+use crate::error::Result;
 use crate::export::device_clock::Slice;
 use crate::export::outstanding::{Period, Submitted};
 use crate::grep::kernel_name;
-use crate::reading::Reading;
-use anyhow::Result;
+use crate::selection::Selection;
 use std::collections::HashMap;
 use std::io::Write;
 use trace::api::enums::CUresult;
@@ -88,7 +88,7 @@ pub struct Perfetto<'x, 't> {
 }
 
 impl<'x, 't> Perfetto<'x, 't> {
-    pub fn new(process: &'x Process<'t>, reading: &Reading, arguments: bool) -> Result<Perfetto<'x, 't>> {
+    pub fn new(process: &'x Process<'t>, selection: &Selection, arguments: bool) -> Result<Perfetto<'x, 't>> {
         let trace = process.trace;
         Ok(Perfetto {
             process,
@@ -96,7 +96,7 @@ impl<'x, 't> Perfetto<'x, 't> {
             arguments,
             names: Names::new(Style::Full),
             devices: Devices::of(trace),
-            annotated: Annotated::of(trace, reading)?,
+            annotated: Annotated::of(trace, selection)?,
             nvtx_categories: trace.categories(),
             submitted: (!trace.has_device_times()).then(Submitted::default),
             counters: Counters::default(),

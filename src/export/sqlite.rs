@@ -2,7 +2,7 @@
 
 use super::nsys::rows::{Batch, Store, Values};
 use super::nsys::schema::{Kind, Table};
-use anyhow::Result;
+use crate::error::{Error, Result};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub struct Sqlite {
 impl Sqlite {
     /// `path`: of an empty file. Nobody reads it before it is whole, and one that is cut short is removed:
     /// it needs no journal.
-    pub fn create(path: &Path) -> Result<Sqlite> {
+    pub fn create(path: &Path) -> rusqlite::Result<Sqlite> {
         let to = Connection::open(path)?;
         to.execute_batch(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN;",
@@ -22,7 +22,7 @@ impl Sqlite {
         Ok(Sqlite { to, made: [false; Table::COUNT] })
     }
 
-    fn make(&mut self, table: Table) -> Result<()> {
+    fn make(&mut self, table: Table) -> rusqlite::Result<()> {
         let columns: Vec<String> = table
             .columns()
             .filter(|column| !column.is_added)
@@ -46,17 +46,13 @@ impl Sqlite {
     }
 
     /// Everything is in the file then.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(self) -> rusqlite::Result<()> {
         self.to.execute_batch("COMMIT")?;
         self.to.close().map_err(|(_, error)| error)?;
         Ok(())
     }
-}
 
-impl Store for Sqlite {
-    const ADDED: bool = false;
-
-    fn put(&mut self, batch: &Batch) -> Result<()> {
+    fn insert(&mut self, batch: &Batch) -> rusqlite::Result<()> {
         if !std::mem::replace(&mut self.made[batch.table as usize], true) {
             self.make(batch.table)?;
         }
@@ -81,5 +77,13 @@ impl Store for Sqlite {
             insert.raw_execute()?;
         }
         Ok(())
+    }
+}
+
+impl Store for Sqlite {
+    const ADDED: bool = false;
+
+    fn put(&mut self, batch: &Batch) -> Result<()> {
+        self.insert(batch).map_err(|error| Error::Format(error.into()))
     }
 }

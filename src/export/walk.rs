@@ -1,11 +1,10 @@
 //! One walk over a trace for whatever it is written as.
 
 use super::event::Event;
+use crate::error::Result;
 use crate::grep::Grep;
 use crate::progress::Progress;
-use crate::reading::Reading;
-use crate::standard_output;
-use anyhow::{Context, Result};
+use crate::selection::Selection;
 use trace::Trace;
 use trace::model::change::resolve;
 use trace::model::decode::decode;
@@ -34,18 +33,19 @@ pub struct Walked {
 /// Hands over the calls that are asked for.
 pub fn walk<'t>(
     trace: &'t Trace,
-    reading: &Reading,
+    selection: &Selection,
     needs: Needs,
+    progress: &mut dyn Progress,
     mut see: impl FnMut(&Event<'_, 't>) -> Result<()>,
 ) -> Result<Walked> {
-    let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
+    let (wanted, grep) = (selection.test(trace)?, Grep::new(selection));
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
-    let end = reading.numbers(trace).end.min(trace.len() as u64);
-    let mut progress = Progress::new("writing", end);
-    let (most, mut calls, mut made) = (reading.limit.unwrap_or(u64::MAX), 0, 0u64);
+    let end = selection.numbers(trace).end.min(trace.len() as u64);
+    progress.begin("writing", end);
+    let (most, mut calls, mut made) = (selection.limit.unwrap_or(u64::MAX), 0, 0u64);
     for call in trace.calls().take_while(|call| call.number < end) {
         progress.advance();
-        if calls == most || standard_output::are_unread() {
+        if calls == most || progress.is_unread() {
             break;
         }
         let selected = wanted(&call) && grep.matches(&call);
@@ -66,8 +66,9 @@ pub fn walk<'t>(
             let is_selected = selected;
             let (objects, outstanding) = (&objects, &outstanding);
             let event = Event { call, decoded, objects, is_selected, followed, finished, outstanding };
-            see(&event).context("writing the export")?;
+            see(&event).map_err(|error| error.at("writing the export"))?;
         }
     }
+    progress.end();
     Ok(Walked { calls, made, objects })
 }

@@ -1,7 +1,7 @@
 //! What a trace holds, counted.
 
 use crate::line::NOT_READY;
-use crate::reading::Reading;
+use crate::selection::Selection;
 use anyhow::Result;
 use bincode::{Decode, Encode};
 use foldhash::HashMap;
@@ -66,9 +66,9 @@ struct Part {
     images: HashMap<Hash, u64>,
 }
 
-pub fn count(trace: &Trace, reading: &Reading) -> Result<Counts> {
-    let wanted = reading.selection(trace)?;
-    let is_named = |(name, _): &(String, u16)| reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(name));
+pub fn count(trace: &Trace, selection: &Selection) -> Result<Counts> {
+    let wanted = selection.test(trace)?;
+    let is_named = |(name, _): &(String, u16)| selection.grep.as_ref().is_none_or(|pattern| pattern.is_match(name));
     let named: Vec<bool> = trace.preamble.functions.iter().map(is_named).collect();
     let passes = |call: &Call| named.get(usize::from(call.function_id())).copied().unwrap_or(false) && wanted(call);
     let workers = parallel::processors() as u64;

@@ -211,7 +211,7 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
         let row = row(process, recorded.as_ref(), job.has_hosts());
         table.row(recording.into_iter().chain(row).collect::<Vec<_>>());
     }
-    table.limit(reading.limit.unwrap_or(u64::MAX));
+    table.limit(reading.selection.limit.unwrap_or(u64::MAX));
     let mut shown = Output::new(&mut *out, Format::Table, reading.colored(), false, &Value::Null)?;
     shown.table(&table)?;
     shown.finish()?;

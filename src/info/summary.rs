@@ -1,7 +1,7 @@
 //! What `info` finds out by reading all of a trace, rather than a few records of it.
 
 use super::counts::{Annotated, Counts, count};
-use crate::reading::Reading;
+use crate::selection::Selection;
 use crate::verdict::{self, Said};
 use anyhow::Result;
 use bincode::{Decode, Encode};
@@ -88,13 +88,13 @@ impl SharedMemory {
 
 impl Told {
     pub fn of(trace: &Trace) -> Told {
-        Told::of_selected(trace, &Reading::everything()).expect("everything can be selected")
+        Told::of_selected(trace, &Selection::default()).expect("everything can be selected")
     }
 
-    pub fn of_selected(trace: &Trace, reading: &Reading) -> Result<Told> {
+    pub fn of_selected(trace: &Trace, selection: &Selection) -> Result<Told> {
         // A wrong one is told at once.
-        let _selection = reading.selection(trace)?;
-        let (said, counts) = both(|| verdict::of(trace), || count(trace, reading));
+        let _selection = selection.test(trace)?;
+        let (said, counts) = both(|| verdict::of(trace), || count(trace, selection));
         let annotated = Annotated::of(trace);
         let (collectives, shared_memory) = (Collectives::of(trace), SharedMemory::of(trace));
         let sources = trace.sources().into_iter().map(|(source, pieces, bytes)| (source.clone(), pieces, bytes));

@@ -3,12 +3,11 @@
 
 use super::render::Output;
 use super::table::{Cell, Column, Head, Layout, same};
+use crate::error::Result;
 use crate::figures::grouped;
 use crate::grep::Grep;
 use crate::progress::Progress;
-use crate::reading::Reading;
-use crate::standard_output;
-use anyhow::Result;
+use crate::selection::Selection;
 use std::io::Write;
 use trace::Trace;
 
@@ -35,17 +34,22 @@ const HEAD: Head = Head {
 /// Rows come one by one, so these are guesses.
 const WIDTHS: [usize; 9] = [16, 13, 28, 6, 9, 8, 8, 5, 11];
 
-pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> Result<()> {
-    let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
+pub fn write(
+    trace: &Trace,
+    selection: &Selection,
+    out: &mut Output<impl Write>,
+    progress: &mut dyn Progress,
+) -> Result<()> {
+    let (wanted, grep) = (selection.test(trace)?, Grep::new(selection));
     out.begin(HEAD, WIDTHS.to_vec())?;
-    let mut progress = Progress::new("writing", trace.len() as u64);
+    progress.begin("writing", trace.len() as u64);
     let mut further = 0u64;
-    let mut left = reading.limit.unwrap_or(u64::MAX);
+    let mut left = selection.limit.unwrap_or(u64::MAX);
     let mut is_cut = false;
-    let end = reading.numbers(trace).end;
+    let end = selection.numbers(trace).end;
     for call in trace.calls().take_while(|call| call.number < end) {
         progress.advance();
-        if standard_output::are_unread() {
+        if progress.is_unread() {
             break;
         }
         if !wanted(&call) || !grep.matches(&call) {
@@ -72,7 +76,7 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
             thread.map_or("", |thread| &thread.name).into(),
         ])?;
     }
-    drop(progress);
+    progress.end();
     let mut notes = Vec::new();
     if is_cut {
         notes.push("and more rows: --limit".into());

@@ -12,9 +12,8 @@ use super::sync::Sync;
 use super::table::Table;
 use super::transfers::Transfers;
 use super::walk::{Ending, Part, Report, Step, walk};
-use crate::progress::Progress;
-use crate::reading::Reading;
 use crate::report::lost_calls::Lost;
+use crate::selection::Selection;
 use trace::Trace;
 use viewer::data::findings::{Cost, Finding};
 use viewer::kernel_name::Style;
@@ -100,9 +99,8 @@ impl<'t> Findings<'t> {
 
 /// Of a whole trace: for the viewer, which shows its own progress.
 pub fn find(trace: &Trace) -> Vec<Finding> {
-    let reading = Reading::everything();
+    let selection = Selection::default();
     let mut reports: [Box<dyn Report + '_>; 1] = [Box::new(Findings::default())];
-    let ending =
-        walk(trace, &reading, Style::Full, Progress::hidden(), &mut reports).expect("everything can be selected");
+    let ending = walk(trace, &selection, Style::Full, &mut (), &mut reports).expect("everything can be selected");
     reports[0].findings(&ending)
 }

@@ -6,9 +6,9 @@ use super::walk::Report;
 use super::{
     api_sum, collectives, errors, host, launches, leaks, memory, modules, pending, ranks, summary, sync, transfers,
 };
-use crate::exit::{USAGE, failure};
+use crate::error::Error;
+use crate::error::Result;
 use crate::shell::shell;
-use anyhow::Result;
 use trace::Trace;
 
 pub const NO_ANNOTATIONS: &str =
@@ -246,7 +246,7 @@ impl Chosen {
     /// Says why it cannot be made of this trace.
     pub fn check(self, trace: &Trace) -> Result<()> {
         match self.0.needs.missing(trace) {
-            Some(missing) => Err(failure(USAGE, format_args!("report {} {missing}", self.0.name))),
+            Some(missing) => Err(Error::usage(format_args!("report {} {missing}", self.0.name))),
             None => Ok(()),
         }
     }

@@ -1,11 +1,12 @@
 //! Several traces in one table: the processes of a job beside each other, and what they did on NCCL's
 //! communicators.
 
-use super::render::Output;
+use super::request::{Request, about};
 use super::table::{Cell, Head, Table};
-use super::{Arguments, about, collectives, limit, list, progress, ranks, walk};
+use super::{collectives, list, ranks, walk};
+use crate::error::Result;
 use crate::input::Recordings;
-use anyhow::Result;
+use crate::progress::Progress;
 use std::collections::BTreeMap;
 use std::io::Write;
 use trace::Trace;
@@ -15,18 +16,25 @@ use viewer::kernel_name::Style;
 type Made<'t> = (&'t Trace, Vec<Vec<Table>>, i64);
 
 /// The processes of several traces in one table. Those of each recording are compared by themselves.
-pub fn write(out: &mut impl Write, traces: &[Trace], recordings: &Recordings, arguments: &Arguments) -> Result<()> {
-    let (reading, format) = (&arguments.reading, arguments.format());
+pub fn write(
+    out: &mut impl Write,
+    traces: &[Trace],
+    recordings: &Recordings,
+    request: &Request,
+    progress: &mut dyn Progress,
+) -> Result<()> {
+    let selection = &request.selection;
     let mut by_recording: BTreeMap<Option<u64>, Vec<Made>> = BTreeMap::new();
     for trace in traces {
         let mut reports = vec![ranks::make(trace), collectives::make(trace)];
-        let ending = walk::walk(trace, reading, Style::Full, progress(trace), &mut reports)?;
+        let ending = walk::walk(trace, selection, Style::Full, progress, &mut reports)?;
         let tables = reports.iter_mut().map(|report| report.tables(&ending)).collect();
-        let end = ranks::end(&ending).saturating_add_unsigned(reading.start(trace));
+        let end = ranks::end(&ending).saturating_add_unsigned(selection.start(trace));
         by_recording.entry(recordings.get(&trace.path).copied()).or_default().push((trace, tables, end));
     }
     let mut tables: Vec<Table> = Vec::new();
-    for name in list::TOGETHER.iter().filter(|name| arguments.reports().any(|report| report.chosen.name() == **name)) {
+    for name in list::TOGETHER.iter().filter(|name| request.reports.iter().any(|report| report.chosen.name() == **name))
+    {
         let mut of_all: Vec<(Option<u64>, Vec<Table>)> = Vec::new();
         for (recording, by_trace) in &by_recording {
             let put = match *name {
@@ -37,7 +45,7 @@ pub fn write(out: &mut impl Write, traces: &[Trace], recordings: &Recordings, ar
                 }
                 _ => {
                     let each = by_trace.iter().map(|(trace, tables, _)| (*trace, tables[1].clone()));
-                    collectives::together(each, |trace| reading.start(trace), reading.selects_all())
+                    collectives::together(each, |trace| selection.start(trace), selection.selects_all())
                 }
             };
             of_all.push((*recording, put));
@@ -48,9 +56,9 @@ pub fn write(out: &mut impl Write, traces: &[Trace], recordings: &Recordings, ar
         });
     }
     let about = traces.iter().map(|trace| about(trace, recordings)).collect();
-    let mut out = Output::new(out, format, reading.colored(), tables.len() > 1, &about)?.in_unit(arguments.unit);
+    let mut out = request.output(out, tables.len() > 1, &about)?;
     for mut table in tables {
-        table.limit(limit(reading, format, &table));
+        request.limit(&mut table);
         out.table(&table)?;
     }
     out.finish()

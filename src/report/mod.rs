@@ -21,6 +21,7 @@ mod reasons;
 mod refused_launches;
 pub mod render;
 mod repeated_launches;
+mod request;
 mod selection;
 mod summary;
 mod sync;
@@ -30,28 +31,30 @@ mod transfers;
 mod unit;
 pub mod walk;
 
+use crate::bar::Bar;
 use crate::exit::{self, FAILED, USAGE, failure};
 use crate::export::directories::Set;
 use crate::export::process::{Process, by_time};
 use crate::input::{Chosen, Files, Recordings};
 use crate::job::recordings::of_traces;
-use crate::progress::Progress;
 use crate::reading::Reading;
 use crate::standard_output::Results;
 use anyhow::Result;
-use device::Scope;
-use list::{Stream, Way};
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::error::{Error, ErrorKind};
+use clap::{Arg, Command};
 use render::{Format, Output};
+use request::{Request, about};
 use selection::{Asked, Report};
 use serde_json::json;
+use std::ffi::OsStr;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use table::Table;
 use trace::Trace;
 use trace::file::preamble::{Preamble, RANK};
 use trace::show::text::plain;
 use unit::Unit;
-use viewer::kernel_name::{Names, Style};
+use viewer::kernel_name::Style;
 
 /// Say where a program's time and memory went
 ///
@@ -69,14 +72,14 @@ pub struct Arguments {
     /// called as with --short by NAME:base, as with --mangled by NAME:mangled, and RANGE/KERNEL by
     /// NAME:nvtx-name, of the innermost NVTX range
     #[arg(short, long = "report", value_name = "NAME", value_delimiter = ',', default_value = list::SUMMARY)]
-    #[arg(value_parser = selection::Parser, hide_possible_values = true)]
+    #[arg(value_parser = Parser, hide_possible_values = true)]
     report: Vec<Asked>,
     /// Which reports there are, and nothing else (also -r help)
     #[arg(long)]
     list: bool,
     /// How they are written; --json is short for --format json
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
-    format: Option<Format>,
+    format: Option<Written>,
     /// Names of kernels as the compiler made them
     #[arg(long, conflicts_with = "short")]
     mangled: bool,
@@ -98,21 +101,67 @@ pub struct Arguments {
     pub reading: Reading,
 }
 
+/// How reports are written.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Written {
+    /// Columns for the eye, in fitting units
+    Table,
+    /// Comma-separated values: plain numbers, bytes and nanoseconds
+    Csv,
+    /// One object with all reports
+    Json,
+}
+
+impl From<Written> for Format {
+    fn from(written: Written) -> Format {
+        match written {
+            Written::Table => Format::Table,
+            Written::Csv => Format::Csv,
+            Written::Json => Format::Json,
+        }
+    }
+}
+
+/// Reads the names of reports.
+#[derive(Debug, Clone, Copy)]
+struct Parser;
+
+impl TypedValueParser for Parser {
+    type Value = Asked;
+
+    fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<Asked, Error> {
+        let text = value.to_string_lossy();
+        selection::parse(&text).map_err(|why| {
+            let why = format!("invalid value '{text}' for '--report <NAME>'\n  {why}");
+            command.clone().error(ErrorKind::InvalidValue, why)
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(list::names().chain([selection::HELP]).map(PossibleValue::new)))
+    }
+}
+
 impl Arguments {
+    fn request(self) -> Request {
+        let (style, format) = (self.style(), self.format());
+        let mut reports = Vec::new();
+        for asked in &self.report {
+            if let Asked::Report(report) = asked
+                && !reports.contains(report)
+            {
+                reports.push(*report);
+            }
+        }
+        let colored = self.reading.colored();
+        Request { reports, selection: self.reading.selection, style, format, unit: self.unit, colored }
+    }
+
     fn format(&self) -> Format {
         match self.reading.json {
             true => Format::Json,
-            false => self.format.unwrap_or(Format::Table),
+            false => self.format.map_or(Format::Table, Into::into),
         }
-    }
-
-    /// Each once.
-    fn reports(&self) -> impl Iterator<Item = Report> {
-        let reports = self.report.iter().enumerate().filter(|(at, asked)| !self.report[..*at].contains(asked));
-        reports.filter_map(|(_, asked)| match asked {
-            Asked::Report(report) => Some(*report),
-            Asked::List => None,
-        })
     }
 
     /// What kernels are called.
@@ -122,11 +171,6 @@ impl Arguments {
             Arguments { short: true, .. } => Style::Short,
             _ => Style::Full,
         }
-    }
-
-    fn scope<'t>(&'t self, trace: &'t Trace, report: &Report) -> Result<Scope<'t>> {
-        let scope = Scope::new(trace, &self.reading, Names::new(report.style.unwrap_or(self.style())))?;
-        Ok(if report.in_ranges { scope.in_ranges() } else { scope })
     }
 
     pub fn is_json(&self) -> bool {
@@ -165,24 +209,27 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     // Before anything is written: if nothing can be read, there is no half a document.
     let (Chosen { paths, recordings, mut status, .. }, traces) = arguments.files.opened()?;
-    let format = arguments.format();
+    let (output, force) = (arguments.output.clone(), arguments.force);
+    let request = arguments.request();
+    let (format, mut bar) = (request.format, Bar::new());
     let mut out = BufWriter::with_capacity(1 << 16, Results::begin());
     let is_list = paths.len() > 1 && format == Format::Json;
     let starts = Process::starts(&traces);
-    let traces = arguments.reading.of_window(traces, &starts);
+    let (traces, ended) = request.selection.of_window(traces, &starts);
+    ended.iter().for_each(exit::say);
     // Of several traces some have one table for all, which comes before what is told of each.
     let is_of_all = |report: &Report| traces.len() > 1 && list::TOGETHER.contains(&report.chosen.name());
-    let (of_all, of_each) =
-        (arguments.reports().any(|report| is_of_all(&report)), |report: &Report| !is_of_all(report));
-    let is_of_all_alone = of_all && !arguments.reports().any(|report| of_each(&report));
-    if let Some(prefix) = arguments.output.as_ref().filter(|_| !is_of_all_alone) {
-        into_files(&traces, &recordings, &arguments, prefix)?;
+    let of_each = |report: &Report| !is_of_all(report);
+    let of_all = request.reports.iter().any(is_of_all);
+    let is_of_all_alone = of_all && !request.reports.iter().any(of_each);
+    if let Some(prefix) = output.filter(|_| !is_of_all_alone) {
+        into_files(&traces, &recordings, &request, (&prefix, force))?;
         return Ok(damage(&traces, status));
     }
     if of_all {
         let recordings = if recordings.is_empty() { of_traces(&paths) } else { recordings.clone() };
         out.write_all(if is_list && !is_of_all_alone { b"[" } else { b"" })?;
-        merged::write(&mut out, &traces, &recordings, &arguments)?;
+        merged::write(&mut out, &traces, &recordings, &request, &mut bar)?;
     }
     if is_of_all_alone {
         out.flush()?;
@@ -208,7 +255,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
                 plain(&trace.path.display().to_string())
             )?;
         }
-        one(&mut out, trace, &arguments, &about(trace, &recordings), &of_each)?;
+        request.write(&mut out, trace, &about(trace, &recordings), &of_each, &mut bar)?;
         status = status.max(exit::damage(trace, 0));
     }
     if is_list {
@@ -218,78 +265,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     Ok(status)
 }
 
-/// Rows that a table may have.
-fn limit(reading: &Reading, format: Format, table: &Table) -> u64 {
-    let is_long = format == Format::Table && table.head.part == collectives::OPERATIONS.part;
-    reading.limit.unwrap_or(if is_long { collectives::SHOWN } else { u64::MAX })
-}
-
-/// A report, and its tables if it is not written row by row.
-type Made = (Report, Option<Vec<Table>>);
-
-/// These reports on one trace.
-fn one(
-    out: &mut impl Write,
-    trace: &Trace,
-    arguments: &Arguments,
-    about: &serde_json::Value,
-    which: &dyn Fn(&Report) -> bool,
-) -> Result<()> {
-    let made = make(trace, arguments, which)?;
-    let many = made.iter().map(|(_, tables)| tables.as_ref().map_or(1, Vec::len)).sum::<usize>() > 1;
-    let colored = arguments.reading.colored();
-    let mut out = Output::new(out, arguments.format(), colored, many, about)?.in_unit(arguments.unit);
-    for (report, tables) in &made {
-        match tables {
-            Some(tables) => tables.iter().try_for_each(|table| out.table(table))?,
-            None => stream(trace, arguments, report, &mut out)?,
-        }
-    }
-    out.finish()
-}
-
-fn make(trace: &Trace, arguments: &Arguments, which: &dyn Fn(&Report) -> bool) -> Result<Vec<Made>> {
-    let reading = &arguments.reading;
-    let asked: Vec<Report> = arguments.reports().filter(|report| which(report)).collect();
-    asked.iter().try_for_each(|report| report.check(trace))?;
-    let mut walked = Vec::new();
-    for report in &asked {
-        if let Way::Walk(make) = report.chosen.way() {
-            walked.push(make(trace));
-        }
-    }
-    let ending = match walked.is_empty() {
-        true => None,
-        false => Some(walk::walk(trace, reading, arguments.style(), progress(trace), &mut walked)?),
-    };
-    let mut walked = walked.into_iter();
-    let mut made = Vec::new();
-    for report in asked {
-        let mut tables = match (report.chosen.way(), &ending) {
-            (Way::Walk(_), Some(ending)) => walked.next().map(|mut report| report.tables(ending)),
-            (Way::Measured(make), _) => Some(make(&arguments.scope(trace, &report)?)),
-            _ => None,
-        };
-        tables.iter_mut().flatten().for_each(|table| table.limit(limit(reading, arguments.format(), table)));
-        made.push((report, tables));
-    }
-    Ok(made)
-}
-
-fn stream(trace: &Trace, arguments: &Arguments, report: &Report, out: &mut Output<impl Write>) -> Result<()> {
-    let limit = arguments.reading.limit.unwrap_or(u64::MAX);
-    match report.chosen.way() {
-        Way::Stream(Stream::Calls) => api_trace::write(trace, &arguments.reading, out),
-        Way::Stream(Stream::Works) => device::trace::write(&arguments.scope(trace, report)?, limit, out),
-        Way::Stream(Stream::Launches) => device::exec::write(&arguments.scope(trace, report)?, limit, out),
-        Way::Stream(Stream::Pushed) => device::ranges::pushed(&arguments.scope(trace, report)?, limit, out),
-        Way::Stream(Stream::Projected) => device::ranges::projected(&arguments.scope(trace, report)?, limit, out),
-        Way::Walk(_) | Way::Measured(_) => Ok(()),
-    }
-}
-
 /// Each table in a file; none has its name before all are whole.
-fn into_files(traces: &[Trace], recordings: &Recordings, arguments: &Arguments, prefix: &Path) -> Result<()> {
+fn into_files(
+    traces: &[Trace],
+    recordings: &Recordings,
+    request: &Request,
+    (prefix, force): (&Path, bool),
+) -> Result<()> {
     let Some(name) = prefix.file_name().map(|name| name.to_string_lossy().into_owned()) else {
         let why = format_args!("-o {}: the names of files begin with it, and it has none", prefix.display());
         return Err(failure(USAGE, why));
@@ -299,9 +281,9 @@ fn into_files(traces: &[Trace], recordings: &Recordings, arguments: &Arguments, 
         let why = format_args!("-o {}: there is no directory {}", prefix.display(), directory.display());
         return Err(failure(FAILED, why));
     }
-    let mut set = Set::create(directory, arguments.force)?;
-    let mut files = 0;
-    let ending = arguments.format().ending();
+    let mut set = Set::create(directory, force)?;
+    let (mut files, mut bar) = (0, Bar::new());
+    let ending = request.format.ending();
     let numbers = by_time(traces, |about| about.pid);
     for (trace, number) in traces.iter().zip(numbers) {
         let of = match (traces.len(), trace.preamble.pid, number) {
@@ -315,9 +297,9 @@ fn into_files(traces: &[Trace], recordings: &Recordings, arguments: &Arguments, 
             let file = set.file(format!("{name}{of}_{report}{part}.{ending}").into())?;
             files += 1;
             let out = BufWriter::with_capacity(1 << 16, file);
-            Ok(Output::new(out, arguments.format(), false, false, &about(trace, recordings))?.in_unit(arguments.unit))
+            Ok(request.output(out, false, &about(trace, recordings))?)
         };
-        for (report, tables) in make(trace, arguments, &|_| true)? {
+        for (report, tables) in request.make(trace, &|_| true, &mut bar)? {
             for table in tables.iter().flatten() {
                 let mut out = begin(table.head.report, table.head.part)?;
                 out.table(table)?;
@@ -325,7 +307,7 @@ fn into_files(traces: &[Trace], recordings: &Recordings, arguments: &Arguments, 
             }
             if tables.is_none() {
                 let mut out = begin(report.chosen.name(), "")?;
-                stream(trace, arguments, &report, &mut out)?;
+                request.stream(trace, &report, &mut out, &mut bar)?;
                 out.finish()?;
             }
         }
@@ -348,25 +330,4 @@ fn say_reports(arguments: &Arguments) -> Result<u8> {
         false => out.write_all(list::described().as_bytes())?,
     }
     Ok(exit::DONE)
-}
-
-fn progress(trace: &Trace) -> Progress {
-    Progress::new("reading", trace.len() as u64)
-}
-
-fn about(trace: &Trace, recordings: &Recordings) -> serde_json::Value {
-    let mut about = json!({
-        "path": trace.path.display().to_string(),
-        "calls": trace.calls_made(),
-        "program": trace.preamble.program,
-        "pid": trace.preamble.pid,
-        "closed": trace.footer.is_some(),
-        "ended": crate::json::ended(trace),
-        "losses": trace.losses.iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
-        "damage": crate::json::damage(trace),
-    });
-    if let Some(recording) = recordings.get(&trace.path) {
-        about["recording"] = (*recording).into();
-    }
-    about
 }

@@ -2,8 +2,8 @@
 
 use super::table::{Cell, Column, Head, Layout, Table};
 use super::unit::Unit;
+use crate::error::Result;
 use crate::figures::{duration, grouped, real, size};
-use anyhow::Result;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -11,13 +11,13 @@ use std::io::Write;
 use trace::show::text::{csv, plain};
 use unicode_width::UnicodeWidthStr;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Columns for the eye, in fitting units
+    /// Columns for the eye, in fitting units.
     Table,
-    /// Comma-separated values: plain numbers, bytes and nanoseconds
+    /// Comma-separated values: plain numbers, bytes and nanoseconds.
     Csv,
-    /// One object with all reports
+    /// One object with all reports.
     Json,
 }
 

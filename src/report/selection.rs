@@ -1,12 +1,7 @@
 //! Reports by the names that are given: `cuda_gpu_kern_sum`, `cuda_gpu_kern_sum:nvtx-name:base`.
 
 use super::list::{self, Chosen, NO_ANNOTATIONS};
-use crate::exit::{USAGE, failure};
-use anyhow::Result;
-use clap::builder::{PossibleValue, TypedValueParser};
-use clap::error::ErrorKind;
-use clap::{Arg, Command, Error};
-use std::ffi::OsStr;
+use crate::error::{Error, Result};
 use trace::Trace;
 use viewer::kernel_name::Style;
 
@@ -31,14 +26,14 @@ impl Report {
     pub fn check(&self, trace: &Trace) -> Result<()> {
         if self.in_ranges && !trace.has_annotations() {
             let why = format_args!("report {}:nvtx-name {NO_ANNOTATIONS}", self.chosen.name());
-            return Err(failure(USAGE, why));
+            return Err(Error::usage(why));
         }
         self.chosen.check(trace)
     }
 }
 
 /// What asks for the list.
-const HELP: &str = "help";
+pub const HELP: &str = "help";
 
 /// As an argument is read; Nsight Systems' suffixes behind colons.
 pub fn parse(text: &str) -> Result<Asked, String> {
@@ -62,23 +57,4 @@ pub fn parse(text: &str) -> Result<Asked, String> {
         }
     }
     Ok(Asked::Report(report))
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct Parser;
-
-impl TypedValueParser for Parser {
-    type Value = Asked;
-
-    fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<Asked, Error> {
-        let text = value.to_string_lossy();
-        parse(&text).map_err(|why| {
-            let why = format!("invalid value '{text}' for '--report <NAME>'\n  {why}");
-            command.clone().error(ErrorKind::InvalidValue, why)
-        })
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(list::names().chain([HELP]).map(PossibleValue::new)))
-    }
 }

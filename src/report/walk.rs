@@ -4,10 +4,10 @@
 
 use super::device::Scope;
 use super::table::Table;
+use crate::error::{Error, Result};
 use crate::grep::{Grep, kernel_name};
 use crate::progress::Progress;
-use crate::reading::Reading;
-use anyhow::{Context, Result};
+use crate::selection::Selection;
 use std::cell::OnceCell;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use trace::api::effect::{Effect, Memory as MemoryKind, Work};
@@ -210,13 +210,13 @@ pub trait Report<'t>: Send {
 
 pub fn walk<'t>(
     trace: &'t Trace,
-    reading: &'t Reading,
+    selection: &'t Selection,
     style: Style,
-    mut progress: Progress,
+    progress: &mut dyn Progress,
     reports: &mut [Box<dyn Report<'t> + 't>],
 ) -> Result<Ending<'t>> {
     // A wrong one is told at once.
-    let _selection = reading.selection(trace)?;
+    let _selection = selection.test(trace)?;
     let mut parts: Vec<Part> = Vec::new();
     for report in reports {
         match report.has_parts() {
@@ -224,17 +224,19 @@ pub fn walk<'t>(
             false => parts.push(&mut **report),
         }
     }
+    progress.begin("reading", trace.len() as u64);
     let (mut with_state, mut others): (Vec<Part>, Vec<Part>) =
         parts.into_iter().partition(|part| part.needs() == Needs::State);
     let most = others.iter().map(|part| part.needs()).max();
     let seen = match most {
         Some(Needs::Nothing) | None if with_state.is_empty() => {
-            see(trace, reading, &mut progress, &mut others, Outcomes::None)?
+            see(trace, selection, progress, &mut others, Outcomes::None)?
         }
-        None => see(trace, reading, &mut progress, &mut with_state, Outcomes::Found)?,
-        Some(most) => see_beside(trace, reading, &mut progress, (&mut with_state, &mut others), most)?,
+        None => see(trace, selection, progress, &mut with_state, Outcomes::Found)?,
+        Some(most) => see_beside(trace, selection, progress, (&mut with_state, &mut others), most)?,
     };
-    let scope = Scope::new(trace, reading, Names::new(style))?;
+    progress.end();
+    let scope = Scope::new(trace, selection, Names::new(style))?;
     let (pending, memory) = (seen.outstanding.left(), seen.outstanding.streams.memory);
     Ok(Ending { trace, latest: seen.latest, pending, memory, names: Names::new(style), scope })
 }
@@ -242,8 +244,8 @@ pub fn walk<'t>(
 /// Two walks at a time, of which the one may wait for outcomes that the other finds.
 fn see_beside<'t>(
     trace: &'t Trace,
-    reading: &Reading,
-    progress: &mut Progress,
+    selection: &Selection,
+    progress: &mut dyn Progress,
     (with_state, others): (&mut [Part<'_, 't>], &mut [Part<'_, 't>]),
     most: Needs,
 ) -> Result<Seen> {
@@ -253,9 +255,10 @@ fn see_beside<'t>(
         Needs::Nothing | Needs::State => (Outcomes::Found, Outcomes::None),
     };
     std::thread::scope(|scope| {
-        let walk = || see(trace, reading, &mut Progress::hidden(), others, from);
-        let beside = std::thread::Builder::new().spawn_scoped(scope, walk).context("cannot start a thread")?;
-        let seen = see(trace, reading, progress, with_state, to);
+        let walk = || see(trace, selection, &mut (), others, from);
+        let beside = std::thread::Builder::new().spawn_scoped(scope, walk);
+        let beside = beside.map_err(|error| Error::from(error).at("cannot start a thread"))?;
+        let seen = see(trace, selection, progress, with_state, to);
         beside.join().expect("reports do not panic").and(seen)
     })
 }
@@ -365,25 +368,25 @@ struct Seen {
 /// Shows the calls to these reports; with what the driver's state is, if it is followed.
 fn see<'t>(
     trace: &'t Trace,
-    reading: &Reading,
-    progress: &mut Progress,
+    selection: &Selection,
+    progress: &mut dyn Progress,
     reports: &mut [Part<'_, 't>],
     outcomes: Outcomes,
 ) -> Result<Seen> {
     match outcomes.follows() {
-        true => see_all::<true>(trace, reading, progress, reports, outcomes),
-        false => see_all::<false>(trace, reading, progress, reports, outcomes),
+        true => see_all::<true>(trace, selection, progress, reports, outcomes),
+        false => see_all::<false>(trace, selection, progress, reports, outcomes),
     }
 }
 
 fn see_all<'t, const FOLLOWS: bool>(
     trace: &'t Trace,
-    reading: &Reading,
-    progress: &mut Progress,
+    selection: &Selection,
+    progress: &mut dyn Progress,
     reports: &mut [Part<'_, 't>],
     mut outcomes: Outcomes,
 ) -> Result<Seen> {
-    let (wanted, grep, is_all) = (reading.selection(trace)?, Grep::new(reading), reading.selects_all());
+    let (wanted, grep, is_all) = (selection.test(trace)?, Grep::new(selection), selection.selects_all());
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
     let (plans, mut latest) = (Plans::new(trace, reports), None);
     let (nothing, until) = (Followed::default(), OnceCell::new());

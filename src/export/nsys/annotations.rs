@@ -3,16 +3,16 @@
 use super::rows::Store;
 use super::schema::Nvtx;
 use super::{Nsys, labels};
-use crate::reading::Reading;
-use anyhow::Result;
+use crate::error::Result;
+use crate::selection::Selection;
 use std::collections::BTreeSet;
 use trace::file::record::annotated;
 use trace::read::annotation::Annotation;
 
 impl<S: Store> Nsys<'_, '_, S> {
-    pub(super) fn annotations(&mut self, reading: &Reading) -> Result<()> {
+    pub(super) fn annotations(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.trace;
-        let is_wanted = reading.between(trace)?;
+        let is_wanted = selection.between(trace)?;
         let is_wanted = |about: &Annotation| is_wanted(about.thread, trace.call_from(about.about.time));
         let mut domains = BTreeSet::new();
         for about in trace.annotations() {

@@ -3,7 +3,7 @@
 use super::Nsys;
 use super::rows::Store;
 use super::schema::{CudaDevice, Gpu};
-use anyhow::Result;
+use crate::error::Result;
 use foldhash::HashMap;
 use trace::api::enums::CUdevice_attribute as Attribute;
 use trace::api::roles::{Class, Role};

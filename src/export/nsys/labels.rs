@@ -2,7 +2,7 @@
 
 use super::rows::{Rows, Store};
 use super::schema::Table;
-use anyhow::Result;
+use crate::error::Result;
 
 /// Of a column that is one of these: number, name, label.
 type Labels = &'static [(i64, &'static str, &'static str)];

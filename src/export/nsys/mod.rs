@@ -15,9 +15,9 @@ mod works;
 
 use super::event::Event;
 use super::process::Process;
+use crate::error::Result;
 use crate::export::device_clock::Placed;
-use crate::reading::Reading;
-use anyhow::Result;
+use crate::selection::Selection;
 use devices::{Asked, Device};
 use numbers::Numbers;
 use rows::{Cell, Rows, Store};
@@ -257,10 +257,10 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
     }
 
     /// What is not of a call.
-    pub fn end(&mut self, reading: &Reading) -> Result<()> {
+    pub fn end(&mut self, selection: &Selection) -> Result<()> {
         self.about_devices()?;
         self.contexts()?;
-        self.annotations(reading)
+        self.annotations(selection)
     }
 
     /// What the whole says of itself. The store has it all then.

@@ -4,8 +4,8 @@
 use super::Nsys;
 use super::rows::Store;
 use super::schema::ContextInfo;
+use crate::error::Result;
 use crate::export::event::Event;
-use anyhow::Result;
 use foldhash::HashMap;
 use std::collections::BTreeMap;
 use trace::api::effect::Work;

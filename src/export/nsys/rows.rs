@@ -1,7 +1,7 @@
 //! Rows on their way into a file, column by column, a batch of a table at a time.
 
 use super::schema::{Column, Kind, Table};
-use anyhow::Result;
+use crate::error::Result;
 
 /// What stands in a column of a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

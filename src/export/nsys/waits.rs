@@ -4,8 +4,8 @@
 use super::rows::{Cell, Store};
 use super::schema::Wait;
 use super::{Nsys, labels};
+use crate::error::Result;
 use crate::export::event::Event;
-use anyhow::Result;
 use foldhash::HashMap;
 use trace::Function;
 use trace::api::effect::Work;

@@ -3,8 +3,8 @@
 use super::rows::{Cell, Store};
 use super::schema::{Copy, Fill, Graph, Kernel as KernelRow};
 use super::{Nsys, labels};
+use crate::error::Result;
 use crate::export::device_clock::Slice;
-use anyhow::Result;
 use std::rc::Rc;
 use trace::file::record::timed;
 use trace::read::device_times::known;

@@ -2,14 +2,12 @@
 //! stands at the end. Numbers are plain, and texts, too, or the numbers of those in a dictionary.
 
 use super::thrift::{Compact, structure, varint};
+use crate::error::{Error, Result};
 use crate::export::nsys::rows::{Batch, Filled, Values};
 use crate::export::nsys::schema::{Column, Kind};
-use crate::export::sink::hold;
-use anyhow::{Result, anyhow};
 use std::collections::HashMap;
 use std::fs::File as Disk;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 
 const MAGIC: &[u8] = b"PAR1";
 
@@ -59,11 +57,7 @@ struct Chunk {
 }
 
 impl File {
-    pub fn create(path: &Path, columns: impl Iterator<Item = Column>) -> Result<File> {
-        use std::os::unix::fs::OpenOptionsExt;
-        // Mode 0600, as a trace: it holds the application's data.
-        let _held = hold();
-        let disk = Disk::options().write(true).create_new(true).mode(0o600).open(path)?;
+    pub fn new(disk: Disk, columns: impl Iterator<Item = Column>) -> Result<File> {
         let mut file = File { to: BufWriter::new(disk), at: 0, columns: columns.collect(), groups: Vec::new() };
         file.write(MAGIC)?;
         Ok(file)
@@ -209,7 +203,8 @@ impl Chunk {
 
 /// Of a page: the format counts in 32 bits with a sign.
 fn count(of: usize) -> Result<i32> {
-    i32::try_from(of).map_err(|_| anyhow!("a page of {of} bytes or values: Parquet's have less than 2^31"))
+    i32::try_from(of)
+        .map_err(|_| Error::Format(format!("a page of {of} bytes or values: Parquet's have less than 2^31").into()))
 }
 
 fn type_of(kind: Kind) -> i32 {

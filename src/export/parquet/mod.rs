@@ -8,23 +8,23 @@ mod thrift;
 use super::nsys::rows::{Batch, Store};
 use super::nsys::schema::Table;
 use super::process::by_time;
-use anyhow::Result;
+use crate::error::Result;
 use file::File;
-use std::path::{Path, PathBuf};
+use std::fs::File as Disk;
+use std::path::PathBuf;
 use trace::Trace;
 use trace::base::hash::Hash;
 use trace::file::preamble::Preamble;
 
-/// A directory with what one process did.
-pub struct Parquet {
-    into: PathBuf,
+/// What one process did, in files of which each is made by its name.
+pub struct Parquet<F> {
+    create: F,
     files: [Option<File>; Table::COUNT],
 }
 
-impl Parquet {
-    /// `into`: an empty directory.
-    pub fn new(into: &Path) -> Parquet {
-        Parquet { into: into.to_path_buf(), files: [const { None }; Table::COUNT] }
+impl<F: FnMut(&str) -> Result<Disk>> Parquet<F> {
+    pub fn new(create: F) -> Parquet<F> {
+        Parquet { create, files: [const { None }; Table::COUNT] }
     }
 
     /// Bytes that were written.
@@ -33,7 +33,7 @@ impl Parquet {
     }
 }
 
-impl Store for Parquet {
+impl<F: FnMut(&str) -> Result<Disk>> Store for Parquet<F> {
     const ADDED: bool = true;
 
     fn put(&mut self, batch: &Batch) -> Result<()> {
@@ -41,8 +41,8 @@ impl Store for Parquet {
         let file = match file {
             Some(file) => file,
             None => {
-                let path = self.into.join(format!("{}.parquet", batch.table.name()));
-                file.insert(File::create(&path, batch.table.columns())?)
+                let disk = (self.create)(&format!("{}.parquet", batch.table.name()))?;
+                file.insert(File::new(disk, batch.table.columns())?)
             }
         };
         file.put(batch)

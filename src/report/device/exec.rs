@@ -2,11 +2,11 @@
 //! kernel, with the columns of Nsight Systems. All three are the replay's.
 
 use super::{Scope, further, os_id, xyz};
+use crate::error::Result;
+use crate::progress::Progress;
 use crate::report::durations::Durations;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, Table, same};
-use crate::standard_output;
-use anyhow::Result;
 use std::collections::HashMap;
 use std::io::Write;
 use trace::read::device_times::{Work, known};
@@ -147,11 +147,11 @@ pub fn sum(scope: &Scope) -> Vec<Table> {
     vec![table]
 }
 
-pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<()> {
+pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: &mut dyn Progress) -> Result<()> {
     out.begin(TRACE, WIDTHS.to_vec())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut works = scope.works().filter(Work::is_kernel);
-    for work in works.by_ref().take(limit).take_while(|_| !standard_output::are_unread()) {
+    for work in works.by_ref().take(limit).take_while(|_| !progress.is_unread()) {
         let (about, parts) = (&work.about, Parts::of(&work));
         out.row(&[
             Cell::Nanoseconds(about.submitted),
@@ -170,7 +170,7 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<
             scope.name(&work).into(),
         ])?;
     }
-    let mut notes: Vec<String> = further(works).into_iter().collect();
+    let mut notes: Vec<String> = further(works, progress).into_iter().collect();
     notes.extend(scope.notes());
     notes.push("the calls are the replay's, as the kernels are".into());
     out.end(&notes)

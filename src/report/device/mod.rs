@@ -11,15 +11,15 @@ pub mod ranges;
 pub mod trace;
 
 use super::table::Cell;
+use crate::error::Result;
 use crate::figures::counted;
 use crate::grep::Grep;
-use crate::reading::Reading;
-use crate::standard_output;
+use crate::progress::Progress;
+use crate::selection::Selection;
 use ::trace::Trace;
 use ::trace::file::record::timed;
 use ::trace::read::annotation;
 use ::trace::read::device_times::Work;
-use anyhow::Result;
 use enclosing::Enclosing;
 use viewer::kernel_name::Names;
 
@@ -42,18 +42,18 @@ type IsWanted<'t> = dyn Fn(&::trace::Call) -> bool + 't;
 type IsBegun<'t> = dyn Fn(u32, u64, &str) -> bool + 't;
 
 impl<'t> Scope<'t> {
-    pub fn new(trace: &'t Trace, reading: &'t Reading, names: Names) -> Result<Scope<'t>> {
-        let everything = reading.selects_all();
-        let (selected, grep) = (reading.selection(trace)?, Grep::new(reading));
+    pub fn new(trace: &'t Trace, selection: &'t Selection, names: Names) -> Result<Scope<'t>> {
+        let everything = selection.selects_all();
+        let (selected, grep) = (selection.test(trace)?, Grep::new(selection));
         let wanted = move |work: &Work| {
             let call = || work.call.and_then(|call| trace.call(call));
             everything || call().is_some_and(|call| selected(&call) && is_meant(&grep, &call, work))
         };
-        let (called, named) = (reading.selection(trace)?, Grep::new(reading));
+        let (called, named) = (selection.test(trace)?, Grep::new(selection));
         let called = move |call: &::trace::Call| called(call) && named.matches(call);
-        let between = reading.between(trace)?;
+        let between = selection.between(trace)?;
         let begun = move |thread: u32, time: u64, name: &str| {
-            let is_named = || reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(name));
+            let is_named = || selection.grep.as_ref().is_none_or(|pattern| pattern.is_match(name));
             everything || between(thread, trace.call_from(time)) && is_named()
         };
         Ok(Scope {
@@ -136,8 +136,8 @@ fn is_meant(grep: &Grep, call: &::trace::Call, work: &Work) -> bool {
 }
 
 /// Says how many rows are not written because of a limit.
-fn further<T>(rest: impl Iterator<Item = T>) -> Option<String> {
-    let more = if standard_output::are_unread() { 0 } else { rest.count() as u64 };
+fn further<T>(rest: impl Iterator<Item = T>, progress: &dyn Progress) -> Option<String> {
+    let more = if progress.is_unread() { 0 } else { rest.count() as u64 };
     (more > 0).then(|| format!("and {} more", counted(more, "row")))
 }
 

@@ -4,11 +4,11 @@
 use super::enclosing::Enclosing;
 use super::nvtx::{children, duration, lanes, name, style};
 use super::{Scope, further, os_id};
+use crate::error::Result;
+use crate::progress::Progress;
 use crate::report::durations::Durations;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, Table, same};
-use crate::standard_output;
-use anyhow::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
@@ -194,6 +194,7 @@ fn write(
     rows: impl Iterator<Item = Vec<Cell>>,
     limit: u64,
     notes: Vec<String>,
+    progress: &dyn Progress,
 ) -> Result<()> {
     let mut rows = rows.peekable();
     if rows.peek().is_none() {
@@ -201,8 +202,8 @@ fn write(
     }
     out.begin(head, widths.to_vec())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    rows.by_ref().take(limit).take_while(|_| !standard_output::are_unread()).try_for_each(|row| out.row(&row))?;
-    let notes: Vec<String> = further(rows).into_iter().chain(notes).collect();
+    rows.by_ref().take(limit).take_while(|_| !progress.is_unread()).try_for_each(|row| out.row(&row))?;
+    let notes: Vec<String> = further(rows, progress).into_iter().chain(notes).collect();
     out.end(&notes)
 }
 
@@ -214,7 +215,7 @@ fn number(range: usize) -> Cell {
 /// Widths of columns are guesses: rows come one by one.
 const PUSHED_WIDTHS: [usize; 14] = [16, 16, 13, 13, 16, 24, 8, 8, 3, 8, 7, 8, 12, 24];
 
-pub fn pushed(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<()> {
+pub fn pushed(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: &mut dyn Progress) -> Result<()> {
     let trace = scope.trace;
     let ranges = trace.annotated_ranges();
     let (parents, children) = (parents(&ranges), children(&ranges));
@@ -249,7 +250,7 @@ pub fn pushed(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result
         ])
     });
     let what = format!("RangeStack has the innermost {DEPTH}; NameTree is indented no further");
-    write(out, PUSHED, &PUSHED_WIDTHS, rows, limit, cut(&ranges, &what).into_iter().collect())
+    write(out, PUSHED, &PUSHED_WIDTHS, rows, limit, cut(&ranges, &what).into_iter().collect(), progress)
 }
 
 pub fn started(scope: &Scope) -> Vec<Table> {
@@ -275,7 +276,7 @@ pub fn started(scope: &Scope) -> Vec<Table> {
 
 const PROJECTED_WIDTHS: [usize; 14] = [24, 20, 23, 15, 18, 8, 8, 8, 9, 3, 8, 7, 8, 12];
 
-pub fn projected(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<()> {
+pub fn projected(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: &mut dyn Progress) -> Result<()> {
     let trace = scope.trace;
     let (ranges, lanes) = (trace.annotated_ranges(), lanes(scope));
     let (parents, children) = (parents(&ranges), children(&ranges));
@@ -301,5 +302,5 @@ pub fn projected(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Res
     let mut notes = scope.notes();
     notes.push("ranges without work on a device are left out; projected times are those of the work".into());
     notes.extend(cut(&ranges, &format!("RangeStack has the innermost {DEPTH}")));
-    write(out, PROJECTED, &PROJECTED_WIDTHS, rows, limit, notes)
+    write(out, PROJECTED, &PROJECTED_WIDTHS, rows, limit, notes, progress)
 }

@@ -1,11 +1,11 @@
 //! `cuda_gpu_trace`: everything that devices did, with the columns of Nsight Systems. Written as it is read.
 
 use super::{Scope, further};
+use crate::error::Result;
+use crate::progress::Progress;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, same};
-use crate::standard_output;
 use crate::streams::Streams;
-use anyhow::Result;
 use std::io::Write;
 use trace::file::record::timed;
 use trace::read::device_times::{known, memory_kind};
@@ -43,13 +43,13 @@ const HEAD: Head = Head {
 /// Rows come one by one, so these are guesses.
 const WIDTHS: [usize; 21] = [14, 13, 7, 5, 4, 4, 4, 4, 4, 7, 12, 12, 10, 17, 8, 8, 20, 3, 8, 4, 20];
 
-pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<()> {
+pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: &mut dyn Progress) -> Result<()> {
     out.begin(HEAD, WIDTHS.to_vec())?;
     let devices = scope.trace.profile.iter().flat_map(|profile| &profile.devices);
     let devices: Vec<(u32, String)> = devices.map(|(at, name)| (*at, format!("{name} ({at})"))).collect();
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut works = scope.works();
-    for work in works.by_ref().take(limit).take_while(|_| !standard_output::are_unread()) {
+    for work in works.by_ref().take(limit).take_while(|_| !progress.is_unread()) {
         let about = &work.about;
         let number = |number: u32| Cell::from(known(number).map(|number| Cell::Number(number.into())));
         let megabytes = |bytes: u32| Cell::from(known(bytes).map(|bytes| Cell::Fine(f64::from(bytes) / 1e6)));
@@ -86,7 +86,7 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<
             scope.name(&work).into(),
         ])?;
     }
-    let mut notes: Vec<String> = further(works).into_iter().collect();
+    let mut notes: Vec<String> = further(works, progress).into_iter().collect();
     notes.extend(scope.notes());
     notes.push("CorrId is the call's number, as in cutrace dump; Start is on the replay's clock".into());
     notes.extend(Streams::of(scope.trace).note());
