@@ -1,8 +1,7 @@
 //! How far each rank is on its communicators: as NCCL told it, or else as the names of its kernels tell.
 
-use crate::figures::{counted, size};
+use crate::figures::{counted, ranges, size};
 use crate::grep::kernel_name;
-use crate::job::ranges;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace::Trace;
 use trace::file::preamble::RANK;

@@ -4,9 +4,9 @@ mod blocks;
 
 use crate::exit;
 use crate::input::File;
-use crate::job::rank_filter::Among;
 use crate::json;
 use crate::line;
+use crate::rank_filter::Among;
 use crate::reading::Reading;
 use crate::standard_output::{self, Results};
 use anyhow::Result;

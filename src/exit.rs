@@ -2,12 +2,12 @@
 
 use crate::error::Error;
 use crate::figures::counted;
+use crate::losses;
 use crate::standard_output::Results;
 use std::fmt::Display;
 use std::io::{self, Write};
 use trace::file::preamble::Data;
 use trace::show::text::plain;
-use trace::write::finish;
 
 pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
@@ -108,29 +108,6 @@ pub fn say_last(message: impl Display) {
     let _gone = writeln!(until_the_end, "cutrace: {}", plain(&message.to_string()));
 }
 
-/// The damage of a trace in one line.
-pub fn damage_of(trace: &trace::Trace) -> Option<String> {
-    let more = |count: usize| if count > 1 { format!(" (and {} more places)", count - 1) } else { String::new() };
-    let path = trace.path.display();
-    if let Some(first) = trace.damage.first() {
-        return Some(format!("{path}: at offset {}: {}{}", first.offset, first.what, more(trace.damage.len())));
-    }
-    // What is lost does not come back when the trace is closed.
-    let mut lost = trace.losses.iter().filter(|(what, _)| finish::is_damage(what));
-    let (first, _) = lost.next()?;
-    Some(format!("{path}: closed without what was {first}{}", more(1 + lost.count())))
-}
-
-/// The same of one that has lost something and was not closed without it: no replay takes that.
-pub fn damage_that_loses(trace: &trace::Trace) -> Option<String> {
-    damage_of(trace).filter(|_| trace.damage.iter().any(|damage| damage.loses))
-}
-
-/// Whether something that was recorded is gone, be it that the trace was closed without it.
-pub fn has_lost(trace: &trace::Trace) -> bool {
-    trace.damage.iter().any(|damage| damage.loses) || trace.losses.iter().any(|(what, _)| finish::is_damage(what))
-}
-
 /// Tells of damage, and gives the exit status for having met it. `missing`: pieces of data that the calls
 /// name and the file lacks; a cut between two segments leaves no other sign. A trace without data lacks it on
 /// purpose.
@@ -140,7 +117,7 @@ pub fn damage(trace: &trace::Trace, missing: u64) -> u8 {
         format!("{}: not in the file, lost or cut off: {pieces} of data of these calls", trace.path.display())
     };
     let is_cut = missing != 0 && trace.preamble.data != Data::None;
-    let Some(line) = damage_of(trace).or_else(|| is_cut.then(cut)) else { return DONE };
+    let Some(line) = losses::damage_of(trace).or_else(|| is_cut.then(cut)) else { return DONE };
     say(line);
     UNREADABLE
 }

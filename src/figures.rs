@@ -64,9 +64,34 @@ fn put_seconds_of(out: &mut String, ns: i64) -> fmt::Result {
     with_zeros(out, rest, 9)
 }
 
+/// `0-2,5`.
+pub fn ranges(all: &[u64]) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for &number in all {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    in_words(runs)
+}
+
+/// By the first and the last of each.
+pub fn in_words(ranges: impl IntoIterator<Item = (u64, u64)>) -> String {
+    let one = |(first, last): (u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    ranges.into_iter().map(one).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_ranks() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        // What a trace claims is anybody's.
+        assert_eq!(ranges(&[u64::MAX, u64::MAX]), format!("{0},{0}", u64::MAX));
+    }
 
     #[test]
     fn durations_are_rounded_as_floating_point_is() {

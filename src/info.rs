@@ -12,7 +12,7 @@ use crate::exit;
 use crate::input::{Files, readable};
 use crate::reading::Reading;
 use crate::selection::Selection;
-use crate::standard_output::Results;
+use crate::standard_output::{Results, print_json};
 use anyhow::Result;
 use as_json::SCHEMA;
 use kept::Kept;
@@ -130,7 +130,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         _ => Some(json!({ "schema": SCHEMA, "traces": objects })),
     };
     if let Some(whole) = whole {
-        crate::json::print(&whole)?;
+        print_json(&whole)?;
     }
     out.flush()?;
     Ok(status)

@@ -2,13 +2,14 @@
 //! was recorded later. A recording does not replace `trace.bin`.
 
 use crate::exit::{DONE, UNREADABLE, USAGE, failure, in_full, say, status_of};
-use crate::figures::counted;
-use crate::job::rank_filter::Among;
-use crate::job::{Job, SESSION, ranges};
+use crate::figures::{counted, ranges};
+use crate::job::recordings::Recordings;
+use crate::job::{Job, SESSION};
 use crate::layout;
+use crate::rank_filter::{Among, status};
 use anyhow::Result;
 use clap::Args;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -68,7 +69,7 @@ impl File {
             return among.refuse().map(|()| DONE);
         };
         let job = among.of(directory)?;
-        let (shown, status, has_several) = (directory.display(), job.status(), job.has_several());
+        let (shown, status, has_several) = (directory.display(), status(&job), job.has_several());
         let traced = || job.processes.iter().filter(|process| process.trace.is_some());
         let ranks: BTreeSet<Option<u64>> = traced().map(|process| process.rank).collect();
         let known: Vec<u64> = ranks.iter().copied().flatten().collect();
@@ -117,9 +118,6 @@ impl File {
         Ok(Trace::open(self.path()?)?)
     }
 }
-
-/// By trace, the number of its recording, of a directory of which several are read.
-pub type Recordings = HashMap<PathBuf, u64>;
 
 /// Traces that are to be read.
 #[derive(Default)]
@@ -179,7 +177,7 @@ impl Files {
             return Ok(());
         }
         let job = self.among.of(path)?;
-        chosen.status = chosen.status.max(job.status());
+        chosen.status = chosen.status.max(status(&job));
         let has_several = job.has_several() && is_only;
         for process in job.processes {
             let Some(trace) = process.trace else { continue };

@@ -1,7 +1,6 @@
 //! Decoded values as JSON. Addresses and handles are strings: numbers beyond 2^53 do not survive every
 //! reader. What is NULL is null, whatever its type.
 
-use crate::standard_output::Results;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 use std::io::{self, Write};
@@ -24,15 +23,7 @@ pub fn write_pretty(out: impl Write, value: &impl Serialize) -> serde_json::Resu
     serde_json::to_writer_pretty(Escaped(out), value)
 }
 
-/// A document of its own on standard output, with a line break behind it.
-pub fn print(value: &impl Serialize) -> anyhow::Result<()> {
-    let mut out = Results::begin();
-    write_pretty(&mut out, value)?;
-    writeln!(out)?;
-    Ok(out.flush()?)
-}
-
-/// The same as a text.
+/// In one line, as a text.
 pub fn text(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String> {
     let mut out = Vec::new();
     write(&mut out, value)?;

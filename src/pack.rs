@@ -4,10 +4,9 @@ use crate::exit::{FAILED, USAGE, failure};
 use crate::export::directories::Set;
 use crate::figures::{counted, size};
 use crate::input::{self, is_there};
-use crate::job::Job;
-use crate::job::rank_filter::Among;
 use crate::output::{Output, are_same};
-use crate::standard_output::Results;
+use crate::rank_filter::{self, Among};
+use crate::standard_output::{Results, print_json};
 use crate::{exit, references, verdict};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -95,7 +94,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         Written { path: arguments.output.clone(), calls: trace.calls_made(), bytes, from: trace.bytes_on_disk() };
     let mut out = Results::begin();
     match arguments.json {
-        true => crate::json::print(&written.object())?,
+        true => print_json(&written.object())?,
         false => written.tell(&mut out)?,
     }
     Ok(status.max(exit::damage(&trace, 0)))
@@ -109,8 +108,8 @@ fn each(arguments: &Arguments) -> Result<u8> {
         let why = "that is the directory itself; name another";
         return Err(failure(USAGE, format_args!("-o {}: {why}", to.display())));
     }
-    let job = Job::whole(from)?;
-    let (mut all, mut status) = (Vec::new(), job.status());
+    let job = rank_filter::whole(from)?;
+    let (mut all, mut status) = (Vec::new(), rank_filter::status(&job));
     let mut set = Set::create(to, arguments.force)?;
     for path in job.traces() {
         let name = PathBuf::from(path.file_name().unwrap_or_default());
@@ -139,7 +138,7 @@ fn each(arguments: &Arguments) -> Result<u8> {
     match arguments.json {
         true => {
             let traces: Vec<_> = all.iter().map(Written::object).collect();
-            crate::json::print(&json!({ "schema": SCHEMA, "directory": to.display().to_string(), "traces": traces }))?;
+            print_json(&json!({ "schema": SCHEMA, "directory": to.display().to_string(), "traces": traces }))?;
         }
         false => all.iter().try_for_each(|written| written.tell(&mut out))?,
     }

@@ -3,9 +3,9 @@
 use crate::exit::DONE;
 use crate::figures::{counted, size};
 use crate::input::File;
-use crate::job::rank_filter::Among;
 use crate::output::Output;
-use crate::standard_output::Results;
+use crate::rank_filter::Among;
+use crate::standard_output::{Results, print_json};
 use crate::{exit, signals, verdict};
 use anyhow::{Context, Result};
 use memchr::memmem;
@@ -188,7 +188,7 @@ impl Done<'_> {
                 "overwritten": found.overwritten, "stays": stays, "damage": crate::json::damage(trace),
                 "data_with_names": kept, "verdict": copy.footer.as_ref().map(|footer| &footer.verdict),
             });
-            return crate::json::print(&whole);
+            return print_json(&whole);
         }
         let calls = counted(copy.calls_made(), "call");
         writeln!(out, "{}: {calls}, {}; {} taken out", plain(&name), size(bytes), counted(names, "name"))?;

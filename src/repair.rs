@@ -3,11 +3,10 @@
 use crate::exit::{FAILED, USAGE, failure};
 use crate::figures::{counted, grouped, size};
 use crate::input::{self, is_there};
-use crate::job::Job;
-use crate::job::rank_filter::Among;
 use crate::output::Output;
+use crate::rank_filter::{self, Among};
 use crate::shell::shell;
-use crate::standard_output::Results;
+use crate::standard_output::{Results, print_json};
 use crate::{exit, verdict};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -96,7 +95,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
     };
     if arguments.json {
-        crate::json::print(&object)?;
+        print_json(&object)?;
     }
     Ok(status)
 }
@@ -110,10 +109,10 @@ fn each(out: &mut Results, arguments: &Arguments) -> Result<(Value, u8)> {
         return Err(failure(USAGE, format_args!("-o {}: {why}", output.display())));
     }
     let job = match arguments.among.is_all() {
-        true => Job::whole(&arguments.file)?,
+        true => rank_filter::whole(&arguments.file)?,
         false => arguments.among.of(&arguments.file)?,
     };
-    let (mut objects, mut errors, mut status) = (Vec::new(), Vec::new(), job.status());
+    let (mut objects, mut errors, mut status) = (Vec::new(), Vec::new(), rank_filter::status(&job));
     let (mut closed, mut lacking) = (0, 0);
     for path in job.traces() {
         match repaired(arguments, path) {

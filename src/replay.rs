@@ -23,10 +23,10 @@ use crate::driver::{self, Choice, Found};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure, say};
 use crate::figures::size;
 use crate::input::File;
-use crate::job::rank_filter::Among;
 use crate::output::Output;
-use crate::standard_output::Results;
-use crate::{exit, json, layout, references};
+use crate::rank_filter::Among;
+use crate::standard_output::{Results, print_json};
+use crate::{exit, layout, losses, references};
 use anyhow::Result;
 use as_json::{Planned, ReplaySummary};
 use bar::Bar;
@@ -348,7 +348,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     match &company {
         _ if arguments.finding.again => child_replays::write_evidence(&mut Results::begin(), report)?,
         Some(link) => link.finish(&told.summary())?,
-        None if arguments.json => json::print(&told.summary())?,
+        None if arguments.json => print_json(&told.summary())?,
         None => told.text(&mut Results::begin(), arguments.verbose)?,
     }
     Results::begin().flush()?;
@@ -371,7 +371,7 @@ fn show_plan(arguments: &Arguments, trace: &Trace, plan: &Plan, link: Option<&Li
     let planned = Planned::new(trace, plan, !arguments.no_placement);
     match link {
         Some(link) => link.finish(&ReplaySummary::Planned(planned)),
-        None if arguments.json => json::print(&planned),
+        None if arguments.json => print_json(&planned),
         None => text::plan(trace, plan, &planned),
     }
 }
@@ -379,7 +379,7 @@ fn show_plan(arguments: &Arguments, trace: &Trace, plan: &Plan, link: Option<&Li
 /// The trace, of which a replay needs all.
 fn opened(arguments: &Arguments) -> Result<Trace> {
     let mut trace = arguments.file.open()?;
-    let damage = exit::damage_that_loses(&trace);
+    let damage = losses::damage_that_loses(&trace);
     // Up to the first call that needs a blob that is damaged, all can be made again.
     trace.check_blobs();
     if !arguments.dry_run {
@@ -419,7 +419,7 @@ fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Resu
 /// Why the replay ended before a call.
 fn say_cut(trace: &Trace, missing: &Missing) {
     let (call, function, size) = (missing.call, missing.function, size(missing.len));
-    let place = exit::damage_of(trace).unwrap_or_else(|| trace.path.display().to_string());
+    let place = losses::damage_of(trace).unwrap_or_else(|| trace.path.display().to_string());
     let what = match missing.blob {
         Some(blob) => format!("{size} of blob {blob}, which is damaged or not in the file"),
         None => format!("{size} that were not recorded"),

@@ -1,6 +1,8 @@
 //! What a command prints on standard output. Who stops reading it (`| head`) changes nothing of how the
 //! command ends: the rest of its output is dropped, and its exit status is the one it would have had.
 
+use crate::json::write_pretty;
+use serde::Serialize;
 use std::io::{self, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -27,6 +29,14 @@ impl Write for Results {
     fn flush(&mut self) -> io::Result<()> {
         unless_unread((), || self.0.flush())
     }
+}
+
+/// A JSON document of its own, with a line break behind it.
+pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    let mut out = Results::begin();
+    write_pretty(&mut out, value)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
 }
 
 fn unless_unread<T>(dropped: T, write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {

@@ -2,12 +2,13 @@
 
 use super::as_json::SCHEMA;
 use crate::collectives::{self, Group, Member, groups};
-use crate::exit::{damage_of, say};
+use crate::exit::say;
 use crate::figures::{counted, grouped};
 use crate::info::verdicts::{Judged, judge_together, worst};
-use crate::job::rank_filter::Among;
 use crate::job::{Job, Process};
 use crate::json;
+use crate::losses::damage_of;
+use crate::rank_filter::{self, Among};
 use crate::reading::Reading;
 use crate::report::render::{Format, Output};
 use crate::report::table::{Cell, Column, Head, Layout, Table, column};
@@ -51,7 +52,7 @@ impl Whole {
     pub fn of(directory: &Path, among: &Among) -> Result<Whole> {
         let mut job = among.job(directory)?;
         if job.processes.is_empty() {
-            return Err(job.has_no_trace());
+            return Err(job.has_no_trace().into());
         }
         among.choose(&mut job, |_| true)?;
         let mut all = Vec::new();
@@ -72,7 +73,7 @@ impl Whole {
     pub fn tell(&self, out: &mut impl Write, reading: &Reading) -> Result<(Option<Value>, u8)> {
         let Whole { job, all } = self;
         job.troubles.iter().for_each(say);
-        let status = job.status();
+        let status = rank_filter::status(job);
         let groups = groups(all.iter().flatten().flat_map(|recorded| &recorded.members));
         if reading.json {
             return Ok((Some(object(job, all, &groups)), status));

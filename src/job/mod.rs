@@ -2,17 +2,14 @@
 //! they are, so that one is found without its process's lines, and one process without the others.
 
 pub mod lines;
-pub mod rank_filter;
+pub mod ranks;
 pub mod recordings;
 mod traces;
 mod verdicts;
-pub mod watch;
 
 pub use traces::{begins_as_one, closed_traces};
 
-use crate::exit::{DONE, UNREADABLE, say};
 use crate::figures::counted;
-use anyhow::Context;
 use lines::{Began, Line};
 use recordings::Recording;
 use std::collections::HashMap;
@@ -113,18 +110,6 @@ impl Job {
         })
     }
 
-    /// All that is in the directory. What is wrong with it is said.
-    pub fn whole(directory: &Path) -> anyhow::Result<Job> {
-        let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
-        job.keep(|_| true);
-        job.judge(None);
-        job.troubles.iter().for_each(say);
-        match job.processes.iter().any(|process| process.trace.is_some()) {
-            true => Ok(job),
-            false => Err(job.has_no_trace()),
-        }
-    }
-
     /// Its traces, by rank.
     pub fn traces(&self) -> impl Iterator<Item = &Path> {
         self.processes.iter().filter_map(|process| process.trace.as_deref())
@@ -140,9 +125,9 @@ impl Job {
         self.processes.iter_mut().for_each(|process| process.is_among_several = has_several);
     }
 
-    /// How a command ends that has read it, if all else is well.
-    pub fn status(&self) -> u8 {
-        if self.is_incomplete() || self.is_damaged { UNREADABLE } else { DONE }
+    /// Whether nothing of it is missing or damaged.
+    pub fn is_whole(&self) -> bool {
+        !self.is_incomplete() && !self.is_damaged
     }
 
     /// One of its traces cannot be opened, for what reason.
@@ -211,27 +196,14 @@ impl Process {
         let stat = || std::fs::read(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         self.start != 0 && self.boot == boot().trim() && {
             let stat = stat();
-            trace::base::job::start_in(&stat) == Some(self.start) && !watch::is_zombie(&stat)
+            trace::base::job::start_in(&stat) == Some(self.start) && !is_zombie(&stat)
         }
     }
 }
 
-/// `0-2,5`.
-pub fn ranges(all: &[u64]) -> String {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for &number in all {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    in_words(runs)
-}
-
-/// By the first and the last of each.
-fn in_words(ranges: impl IntoIterator<Item = (u64, u64)>) -> String {
-    let one = |(first, last): (u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    ranges.into_iter().map(one).collect::<Vec<_>>().join(",")
+/// Whether it has ended, and nobody has asked how.
+pub fn is_zombie(stat: &[u8]) -> bool {
+    stat.iter().rposition(|byte| *byte == b')').is_some_and(|at| stat.get(at + 2) == Some(&b'Z'))
 }
 
 /// What the lines say. A process that becomes another program has a trace for each that calls the driver.
@@ -311,15 +283,5 @@ fn says(process: &mut Process, preamble: &Preamble) {
     if process.session.is_empty() {
         let session = preamble.environment.iter().find(|(name, _)| name == SESSION);
         process.session = session.map_or_else(String::new, |(_, value)| value.clone());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn ranges_of_ranks() {
-        assert_eq!(super::ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-        // What a trace claims is anybody's.
-        assert_eq!(super::ranges(&[u64::MAX, u64::MAX]), format!("{0},{0}", u64::MAX));
     }
 }

@@ -1,10 +1,13 @@
 //! The recordings of one directory, told apart: each `record` into it has a session of its own, and so has
 //! each rank of one under `mpirun`.
 
-use super::{Job, Process, ranges};
-use crate::figures::counted;
+use super::{Job, Process};
+use crate::figures::{counted, ranges};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+
+/// By trace, the number of its recording, of a directory of which several are read.
+pub type Recordings = HashMap<PathBuf, u64>;
 
 /// What was recorded into the directory by one launch.
 #[derive(Debug, Default)]
@@ -64,7 +67,7 @@ pub fn told_apart(processes: &mut [Process]) -> Vec<Recording> {
 
 /// The number of the recording of each trace, where several are read; in one directory those that it has
 /// for `info`. Empty of one recording.
-pub fn of_traces(paths: &[PathBuf]) -> HashMap<PathBuf, u64> {
+pub fn of_traces(paths: &[PathBuf]) -> Recordings {
     let place = |path: &Path| {
         let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         (parent.to_path_buf(), parent.join(path.file_name().unwrap_or_default()))

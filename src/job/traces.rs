@@ -1,7 +1,7 @@
 //! The traces of a job's directory, and whose they are.
 
 use super::{Process, says};
-use crate::exit::has_lost;
+use crate::losses::has_lost;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;

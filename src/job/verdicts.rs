@@ -1,9 +1,9 @@
 //! What is wrong with a job, in words.
 
-use super::{Job, Process, ranges};
-use crate::exit::{UNREADABLE, failure};
-use crate::figures::counted;
-use crate::job::rank_filter::Ranks;
+use super::ranks::Ranks;
+use super::{Job, Process};
+use crate::error::Error;
+use crate::figures::{counted, ranges};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trace::base::job::PROCESSES;
@@ -52,7 +52,7 @@ impl Job {
     }
 
     /// That there is nothing to read: what is there instead, and what to do.
-    pub fn has_no_trace(&self) -> anyhow::Error {
+    pub fn has_no_trace(&self) -> Error {
         let shown = self.directory.display().to_string();
         let name = shown.trim_end_matches('/');
         let why = match (self.recordings.len(), self.processes.len() as u64) {
@@ -65,7 +65,7 @@ impl Job {
             (0 | 1, told) => format!("no trace of its {}; cutrace info {name}/ says why", counted(told, "process")),
             _ => "no trace in the recording that is read; --recording chooses another".into(),
         };
-        failure(UNREADABLE, format_args!("{shown}: {why}"))
+        Error::Unreadable(format!("{shown}: {why}"))
     }
 
     fn asked<'j>(&'j self, asked: Option<&'j Ranks>) -> impl Iterator<Item = &'j Process> {

@@ -5,7 +5,7 @@ use super::request::{Request, about};
 use super::table::{Cell, Head, Table};
 use super::{collectives, list, ranks, walk};
 use crate::error::Result;
-use crate::input::Recordings;
+use crate::job::recordings::Recordings;
 use crate::progress::Progress;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -7,7 +7,7 @@ use super::table::Table;
 use super::unit::Unit;
 use super::{api_trace, collectives, device, walk};
 use crate::error::Result;
-use crate::input::Recordings;
+use crate::job::recordings::Recordings;
 use crate::json::{damage, ended};
 use crate::progress::Progress;
 use crate::selection::Selection;

@@ -3,7 +3,7 @@
 use super::Asked;
 use crate::exit::say;
 use crate::figures::{counted, grouped};
-use crate::job::watch::is_zombie;
+use crate::job::is_zombie;
 use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::io;

@@ -1,6 +1,6 @@
 //! What the replay of a job is to do.
 
-use crate::job::rank_filter::Among;
+use crate::rank_filter::Among;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::replay::as_json::ReplaySummary::{self, Planned, Replayed};
 use crate::replay::as_json::{self, SCHEMA};
 use crate::replay::text::except_for;
 use crate::shell::shell;
-use crate::standard_output::Results;
+use crate::standard_output::{Results, print_json};
 use anyhow::Result;
 use replayer::{Divergence, Outcome};
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ impl Whole<'_> {
 
     pub fn tell(&self, as_json: bool) -> Result<()> {
         if as_json {
-            return crate::json::print(&self.object());
+            return print_json(&self.object());
         }
         let mut out = Results::begin();
         let alike = self.failed_alike();

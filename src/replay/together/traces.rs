@@ -6,8 +6,9 @@ use super::progress::Page;
 use super::protocol::{self, Imported, Part, Registered};
 use super::request::ReplayRequest;
 use super::summary;
-use crate::exit::{self, UNREADABLE, failure, say};
+use crate::exit::{UNREADABLE, failure, say};
 use crate::job::Job;
+use crate::losses;
 use crate::shell::shell;
 use anyhow::Result;
 use replayer::{Crossings, HostPart, Imports, Lacks, Ranks, SharedHost};
@@ -35,7 +36,7 @@ pub fn replay(request: &ReplayRequest, job: Job, start: &Start) -> Result<Replay
         match readable(&path, &job.directory) {
             Ok(trace) => {
                 // As `info` judges it: what this one wrote for the others may be gone.
-                is_incomplete |= exit::has_lost(&trace);
+                is_incomplete |= losses::has_lost(&trace);
                 crossings.push(Crossings::of(&trace));
                 communicators.push(trace.communicators.clone());
                 processes.push(Process { path, about: process });
@@ -82,7 +83,7 @@ pub fn replay(request: &ReplayRequest, job: Job, start: &Start) -> Result<Replay
 /// A trace, of which a replay needs all.
 fn readable(path: &Path, of: &Path) -> Result<Trace, String> {
     let trace = Trace::open(path).map_err(|error| error.to_string())?;
-    match exit::damage_that_loses(&trace) {
+    match losses::damage_that_loses(&trace) {
         Some(damage) => {
             let repair = shell(&["cutrace".into(), "repair".into(), of.display().to_string()]);
             Err(format!("{damage}; until {repair} has closed it without what is lost, it is not replayed"))

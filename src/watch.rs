@@ -3,7 +3,7 @@
 //! before that only as long as its parent has not asked. What stays open is what the process said itself, at
 //! `exit`.
 
-use super::lines;
+use crate::job::{is_zombie, lines};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 use std::fs::File;
@@ -178,11 +178,6 @@ fn how(process: &Running) -> Option<Ended> {
     let (status, signal) =
         (libc::WEXITSTATUS(status), if libc::WIFSIGNALED(status) { libc::WTERMSIG(status) } else { 0 });
     Some(Ended { status: if signal == 0 { status } else { 0 }, signal })
-}
-
-/// Whether it has ended, and nobody has asked how.
-pub fn is_zombie(stat: &[u8]) -> bool {
-    stat.iter().rposition(|byte| *byte == b')').is_some_and(|at| stat.get(at + 2) == Some(&b'Z'))
 }
 
 /// Of a process that its parent has asked about (ioctl_pidfd(2), PIDFD_GET_INFO with PIDFD_INFO_EXIT, Linux
