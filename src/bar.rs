@@ -1,6 +1,6 @@
 //! A bar on stderr for a walk that takes longer than a second, if that is a terminal.
 
-use crate::progress::Progress;
+use crate::analysis::filter::progress::Progress;
 use crate::standard_output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};

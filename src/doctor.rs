@@ -1,9 +1,9 @@
 //! `cutrace doctor`: what on this machine helps or hinders recording and replay.
 
+use crate::analysis::text::figures::{counted, size};
 use crate::driver::calls::Driver;
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DONE, FAILED, NO_DRIVER};
-use crate::figures::{counted, size};
 use crate::left_memory;
 use crate::program;
 use crate::standard_output::Results;
@@ -63,7 +63,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     checks.extend(arguments.program.as_ref().map(program));
     let mut out = Results::begin();
     if arguments.json {
-        crate::json::write(&mut out, &json!({ "schema": 1, "checks": checks }))?;
+        crate::analysis::text::json::write(&mut out, &json!({ "schema": 1, "checks": checks }))?;
         writeln!(out)?;
     } else {
         for Check { about, found, .. } in &checks {

@@ -2,10 +2,10 @@
 
 mod blocks;
 
+use crate::analysis::calls::line;
+use crate::analysis::text::json;
 use crate::exit;
 use crate::input::File;
-use crate::json;
-use crate::line;
 use crate::rank_filter::Among;
 use crate::reading::Reading;
 use crate::standard_output::{self, Results};

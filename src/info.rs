@@ -8,10 +8,10 @@ pub mod summary;
 mod text;
 pub mod verdicts;
 
+use crate::analysis::filter::selection::Selection;
 use crate::exit;
 use crate::input::{Files, readable};
 use crate::reading::Reading;
-use crate::selection::Selection;
 use crate::standard_output::{Results, print_json};
 use anyhow::Result;
 use as_json::SCHEMA;

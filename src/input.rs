@@ -1,10 +1,10 @@
 //! What is read if no file is named: the latest trace of this directory, or the directory of a job, if that
 //! was recorded later. A recording does not replace `trace.bin`.
 
+use crate::analysis::job::recordings::Recordings;
+use crate::analysis::job::{Job, SESSION};
+use crate::analysis::text::figures::{counted, ranges};
 use crate::exit::{DONE, UNREADABLE, USAGE, failure, in_full, say, status_of};
-use crate::figures::{counted, ranges};
-use crate::job::recordings::Recordings;
-use crate::job::{Job, SESSION};
 use crate::layout;
 use crate::rank_filter::{Among, status};
 use anyhow::Result;

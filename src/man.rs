@@ -42,7 +42,11 @@ pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
     pages.iter().try_for_each(|(path, page)| fs::write(path, page).with_context(|| path.display().to_string()))?;
     if json {
         let written: Vec<&PathBuf> = pages.iter().map(|(path, _)| path).collect();
-        writeln!(Results::begin(), "{}", crate::json::text(&serde_json::json!({ "schema": 1, "files": written }))?)?;
+        writeln!(
+            Results::begin(),
+            "{}",
+            crate::analysis::text::json::text(&serde_json::json!({ "schema": 1, "files": written }))?
+        )?;
     }
     Ok(crate::exit::DONE)
 }

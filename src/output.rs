@@ -1,7 +1,7 @@
 //! A file that gets its name when it is whole.
 
+use crate::analysis::text::figures::counted;
 use crate::exit::{FAILED, USAGE, failure, say_last};
-use crate::figures::counted;
 use crate::signals;
 use anyhow::{Context, Result};
 use std::ffi::OsStr;

@@ -1,8 +1,8 @@
 //! `cutrace pack`: a trace in a tenth of its space, or what such a one stands for.
 
+use crate::analysis::text::figures::{counted, size};
 use crate::exit::{FAILED, USAGE, failure};
 use crate::export::directories::Set;
-use crate::figures::{counted, size};
 use crate::input::{self, is_there};
 use crate::output::{Output, are_same};
 use crate::rank_filter::{self, Among};

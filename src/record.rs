@@ -2,10 +2,10 @@
 
 mod output;
 
+use crate::analysis::job;
+use crate::analysis::text::figures::counted;
 use crate::driver::{self, Choice, Tried};
 use crate::exit::{CANNOT_EXECUTE, DONE, FAILED, NOT_FOUND, failure, say};
-use crate::figures::counted;
-use crate::job;
 use crate::reading::count;
 use crate::standard_output::Results;
 use crate::watch::{self, Watch};

@@ -1,11 +1,11 @@
 //! `cutrace repair`: closes a trace that nobody closed.
 
+use crate::analysis::text::figures::{counted, grouped, size};
+use crate::analysis::text::shell::shell;
 use crate::exit::{FAILED, USAGE, failure};
-use crate::figures::{counted, grouped, size};
 use crate::input::{self, is_there};
 use crate::output::Output;
 use crate::rank_filter::{self, Among};
-use crate::shell::shell;
 use crate::standard_output::{Results, print_json};
 use crate::{exit, verdict};
 use anyhow::{Context, Result};

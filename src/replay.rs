@@ -19,14 +19,15 @@ mod text;
 mod timing;
 mod together;
 
+use crate::analysis::calls::losses;
+use crate::analysis::text::figures::size;
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure, say};
-use crate::figures::size;
 use crate::input::File;
 use crate::output::Output;
 use crate::rank_filter::Among;
 use crate::standard_output::{Results, print_json};
-use crate::{exit, layout, losses, references};
+use crate::{exit, layout, references};
 use anyhow::Result;
 use as_json::{Planned, ReplaySummary};
 use bar::Bar;

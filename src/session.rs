@@ -3,11 +3,11 @@
 mod announcements;
 mod of_job;
 
+use crate::analysis::job::begins_as_one;
+use crate::analysis::text::figures::{counted, grouped, size};
 use crate::exit::{self, say};
-use crate::figures::{counted, grouped, size};
 use crate::info::kept::{Kept, LONG};
 use crate::info::summary::Told;
-use crate::job::begins_as_one;
 use crate::output::is_left;
 use crate::{pack, verdict};
 use announcements::Facts;

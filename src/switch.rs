@@ -1,7 +1,7 @@
 //! `cutrace on` and `cutrace off`: have processes that run record, or leave calls out.
 
+use crate::analysis::job::begins_as_one;
 use crate::exit::{DONE, FAILED, explain, failure, in_full};
-use crate::job::begins_as_one;
 use crate::standard_output::Results;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
     }
     let mut out = Results::begin();
     match arguments.json {
-        true => writeln!(out, "{}", crate::json::text(&json!({ "schema": 1, "processes": all }))?)?,
+        true => writeln!(out, "{}", crate::analysis::text::json::text(&json!({ "schema": 1, "processes": all }))?)?,
         false => all.iter().filter_map(said).try_for_each(|line| writeln!(out, "{line}"))?,
     }
     Ok(status)

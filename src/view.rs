@@ -1,10 +1,10 @@
 //! `cutrace view`: the timeline in the terminal.
 
+use crate::analysis::filter::selection::moment;
+use crate::analysis::job::time_axis::Process;
+use crate::analysis::report::findings::find;
 use crate::exit::{self, USAGE, damage, failure};
-use crate::export::process::Process;
 use crate::input::{Chosen, Files};
-use crate::report::findings::find;
-use crate::selection::moment;
 use crate::standard_output::Results;
 use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};

@@ -2,12 +2,12 @@
 //! they make or end objects, and reads no more of the others than which functions they are of.
 
 use super::Arguments;
-use crate::annotations::Annotations;
-use crate::device_work;
-use crate::grep::Grep;
-use crate::host_writes;
-use crate::line;
-use crate::nccl::{self, Said};
+use crate::analysis::calls::annotations::Annotations;
+use crate::analysis::calls::device_work;
+use crate::analysis::calls::host_writes;
+use crate::analysis::calls::line;
+use crate::analysis::calls::nccl::{self, Said};
+use crate::analysis::filter::grep::Grep;
 use crate::reading::Reading;
 use anyhow::{Context, Result};
 use std::ops::Range;
@@ -205,7 +205,7 @@ impl<'a> Lines<'a> {
         }
         let out = &mut block.bytes;
         if reading.json {
-            crate::json::write(&mut *out, &line::object(trace, call, decoded.as_ref(), &self.objects))?;
+            crate::analysis::text::json::write(&mut *out, &line::object(trace, call, decoded.as_ref(), &self.objects))?;
             out.push(b'\n');
         } else {
             let writes = |find: fn(&Trace, &Call, &Objects, bool) -> Vec<String>| {
@@ -219,7 +219,7 @@ impl<'a> Lines<'a> {
         }
         for work in self.works.call(call.number) {
             match reading.json {
-                true => crate::json::write(&mut *out, &device_work::object(&work))?,
+                true => crate::analysis::text::json::write(&mut *out, &device_work::object(&work))?,
                 false => out.extend(device_work::text(&work, trace.nanoseconds(call.begin)).as_bytes()),
             }
             out.push(b'\n');

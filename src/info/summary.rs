@@ -1,7 +1,7 @@
 //! What `info` finds out by reading all of a trace, rather than a few records of it.
 
 use super::counts::{Annotated, Counts, count};
-use crate::selection::Selection;
+use crate::analysis::filter::selection::Selection;
 use crate::verdict::{self, Said};
 use anyhow::Result;
 use bincode::{Decode, Encode};

@@ -1,11 +1,11 @@
 //! What a trace holds, for people.
 
 use super::counts::{Counts, Functions};
-use crate::device_work;
-use crate::figures::{counted, grouped, size};
+use crate::analysis::calls::device_work;
+use crate::analysis::calls::unfinished::{Unfinished, not_closed};
+use crate::analysis::text::figures::{counted, grouped, size};
+use crate::analysis::text::shell::shell;
 use crate::info::summary::Told;
-use crate::shell::shell;
-use crate::unfinished::{Unfinished, not_closed};
 use crate::verdict::Said;
 use anyhow::Result;
 use std::io::Write;

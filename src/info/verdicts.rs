@@ -1,9 +1,9 @@
 //! The verdicts on the processes of a job: replayed together they have what each lacks alone.
 
 use super::kept;
-use crate::job::Job;
-use crate::losses::{damage_that_loses, has_lost};
-use crate::shell::shell;
+use crate::analysis::calls::losses::{damage_that_loses, has_lost};
+use crate::analysis::job::Job;
+use crate::analysis::text::shell::shell;
 use crate::verdict;
 use replayer::{Crossings, Lacks, Ranks, judge_in_company, matched};
 use trace::Trace;

@@ -1,7 +1,7 @@
 //! The flags of `replay` that look for what is wrong, in the program or in the replay.
 
+use crate::analysis::text::figures::size;
 use crate::exit::{USAGE, failure};
-use crate::figures::size;
 use crate::output::Output;
 use crate::replay::comparison::Verify;
 use anyhow::{Context, Result};

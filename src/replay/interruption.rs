@@ -1,7 +1,7 @@
 //! A replay that a signal ends: it says how far it came, and leaves no half a file behind.
 
+use crate::analysis::text::figures::grouped;
 use crate::exit::FAILED;
-use crate::figures::grouped;
 use crate::replay::child_replays;
 use crate::{exit, signals};
 use indicatif::{ProgressBar, ProgressDrawTarget};

@@ -1,8 +1,8 @@
 //! The flags of `replay` that make a range of calls again and again, and what is said of it.
 
-use crate::device_work;
+use crate::analysis::calls::device_work;
+use crate::analysis::text::figures::{counted, duration, grouped, size};
 use crate::exit::{USAGE, failure};
-use crate::figures::{counted, duration, grouped, size};
 use anyhow::Result;
 use replayer::{Repeat, Repeated};
 use serde_json::{Map, Value, json};

@@ -3,8 +3,8 @@
 use super::as_json::{LISTED, Planned};
 use super::explain::Explanation;
 use super::{culprit, explain};
+use crate::analysis::text::figures::{counted, grouped, size};
 use crate::color;
-use crate::figures::{counted, grouped, size};
 use crate::replay::{comparison, explanation_text};
 use crate::standard_output::Results;
 use anyhow::Result;

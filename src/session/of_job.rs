@@ -1,8 +1,8 @@
 //! What the directory of a job says of the processes of this recording.
 
 use super::{Asked, relative};
+use crate::analysis::job::{Job, Process};
 use crate::info::verdicts::{Judged, judge_together};
-use crate::job::{Job, Process};
 use crate::verdict;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

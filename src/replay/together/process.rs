@@ -2,8 +2,8 @@
 
 use super::protocol::{self, FromReplay, Part, ToReplay};
 use super::request::ReplayRequest;
+use crate::analysis::job;
 use crate::exit;
-use crate::job;
 use crate::replay::as_json::ReplaySummary;
 use crate::replay::together::child::PART;
 use crate::replay::together::launcher::rank_process::Launched;
