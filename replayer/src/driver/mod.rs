@@ -27,6 +27,8 @@ pub fn result_name(code: u32) -> String {
 
 /// Results that the code of this crate needs to know.
 pub mod result {
+    pub use trace::api::results::is_sticky;
+
     pub const SUCCESS: u32 = 0;
     pub const INVALID_VALUE: u32 = 1;
     pub const OUT_OF_MEMORY: u32 = 2;
@@ -38,18 +40,6 @@ pub mod result {
     pub const NOT_READY: u32 = 600;
     pub const CONTEXT_IS_DESTROYED: u32 = 709;
     pub const ALREADY_REGISTERED: u32 = 712;
-
-    /// Whether the error belongs to work done earlier, and comes back from every call that follows.
-    pub fn is_sticky(code: u32) -> bool {
-        const ECC_UNCORRECTABLE: u32 = 214;
-        const ILLEGAL_ADDRESS: u32 = 700;
-        const LAUNCH_TIMEOUT: u32 = 702;
-        const ASSERT: u32 = 710;
-        const HARDWARE_STACK_ERROR: u32 = 714;
-        const LAUNCH_FAILED: u32 = 719;
-        matches!(code, ECC_UNCORRECTABLE | ILLEGAL_ADDRESS | LAUNCH_TIMEOUT | ASSERT)
-            || (HARDWARE_STACK_ERROR..=LAUNCH_FAILED).contains(&code)
-    }
 }
 
 pub struct Driver {

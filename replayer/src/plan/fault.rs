@@ -4,8 +4,8 @@
 //! can have failed is under way: from the first submission on that no successful wait had covered when the
 //! program heard of it. A failure before that is another one.
 
-use crate::driver::result::is_sticky;
 use trace::Call;
+use trace::api::results::is_sticky;
 use trace::model::outstanding::Outstanding;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,14 +6,12 @@
 pub mod action;
 pub mod breakpoints;
 pub mod comparability;
-pub mod copy_endpoints;
 pub mod counts;
 pub mod devices;
 pub mod environment;
 pub mod fault;
 pub mod graphs;
 pub mod memory;
-pub mod nested_structs;
 pub mod order;
 pub mod origins;
 pub mod special_calls;

@@ -5,13 +5,13 @@
 //! (cuFFT finds its kernels like that). A call that needs any other is refused, so the verdict has to name
 //! it.
 
-use crate::plan::nested_structs::structs;
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::api::walk::{View, is_meant};
 use trace::base::hash::Hash;
 use trace::file::record::{Adopted, Kernel};
+use trace::model::nested_structs::structs;
 use trace::model::objects::Objects;
 use trace::read::call::{Content, When};
 use trace::read::recorded_memory::Recorded;

@@ -1,10 +1,10 @@
 //! What a call gives the device, as far as the call tells.
 
-use crate::plan::copy_endpoints::{Copied, End, copied};
 use crate::session::Session;
 use trace::api::effect::Work;
 use trace::api::types::{Form, Kind};
 use trace::file::record::{Timed, timed};
+use trace::model::copy_endpoints::{Copied, End, copied};
 use trace::read::requested_size::moved;
 use trace::show::launch::{kernel, shape};
 use trace::{Call, Function};

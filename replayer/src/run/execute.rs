@@ -6,7 +6,6 @@ use crate::check;
 use crate::check::payload;
 use crate::driver::{id, result};
 use crate::memory::buffer::Refusal;
-use crate::plan::copy_endpoints;
 use crate::profile::Made;
 use crate::run::callbacks::runs;
 use crate::run::worker::Worker;
@@ -16,6 +15,7 @@ use trace::api::roles::Class;
 use trace::api::table::Awaited;
 use trace::api::types::Kind;
 use trace::model::change::{Change, resolve};
+use trace::model::copy_endpoints;
 use trace::{Call, Function};
 
 /// A call that can be made.

@@ -22,6 +22,7 @@ pub mod copies;
 pub mod effect;
 pub mod enums;
 pub mod refusal;
+pub mod results;
 pub mod roles;
 pub mod structs;
 pub mod types;

@@ -4,10 +4,10 @@
 use crate::base::ranges::Ranges;
 use crate::plan::comparability::host_races::{begun, waits};
 use crate::plan::comparability::mapped_memory::Shared;
-use crate::plan::copy_endpoints;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::Class;
+use trace::model::copy_endpoints;
 use trace::model::objects::Objects;
 use trace::read::call::Image;
 use trace::{Call, Function, Trace};

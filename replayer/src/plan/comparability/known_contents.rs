@@ -10,7 +10,6 @@
 use crate::base::addresses::looks_like_address;
 use crate::base::ranges::Ranges;
 use crate::plan::comparability::reach::Allocations;
-use crate::plan::copy_endpoints::{Copied, End, copied};
 use crate::plan::survey::walk::extent;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -19,6 +18,7 @@ use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
 use trace::model::change::Change;
+use trace::model::copy_endpoints::{Copied, End, copied};
 use trace::model::streams::Followed;
 use trace::read::call::{Content, When};
 use trace::show::sources::SelfContained;

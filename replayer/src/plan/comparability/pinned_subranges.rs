@@ -6,9 +6,9 @@
 //! how far from its address it works.
 
 use crate::plan::comparability::mapped_memory::{Shared, arguments};
-use crate::plan::copy_endpoints::{End, copied};
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::Class;
+use trace::model::copy_endpoints::{End, copied};
 use trace::{Call, Function};
 
 const COPIED: &str = "kernels used parts of pinned memory to which host memory was being copied: what the CPU wrote on the same pages may be \

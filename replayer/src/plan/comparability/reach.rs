@@ -8,11 +8,11 @@
 //! a launch has read them, and is reached, is not followed.
 
 use crate::plan::graphs::uses::{Graphs, Uses};
-use crate::plan::nested_structs::descriptions;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
+use trace::model::nested_structs::descriptions;
 use trace::model::streams::Target;
 use trace::read::call::{Content, Image};
 use trace::{Call, Function, Trace};

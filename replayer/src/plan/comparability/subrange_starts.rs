@@ -8,12 +8,12 @@
 //! not meant: there a program that waits for flags is likely, and named for that (`host_races.rs`).
 
 use crate::plan::comparability::mapped_memory::{Shared, arguments};
-use crate::plan::copy_endpoints::{copied, memory};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::api::effect::Effect;
 use trace::api::roles::Class;
 use trace::model::change::freed;
+use trace::model::copy_endpoints::{copied, memory};
 use trace::{Call, Function};
 
 #[derive(Default)]

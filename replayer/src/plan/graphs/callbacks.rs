@@ -1,12 +1,12 @@
 //! Launches of graphs that run what certain calls have put there: callbacks of the program, kernels.
 
 use crate::plan::graphs::uses::{Graphs, Uses};
-use crate::plan::nested_structs::structs;
 use std::collections::HashMap;
 use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::api::types::Form;
 use trace::model::change::{Moment, resolve};
+use trace::model::nested_structs::structs;
 use trace::model::streams::Streams;
 use trace::{Call, Function, Trace};
 

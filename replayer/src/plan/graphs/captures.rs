@@ -2,12 +2,12 @@
 //! recorded.
 
 use crate::base::ranges::Ranges;
-use crate::plan::nested_structs::structs;
 use std::ops::Range;
 use trace::api::copies::region;
 use trace::api::enums::CUmemorytype;
 use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Type};
+use trace::model::nested_structs::structs;
 use trace::read::call::{Content, Image};
 use trace::{Call, Function};
 

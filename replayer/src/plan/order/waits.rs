@@ -8,8 +8,6 @@
 use crate::base::ranges::Ranges;
 use crate::plan::comparability::mapped_memory::arguments;
 use crate::plan::comparability::reach::Allocations;
-use crate::plan::copy_endpoints::memory;
-use crate::plan::nested_structs::structs;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use trace::api::effect::{Effect, Work};
@@ -17,6 +15,8 @@ use trace::api::enums::{CUstreamBatchMemOpType as Kind, CUstreamWaitValue_flags 
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::structs::CUstreamBatchMemOpParams;
 use trace::api::types::{Form, Type, Typed};
+use trace::model::copy_endpoints::memory;
+use trace::model::nested_structs::structs;
 use trace::read::call::Image;
 use trace::{Call, Function, Trace};
 

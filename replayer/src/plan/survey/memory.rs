@@ -4,7 +4,6 @@
 use crate::base::addresses::GRANULE;
 use crate::base::ranges::widen;
 use crate::plan::memory::allocations::Allocation as Planned;
-use crate::plan::nested_structs::structs;
 use crate::plan::survey::walk::{Survey, extent};
 use trace::api::effect::{Effect, Memory as Kind};
 use trace::api::enums::{CUmemAllocationType, CUmemLocationType};
@@ -13,6 +12,7 @@ use trace::api::types::{Form, Kind as Handle, Typed};
 use trace::model::change::{Change, Moment};
 use trace::model::driver_addresses::block_of;
 use trace::model::memory::Allocation;
+use trace::model::nested_structs::structs;
 use trace::model::stream::StreamId;
 use trace::read::call::When;
 use trace::{Call, Function, Trace};

@@ -1,12 +1,13 @@
 //! The structs, and the arrays of addresses and handles, that a recorded call was given, wherever they stand:
 //! behind its parameters, in arrays, in unions, in each other.
 
-use trace::api::roles::{Field, Role};
-use trace::api::types::{Form, Type};
-use trace::api::walk::{Direction, Target, has_structure, member, resolve};
-use trace::read::call::When;
-use trace::read::recorded_memory::Recorded;
-use trace::{Call, Function};
+use crate::api::Function;
+use crate::api::roles::{Field, Role};
+use crate::api::types::{Form, Type};
+use crate::api::walk::{Direction, Target, has_structure, member, resolve};
+use crate::read::call::Call;
+use crate::read::call::When;
+use crate::read::recorded_memory::Recorded;
 
 /// Shows `see` each of them: its type and its bytes.
 pub fn structs(call: &Call, function: &'static Function, see: &mut dyn FnMut(&'static Type, &[u8])) {

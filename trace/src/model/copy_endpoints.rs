@@ -1,14 +1,15 @@
 //! What a call copies, as far as the call tells by itself: from where to where, and how much.
 
-use crate::plan::nested_structs::structs;
+use super::nested_structs::structs;
+use crate::api::Function;
+use crate::api::copies::{device_region, region};
+use crate::api::roles::{Role, Side};
+use crate::api::types::{Form, Kind, Type};
+use crate::api::walk::reach;
+use crate::read::call::Call;
+use crate::read::call::When;
+use crate::read::recorded_memory::Recorded;
 use std::ops::Range;
-use trace::api::copies::{device_region, region};
-use trace::api::roles::{Role, Side};
-use trace::api::types::{Form, Kind, Type};
-use trace::api::walk::reach;
-use trace::read::call::When;
-use trace::read::recorded_memory::Recorded;
-use trace::{Call, Function};
 
 /// One end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
