@@ -49,7 +49,7 @@ fn revision() -> Option<String> {
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     let branch = git(&["symbolic-ref", "--quiet", "HEAD"]).unwrap_or_default();
     let heads = ["HEAD", &branch].into_iter().filter_map(|name| git(&["rev-parse", "--git-path", name]));
-    let sources = ["Cargo.toml", "src", "trace", "replayer", "viewer/src"].map(str::to_owned);
+    let sources = ["Cargo.toml", "src", "trace", "replayer", "analysis", "viewer/src", "export"].map(str::to_owned);
     for path in heads.chain(sources).filter(|path| Path::new(path).exists()) {
         println!("cargo::rerun-if-changed={path}");
     }

@@ -1,7 +1,7 @@
 //! A bar on stderr for a walk that takes longer than a second, if that is a terminal.
 
-use crate::analysis::filter::progress::Progress;
 use crate::standard_output;
+use analysis::filter::progress::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 

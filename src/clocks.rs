@@ -1,11 +1,11 @@
 //! Kernels that read the clock, which a verdict notes: what they make of it is never the same twice.
 
+use analysis::text::kernel_name::{Names, Style};
 use replayer::Reason;
 use trace::Trace;
 use trace::code::varying::Cause;
 use trace::show::sources::{launched, varying};
 use trace::show::text::plain;
-use viewer::kernel_name::{Names, Style};
 
 /// Kernels that are named; of more it is said how many.
 const NAMED: usize = 5;

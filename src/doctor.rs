@@ -1,12 +1,12 @@
 //! `cutrace doctor`: what on this machine helps or hinders recording and replay.
 
-use crate::analysis::text::figures::{counted, size};
 use crate::driver::calls::Driver;
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DONE, FAILED, NO_DRIVER};
 use crate::left_memory;
 use crate::program;
 use crate::standard_output::Results;
+use analysis::text::figures::{counted, size};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::json;
@@ -63,7 +63,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     checks.extend(arguments.program.as_ref().map(program));
     let mut out = Results::begin();
     if arguments.json {
-        crate::analysis::text::json::write(&mut out, &json!({ "schema": 1, "checks": checks }))?;
+        analysis::text::json::write(&mut out, &json!({ "schema": 1, "checks": checks }))?;
         writeln!(out)?;
     } else {
         for Check { about, found, .. } in &checks {

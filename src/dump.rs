@@ -2,13 +2,13 @@
 
 mod blocks;
 
-use crate::analysis::calls::line;
-use crate::analysis::text::json;
 use crate::exit;
 use crate::input::File;
 use crate::rank_filter::Among;
 use crate::reading::Reading;
 use crate::standard_output::{self, Results};
+use analysis::calls::line;
+use analysis::text::json;
 use anyhow::Result;
 use std::io::{BufWriter, Write};
 

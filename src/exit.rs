@@ -1,9 +1,9 @@
 //! How a command ends: its exit status, and the one line that says why.
 
-use crate::analysis::calls::losses;
-use crate::analysis::error::Error;
-use crate::analysis::text::figures::counted;
 use crate::standard_output::Results;
+use analysis::calls::losses;
+use analysis::error::Error;
+use analysis::text::figures::counted;
 use std::fmt::Display;
 use std::io::{self, Write};
 use trace::file::preamble::Data;
@@ -52,7 +52,7 @@ pub fn explain(error: anyhow::Error, as_json: bool) -> u8 {
 /// Why a command fails, on stdout.
 pub fn tell_in_json(status: u8, message: &str) {
     let object = serde_json::json!({ "schema": 1, "error": { "status": status, "message": message } });
-    let text = crate::analysis::text::json::text(&object).unwrap_or_default();
+    let text = analysis::text::json::text(&object).unwrap_or_default();
     let _full = writeln!(Results::begin(), "{text}");
 }
 

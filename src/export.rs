@@ -3,27 +3,27 @@
 pub mod directories;
 pub mod sink;
 
-use crate::analysis::error::Error;
-use crate::analysis::filter::selection::Selection;
-use crate::analysis::job::time_axis::Process;
-use crate::analysis::text::figures::{counted, size};
 use crate::bar::Bar;
 use crate::exit;
-use crate::formats::chrome::Chrome;
-use crate::formats::events::walk::{Needs, walk};
-use crate::formats::jsonl::Jsonl;
-use crate::formats::perfetto::Perfetto;
-use crate::formats::tables::csv::Csv;
-use crate::formats::tables::nsys::Nsys;
-use crate::formats::tables::nsys::rows::Store;
-use crate::formats::tables::parquet::{Parquet, partitions};
-use crate::formats::tables::sqlite::Sqlite;
 use crate::input::Files;
 use crate::output::{Output, are_same};
 use crate::reading::Reading;
 use crate::standard_output::Results;
+use analysis::error::Error;
+use analysis::filter::selection::Selection;
+use analysis::job::time_axis::Process;
+use analysis::text::figures::{counted, size};
 use anyhow::{Context, Result};
 use directories::Set;
+use export::chrome::Chrome;
+use export::events::walk::{Needs, walk};
+use export::jsonl::Jsonl;
+use export::perfetto::Perfetto;
+use export::tables::csv::Csv;
+use export::tables::nsys::Nsys;
+use export::tables::nsys::rows::Store;
+use export::tables::parquet::{Parquet, partitions};
+use export::tables::sqlite::Sqlite;
 use serde_json::json;
 use sink::Sink;
 use std::io::Write;
@@ -296,8 +296,7 @@ fn as_csv(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let traces = open(paths, &arguments.reading.selection)?;
     let Arguments { output, force, .. } = arguments;
     // Tables of another export are in the way there, all of them: the two would be taken for one.
-    let there =
-        crate::formats::tables::csv::names().map(|name| output.join(name)).find(|path| path.symlink_metadata().is_ok());
+    let there = export::tables::csv::names().map(|name| output.join(name)).find(|path| path.symlink_metadata().is_ok());
     if let Some(there) = there.filter(|_| !force) {
         let why = format_args!("{} exists already; --force replaces it", there.display());
         return Err(exit::failure(exit::FAILED, why));

@@ -8,11 +8,11 @@ pub mod summary;
 mod text;
 pub mod verdicts;
 
-use crate::analysis::filter::selection::Selection;
 use crate::exit;
 use crate::input::{Files, readable};
 use crate::reading::Reading;
 use crate::standard_output::{Results, print_json};
+use analysis::filter::selection::Selection;
 use anyhow::Result;
 use as_json::SCHEMA;
 use kept::Kept;

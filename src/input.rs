@@ -1,12 +1,12 @@
 //! What is read if no file is named: the latest trace of this directory, or the directory of a job, if that
 //! was recorded later. A recording does not replace `trace.bin`.
 
-use crate::analysis::job::recordings::Recordings;
-use crate::analysis::job::{Job, SESSION};
-use crate::analysis::text::figures::{counted, ranges};
 use crate::exit::{DONE, UNREADABLE, USAGE, failure, in_full, say, status_of};
 use crate::layout;
 use crate::rank_filter::{Among, status};
+use analysis::job::recordings::Recordings;
+use analysis::job::{Job, SESSION};
+use analysis::text::figures::{counted, ranges};
 use anyhow::Result;
 use clap::Args;
 use std::collections::BTreeSet;

@@ -2,8 +2,8 @@
 //! what a killed process recorded last, as long as its trace is there; behind a trace that is gone it is in
 //! nobody's hands, and Linux gives it back at the next start alone.
 
-use crate::analysis::text::figures::{counted, size};
-use crate::analysis::text::shell::shell;
+use analysis::text::figures::{counted, size};
+use analysis::text::shell::shell;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs::File;

@@ -3,7 +3,6 @@
 //! stdout carries results, stderr everything else.
 
 mod allocation;
-mod analysis;
 mod bar;
 mod clocks;
 mod color;
@@ -15,7 +14,6 @@ mod driver;
 mod dump;
 mod exit;
 mod export;
-mod formats;
 mod info;
 mod input;
 mod layout;

@@ -45,7 +45,7 @@ pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
         writeln!(
             Results::begin(),
             "{}",
-            crate::analysis::text::json::text(&serde_json::json!({ "schema": 1, "files": written }))?
+            analysis::text::json::text(&serde_json::json!({ "schema": 1, "files": written }))?
         )?;
     }
     Ok(crate::exit::DONE)

@@ -1,8 +1,8 @@
 //! A file that gets its name when it is whole.
 
-use crate::analysis::text::figures::counted;
 use crate::exit::{FAILED, USAGE, failure, say_last};
 use crate::signals;
+use analysis::text::figures::counted;
 use anyhow::{Context, Result};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};

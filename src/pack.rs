@@ -1,6 +1,5 @@
 //! `cutrace pack`: a trace in a tenth of its space, or what such a one stands for.
 
-use crate::analysis::text::figures::{counted, size};
 use crate::exit::{FAILED, USAGE, failure};
 use crate::export::directories::Set;
 use crate::input::{self, is_there};
@@ -8,6 +7,7 @@ use crate::output::{Output, are_same};
 use crate::rank_filter::{self, Among};
 use crate::standard_output::{Results, print_json};
 use crate::{exit, references, verdict};
+use analysis::text::figures::{counted, size};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! Which processes of a directory are meant.
 
-use crate::analysis::job::ranks::{Ranks, numbers};
-use crate::analysis::job::{Job, Process};
 use crate::exit::{DONE, UNREADABLE, USAGE, failure, say};
+use analysis::job::ranks::{Ranks, numbers};
+use analysis::job::{Job, Process};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::ops::RangeInclusive;

@@ -1,6 +1,6 @@
 //! The flags that all reading commands share.
 
-use crate::analysis::filter::selection::{Range, Selection, Window};
+use analysis::filter::selection::{Range, Selection, Window};
 use clap::error::Error;
 use clap::{ArgMatches, Args, ColorChoice, Command, FromArgMatches};
 

@@ -2,14 +2,14 @@
 
 mod output;
 
-use crate::analysis::job;
-use crate::analysis::text::figures::counted;
 use crate::driver::{self, Choice, Tried};
 use crate::exit::{CANNOT_EXECUTE, DONE, FAILED, NOT_FOUND, failure, say};
 use crate::reading::count;
 use crate::standard_output::Results;
 use crate::watch::{self, Watch};
 use crate::{cupti, program, program_output, session, signals};
+use analysis::job;
+use analysis::text::figures::counted;
 use anyhow::{Context, Result};
 use output::{Output, output, parent};
 use std::env;

@@ -1,12 +1,12 @@
 //! `cutrace redact`: a copy of a trace that can be shown to others.
 
-use crate::analysis::text::figures::{counted, size};
 use crate::exit::DONE;
 use crate::input::File;
 use crate::output::Output;
 use crate::rank_filter::Among;
 use crate::standard_output::{Results, print_json};
 use crate::{exit, signals, verdict};
+use analysis::text::figures::{counted, size};
 use anyhow::{Context, Result};
 use memchr::memmem;
 use serde_json::json;
@@ -185,7 +185,7 @@ impl Done<'_> {
         if arguments.json {
             let whole = json!({
                 "schema": SCHEMA, "path": name, "calls": copy.calls_made(), "bytes": bytes, "names": names,
-                "overwritten": found.overwritten, "stays": stays, "damage": crate::analysis::text::json::damage(trace),
+                "overwritten": found.overwritten, "stays": stays, "damage": analysis::text::json::damage(trace),
                 "data_with_names": kept, "verdict": copy.footer.as_ref().map(|footer| &footer.verdict),
             });
             return print_json(&whole);

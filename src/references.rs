@@ -1,7 +1,7 @@
 //! Data that a trace only names, as part of files of the program, for commands that need it.
 
-use crate::analysis::text::figures::{counted, size};
 use crate::exit::{FAILED, UNREADABLE, failure};
+use analysis::text::figures::{counted, size};
 use anyhow::Result;
 use std::path::PathBuf;
 use trace::Trace;

@@ -1,13 +1,13 @@
 //! `cutrace repair`: closes a trace that nobody closed.
 
-use crate::analysis::text::figures::{counted, grouped, size};
-use crate::analysis::text::shell::shell;
 use crate::exit::{FAILED, USAGE, failure};
 use crate::input::{self, is_there};
 use crate::output::Output;
 use crate::rank_filter::{self, Among};
 use crate::standard_output::{Results, print_json};
 use crate::{exit, verdict};
+use analysis::text::figures::{counted, grouped, size};
+use analysis::text::shell::shell;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::HashSet;

@@ -19,8 +19,6 @@ mod text;
 mod timing;
 mod together;
 
-use crate::analysis::calls::losses;
-use crate::analysis::text::figures::size;
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure, say};
 use crate::input::File;
@@ -28,6 +26,8 @@ use crate::output::Output;
 use crate::rank_filter::Among;
 use crate::standard_output::{Results, print_json};
 use crate::{exit, layout, references};
+use analysis::calls::losses;
+use analysis::text::figures::size;
 use anyhow::Result;
 use as_json::{Planned, ReplaySummary};
 use bar::Bar;

@@ -1,17 +1,18 @@
 //! `cutrace report`: what a trace says about the program, in tables.
 
-use crate::analysis::job::recordings::{Recordings, of_traces};
-use crate::analysis::job::time_axis::{Process, by_time};
-use crate::analysis::report::request::{Request, about};
-use crate::analysis::report::selection::{Asked, Report};
-use crate::analysis::tables::render::{Format, Output};
-use crate::analysis::tables::unit::Unit;
 use crate::bar::Bar;
 use crate::exit::{self, FAILED, USAGE, failure};
 use crate::export::directories::Set;
 use crate::input::{Chosen, Files};
 use crate::reading::Reading;
 use crate::standard_output::Results;
+use analysis::job::recordings::{Recordings, of_traces};
+use analysis::job::time_axis::{Process, by_time};
+use analysis::report::request::{Request, about};
+use analysis::report::selection::{Asked, Report};
+use analysis::tables::render::{Format, Output};
+use analysis::tables::unit::Unit;
+use analysis::text::kernel_name::Style;
 use anyhow::Result;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{Error, ErrorKind};
@@ -23,7 +24,6 @@ use std::path::{Path, PathBuf};
 use trace::Trace;
 use trace::file::preamble::{Preamble, RANK};
 use trace::show::text::plain;
-use viewer::kernel_name::Style;
 
 /// Say where a program's time and memory went
 ///
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Which reports: names from the list below, separated by commas; may be given again. Kernels are
     /// called as with --short by NAME:base, as with --mangled by NAME:mangled, and RANGE/KERNEL by
     /// NAME:nvtx-name, of the innermost NVTX range
-    #[arg(short, long = "report", value_name = "NAME", value_delimiter = ',', default_value = crate::analysis::report::list::SUMMARY)]
+    #[arg(short, long = "report", value_name = "NAME", value_delimiter = ',', default_value = analysis::report::list::SUMMARY)]
     #[arg(value_parser = Parser, hide_possible_values = true)]
     report: Vec<Asked>,
     /// Which reports there are, and nothing else (also -r help)
@@ -100,7 +100,7 @@ impl TypedValueParser for Parser {
 
     fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<Asked, Error> {
         let text = value.to_string_lossy();
-        crate::analysis::report::selection::parse(&text).map_err(|why| {
+        analysis::report::selection::parse(&text).map_err(|why| {
             let why = format!("invalid value '{text}' for '--report <NAME>'\n  {why}");
             command.clone().error(ErrorKind::InvalidValue, why)
         })
@@ -108,9 +108,7 @@ impl TypedValueParser for Parser {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(
-            crate::analysis::report::list::names()
-                .chain([crate::analysis::report::selection::HELP])
-                .map(PossibleValue::new),
+            analysis::report::list::names().chain([analysis::report::selection::HELP]).map(PossibleValue::new),
         ))
     }
 }
@@ -172,7 +170,7 @@ Exit status:
   1 an output exists or cannot be written, or a thread cannot be started
   2 usage
   3 a trace cannot be read, or not all of it; or a directory lacks one",
-        crate::analysis::report::list::described()
+        analysis::report::list::described()
     )
 }
 
@@ -192,7 +190,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     ended.iter().for_each(exit::say);
     // Of several traces some have one table for all, which comes before what is told of each.
     let is_of_all =
-        |report: &Report| traces.len() > 1 && crate::analysis::report::list::TOGETHER.contains(&report.chosen.name());
+        |report: &Report| traces.len() > 1 && analysis::report::list::TOGETHER.contains(&report.chosen.name());
     let of_each = |report: &Report| !is_of_all(report);
     let of_all = request.reports.iter().any(is_of_all);
     let is_of_all_alone = of_all && !request.reports.iter().any(of_each);
@@ -203,7 +201,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if of_all {
         let recordings = if recordings.is_empty() { of_traces(&paths) } else { recordings.clone() };
         out.write_all(if is_list && !is_of_all_alone { b"[" } else { b"" })?;
-        crate::analysis::report::merged::write(&mut out, &traces, &recordings, &request, &mut bar)?;
+        analysis::report::merged::write(&mut out, &traces, &recordings, &request, &mut bar)?;
     }
     if is_of_all_alone {
         out.flush()?;
@@ -287,7 +285,7 @@ fn into_files(
         }
     }
     set.finish()?;
-    let said = format!("{}_*.{ending}: {}", prefix.display(), crate::analysis::text::figures::counted(files, "table"));
+    let said = format!("{}_*.{ending}: {}", prefix.display(), analysis::text::figures::counted(files, "table"));
     writeln!(Results::begin(), "{}", plain(&said))?;
     Ok(())
 }
@@ -300,8 +298,8 @@ fn damage(traces: &[Trace], status: u8) -> u8 {
 fn say_reports(arguments: &Arguments) -> Result<u8> {
     let mut out = Results::begin();
     match arguments.is_json() {
-        true => writeln!(out, "{}", json!({ "schema": 1, "reports": crate::analysis::report::list::objects() }))?,
-        false => out.write_all(crate::analysis::report::list::described().as_bytes())?,
+        true => writeln!(out, "{}", json!({ "schema": 1, "reports": analysis::report::list::objects() }))?,
+        false => out.write_all(analysis::report::list::described().as_bytes())?,
     }
     Ok(exit::DONE)
 }

@@ -3,13 +3,13 @@
 mod announcements;
 mod of_job;
 
-use crate::analysis::job::begins_as_one;
-use crate::analysis::text::figures::{counted, grouped, size};
 use crate::exit::{self, say};
 use crate::info::kept::{Kept, LONG};
 use crate::info::summary::Told;
 use crate::output::is_left;
 use crate::{pack, verdict};
+use analysis::job::begins_as_one;
+use analysis::text::figures::{counted, grouped, size};
 use announcements::Facts;
 use of_job::OfJob;
 use std::collections::{HashMap, HashSet};

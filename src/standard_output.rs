@@ -1,7 +1,7 @@
 //! What a command prints on standard output. Who stops reading it (`| head`) changes nothing of how the
 //! command ends: the rest of its output is dropped, and its exit status is the one it would have had.
 
-use crate::analysis::text::json::write_pretty;
+use analysis::text::json::write_pretty;
 use serde::Serialize;
 use std::io::{self, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,8 +1,8 @@
 //! `cutrace on` and `cutrace off`: have processes that run record, or leave calls out.
 
-use crate::analysis::job::begins_as_one;
 use crate::exit::{DONE, FAILED, explain, failure, in_full};
 use crate::standard_output::Results;
+use analysis::job::begins_as_one;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
     }
     let mut out = Results::begin();
     match arguments.json {
-        true => writeln!(out, "{}", crate::analysis::text::json::text(&json!({ "schema": 1, "processes": all }))?)?,
+        true => writeln!(out, "{}", analysis::text::json::text(&json!({ "schema": 1, "processes": all }))?)?,
         false => all.iter().filter_map(said).try_for_each(|line| writeln!(out, "{line}"))?,
     }
     Ok(status)

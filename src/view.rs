@@ -1,8 +1,9 @@
 //! `cutrace view`: the timeline in the terminal.
 
-use crate::analysis::filter::selection::moment;
-use crate::analysis::job::time_axis::Process;
-use crate::analysis::report::findings::find;
+use analysis::filter::selection::moment;
+use analysis::text::numbers::time;
+use analysis::job::time_axis::Process;
+use analysis::report::findings::find;
 use crate::exit::{self, USAGE, damage, failure};
 use crate::input::{Chosen, Files};
 use crate::standard_output::Results;
@@ -17,7 +18,7 @@ use viewer::config;
 use viewer::data::job::{Spec, Specs};
 use viewer::state::arrange::Step;
 use viewer::state::command::Shown;
-use viewer::state::filter::{Filter, time};
+use viewer::state::filter::Filter;
 use viewer::state::parts::tab::Tab;
 
 /// Look at a trace: timeline, calls, tables and findings, in the terminal

@@ -3,7 +3,7 @@
 //! before that only as long as its parent has not asked. What stays open is what the process said itself, at
 //! `exit`.
 
-use crate::analysis::job::{is_zombie, lines};
+use analysis::job::{is_zombie, lines};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 use std::fs::File;

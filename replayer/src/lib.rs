@@ -47,6 +47,3 @@ pub use report::relocation_coverage::UNTRANSLATED;
 pub use report::{Outcome, Placed, Report};
 pub use run::repeat::timing::Repeated;
 pub use tally::{Checked, Divergence, LaunchBefore, LeftOut};
-pub use trace::api::results::is_sticky;
-pub use trace::model::copy_endpoints::{Copied, End, copied, flat_copy};
-pub use trace::model::nested_structs::structs;

@@ -2,13 +2,13 @@
 //! they make or end objects, and reads no more of the others than which functions they are of.
 
 use super::Arguments;
-use crate::analysis::calls::annotations::Annotations;
-use crate::analysis::calls::device_work;
-use crate::analysis::calls::host_writes;
-use crate::analysis::calls::line;
-use crate::analysis::calls::nccl::{self, Said};
-use crate::analysis::filter::grep::Grep;
 use crate::reading::Reading;
+use analysis::calls::annotations::Annotations;
+use analysis::calls::device_work;
+use analysis::calls::host_writes;
+use analysis::calls::line;
+use analysis::calls::nccl::{self, Said};
+use analysis::filter::grep::Grep;
 use anyhow::{Context, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -205,7 +205,7 @@ impl<'a> Lines<'a> {
         }
         let out = &mut block.bytes;
         if reading.json {
-            crate::analysis::text::json::write(&mut *out, &line::object(trace, call, decoded.as_ref(), &self.objects))?;
+            analysis::text::json::write(&mut *out, &line::object(trace, call, decoded.as_ref(), &self.objects))?;
             out.push(b'\n');
         } else {
             let writes = |find: fn(&Trace, &Call, &Objects, bool) -> Vec<String>| {
@@ -219,7 +219,7 @@ impl<'a> Lines<'a> {
         }
         for work in self.works.call(call.number) {
             match reading.json {
-                true => crate::analysis::text::json::write(&mut *out, &device_work::object(&work))?,
+                true => analysis::text::json::write(&mut *out, &device_work::object(&work))?,
                 false => out.extend(device_work::text(&work, trace.nanoseconds(call.begin)).as_bytes()),
             }
             out.push(b'\n');

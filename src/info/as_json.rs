@@ -1,10 +1,10 @@
 //! What a trace holds, as JSON.
 
 use super::counts::Functions;
-use crate::analysis::calls::device_work;
-use crate::analysis::calls::unfinished::Unfinished;
-use crate::analysis::text::json;
 use crate::info::summary::Told;
+use analysis::calls::device_work;
+use analysis::calls::unfinished::Unfinished;
+use analysis::text::json;
 use serde_json::{Map, Value, json};
 use trace::Trace;
 use trace::base::hash::Hash;
@@ -84,7 +84,7 @@ pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
         "losses": trace.losses.iter().map(|(what, count)| json!({
             "what": what, "count": count, "replay_needs_it": !no_replay_needs(what),
         })).collect::<Vec<_>>(),
-        "damage": crate::analysis::text::json::damage(trace),
+        "damage": analysis::text::json::damage(trace),
     })
 }
 

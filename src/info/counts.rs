@@ -1,7 +1,7 @@
 //! What a trace holds, counted.
 
-use crate::analysis::calls::line::NOT_READY;
-use crate::analysis::filter::selection::Selection;
+use analysis::calls::line::NOT_READY;
+use analysis::filter::selection::Selection;
 use anyhow::Result;
 use bincode::{Decode, Encode};
 use foldhash::HashMap;

@@ -1,19 +1,19 @@
 //! What a job was: a line for each of its processes, and the verdict on the whole.
 
 use super::as_json::SCHEMA;
-use crate::analysis::calls::collectives::{self, Group, Member, groups};
-use crate::analysis::calls::losses::damage_of;
-use crate::analysis::calls::unfinished::Unfinished;
-use crate::analysis::job::{Job, Process};
-use crate::analysis::tables::render::{Format, Output};
-use crate::analysis::tables::table::{Cell, Column, Head, Layout, Table, column};
-use crate::analysis::text::figures::{counted, grouped};
-use crate::analysis::text::json;
-use crate::analysis::text::shell::shell;
 use crate::exit::say;
 use crate::info::verdicts::{Judged, judge_together, worst};
 use crate::rank_filter::{self, Among};
 use crate::reading::Reading;
+use analysis::calls::collectives::{self, Group, Member, groups};
+use analysis::calls::losses::damage_of;
+use analysis::calls::unfinished::Unfinished;
+use analysis::job::{Job, Process};
+use analysis::tables::render::{Format, Output};
+use analysis::tables::table::{Cell, Column, Head, Layout, Table, column};
+use analysis::text::figures::{counted, grouped};
+use analysis::text::json;
+use analysis::text::shell::shell;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -87,7 +87,7 @@ fn recorded_in(trace: &Trace) -> Recorded {
     let said = Judged::alone(trace);
     let mut found = Recorded { calls: trace.calls_made(), ended: trace.ended, said, ..Recorded::default() };
     for call in trace.calls() {
-        found.failed += u64::from(!matches!(call.result, None | Some(0 | crate::analysis::calls::line::NOT_READY)));
+        found.failed += u64::from(!matches!(call.result, None | Some(0 | analysis::calls::line::NOT_READY)));
         let makes_context = |function: &trace::Function| {
             let hands_out = |kind| function.hands_out(kind).is_some();
             function.effect == Effect::RetainPrimary || hands_out(Kind::Context) || hands_out(Kind::GreenContext)

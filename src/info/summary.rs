@@ -1,8 +1,8 @@
 //! What `info` finds out by reading all of a trace, rather than a few records of it.
 
 use super::counts::{Annotated, Counts, count};
-use crate::analysis::filter::selection::Selection;
 use crate::verdict::{self, Said};
+use analysis::filter::selection::Selection;
 use anyhow::Result;
 use bincode::{Decode, Encode};
 use std::collections::HashSet;

@@ -1,12 +1,12 @@
 //! What a trace holds, for people.
 
 use super::counts::{Counts, Functions};
-use crate::analysis::calls::device_work;
-use crate::analysis::calls::unfinished::{Unfinished, not_closed};
-use crate::analysis::text::figures::{counted, grouped, size};
-use crate::analysis::text::shell::shell;
 use crate::info::summary::Told;
 use crate::verdict::Said;
+use analysis::calls::device_work;
+use analysis::calls::unfinished::{Unfinished, not_closed};
+use analysis::text::figures::{counted, grouped, size};
+use analysis::text::shell::shell;
 use anyhow::Result;
 use std::io::Write;
 use trace::Trace;

@@ -1,10 +1,10 @@
 //! The verdicts on the processes of a job: replayed together they have what each lacks alone.
 
 use super::kept;
-use crate::analysis::calls::losses::{damage_that_loses, has_lost};
-use crate::analysis::job::Job;
-use crate::analysis::text::shell::shell;
 use crate::verdict;
+use analysis::calls::losses::{damage_that_loses, has_lost};
+use analysis::job::Job;
+use analysis::text::shell::shell;
 use replayer::{Crossings, Lacks, Ranks, judge_in_company, matched};
 use trace::Trace;
 

@@ -1,7 +1,7 @@
 //! `--bisect`: what two replays tell of every launch.
 
 use super::explain::Explanation;
-use crate::analysis::text::figures::counted;
+use analysis::text::figures::counted;
 use replayer::{Outcome, Parting, Report};
 use serde_json::{Value, json};
 use std::io::Write;

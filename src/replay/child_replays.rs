@@ -51,7 +51,7 @@ struct Evidence {
 /// Writes what an explanation needs of this replay.
 pub fn write_evidence(out: &mut impl Write, report: &Report) -> Result<()> {
     let evidence = Evidence { outcome: report.outcome, first_divergence: report.tally.first.clone() };
-    writeln!(out, "{}", crate::analysis::text::json::text(&evidence)?)?;
+    writeln!(out, "{}", analysis::text::json::text(&evidence)?)?;
     Ok(out.write_all(bisection::write(&report.trail).as_bytes())?)
 }
 

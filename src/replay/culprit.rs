@@ -1,7 +1,7 @@
 //! The launch that failed, as text and as JSON.
 
-use crate::analysis::text::figures::{counted, grouped};
-use crate::analysis::text::shell::shell;
+use analysis::text::figures::{counted, grouped};
+use analysis::text::shell::shell;
 use replayer::{Argument, Culprit, Report, Watched, What};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
@@ -172,7 +172,7 @@ pub fn object(trace: &Trace, culprit: &Culprit) -> Value {
         "arguments": culprit.arguments.iter().map(|argument| json!({
             "size": argument.bytes.as_ref().map_or(0, Vec::len),
             "type": argument.ty,
-            "hex": argument.bytes.as_deref().map(crate::analysis::text::json::hex),
+            "hex": argument.bytes.as_deref().map(analysis::text::json::hex),
             "value": argument.value,
             "places": argument.places.iter().map(|(offset, place)| json!({ "offset": offset, "place": place.to_string() }))
                 .collect::<Vec<_>>(),

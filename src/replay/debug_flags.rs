@@ -1,9 +1,10 @@
 //! The flags of `replay` that look for what is wrong, in the program or in the replay.
 
-use crate::analysis::text::figures::size;
 use crate::exit::{USAGE, failure};
 use crate::output::Output;
 use crate::replay::comparison::Verify;
+use analysis::text::figures::size;
+use analysis::text::kernel_name::{Names, Style};
 use anyhow::{Context, Result};
 use replayer::{Dump, Followed, Memory, Tolerance, Tools};
 use std::collections::BTreeSet;
@@ -15,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use trace::Trace;
 use trace::file::preamble::Data;
-use viewer::kernel_name::{Names, Style};
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Finding the culprit")]

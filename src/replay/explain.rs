@@ -4,6 +4,7 @@
 //! order is missing.
 
 use crate::replay::child_replays::{Again, Found, TooLong, say_so};
+use analysis::text::kernel_name::{Names, Style};
 use anyhow::Result;
 use replayer::{Bisection, Divergence, Options, Parting, Plan, Report, Unordered, bisection};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,6 @@ use trace::Trace;
 use trace::code::varying::Causes;
 use trace::show::sources::{Launched, launched, varying};
 use trace::show::text::plain;
-use viewer::kernel_name::{Names, Style};
 
 /// A byte that programs seldom mean.
 const FILL: u8 = 0xa5;

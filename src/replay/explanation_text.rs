@@ -1,7 +1,7 @@
 //! Why a replay diverged, as text and as JSON.
 
 use super::explain::{Explanation, Why, shown};
-use crate::analysis::text::figures::counted;
+use analysis::text::figures::counted;
 use replayer::{Submission, Unordered};
 use serde_json::{Value, json};
 use std::io::{Result, Write};

@@ -1,9 +1,9 @@
 //! A replay that a signal ends: it says how far it came, and leaves no half a file behind.
 
-use crate::analysis::text::figures::grouped;
 use crate::exit::FAILED;
 use crate::replay::child_replays;
 use crate::{exit, signals};
+use analysis::text::figures::grouped;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! it is compared with what the recorded program's standard output got, and shown behind the verdict to whoever
 //! asks for it.
 
-use crate::analysis::text::figures::{counted, grouped, size};
+use analysis::text::figures::{counted, grouped, size};
 use replayer::{Outcome, Report};
 use serde_json::{Value, json};
 use std::fs::File;

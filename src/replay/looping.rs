@@ -1,8 +1,9 @@
 //! The flags of `replay` that make a range of calls again and again, and what is said of it.
 
-use crate::analysis::calls::device_work;
-use crate::analysis::text::figures::{counted, duration, grouped, size};
 use crate::exit::{USAGE, failure};
+use analysis::calls::device_work;
+use analysis::text::figures::{counted, duration, grouped, size};
+use analysis::text::kernel_name::{Names, Style};
 use anyhow::Result;
 use replayer::{Repeat, Repeated};
 use serde_json::{Map, Value, json};
@@ -15,7 +16,6 @@ use trace::Trace;
 use trace::api::roles::Class;
 use trace::read::annotation::Wanted;
 use trace::show::text::plain;
-use viewer::kernel_name::{Names, Style};
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Repeating a range of calls")]

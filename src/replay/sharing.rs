@@ -1,8 +1,8 @@
 //! Memory of other processes that a replay may wait for. Who else has mapped host memory that a process had
 //! registered: the others of its job, as far as their traces are beside its own.
 
-use crate::analysis::job::{Job, Process};
-use crate::analysis::text::shell::shell;
+use analysis::job::{Job, Process};
+use analysis::text::shell::shell;
 use replayer::{Awaiting, Theirs};
 use std::path::{Path, PathBuf};
 use trace::Trace;

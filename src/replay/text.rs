@@ -3,10 +3,10 @@
 use super::as_json::{LISTED, Planned};
 use super::explain::Explanation;
 use super::{culprit, explain};
-use crate::analysis::text::figures::{counted, grouped, size};
 use crate::color;
 use crate::replay::{comparison, explanation_text};
 use crate::standard_output::Results;
+use analysis::text::figures::{counted, grouped, size};
 use anyhow::Result;
 use replayer::{Divergence, Outcome, Plan, Report, Verdict};
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! The flags of `replay` that take the device's times.
 
-use crate::analysis::calls::device_work;
-use crate::analysis::text::figures::{grouped, size};
 use crate::driver::Choice;
 use crate::exit::{FAILED, failure};
 use crate::output::Output;
 use crate::{cupti, verdict};
+use analysis::calls::device_work;
+use analysis::text::figures::{grouped, size};
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use replayer::Options;

@@ -1,9 +1,9 @@
 //! What the directory of a job says of the processes of this recording.
 
 use super::{Asked, relative};
-use crate::analysis::job::{Job, Process};
 use crate::info::verdicts::{Judged, judge_together};
 use crate::verdict;
+use analysis::job::{Job, Process};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;

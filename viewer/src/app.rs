@@ -2,7 +2,6 @@
 
 use crate::config::Config;
 use crate::data::compare;
-use crate::data::findings::Find;
 use crate::data::job::{self, Specs};
 use crate::data::open::{Error as OpenError, Opened};
 use crate::data::store::INDEX;
@@ -13,6 +12,7 @@ use crate::terminal::input::input;
 use crate::terminal::screen::Term;
 use crate::view::theme::Theme;
 use crate::{export, report, view};
+use analysis::findings::finding::Find;
 use crossterm::event;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

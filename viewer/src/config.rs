@@ -10,7 +10,7 @@
 //! zoom-in = ["w", "+"]
 //! ```
 
-use crate::state::filter::time;
+use analysis::text::numbers::time;
 use crate::state::parts::keymap::Keymap;
 use crate::view::theme::{Depth, Theme};
 use std::path::PathBuf;

@@ -9,7 +9,6 @@ pub mod config;
 pub mod data;
 pub mod details;
 pub mod export;
-pub mod kernel_name;
 pub mod report;
 pub mod state;
 pub mod synthetic;

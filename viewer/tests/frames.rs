@@ -1,5 +1,6 @@
 //! Frames: every view at several sizes, with and without colours; and that nothing makes drawing fail.
 
+use analysis::findings::finding::{Cost, Finding, LOST};
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,7 +8,6 @@ use ratatui::style::Color;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use trace::Trace;
-use viewer::data::findings::{Cost, Finding, LOST};
 use viewer::data::open::Opened;
 use viewer::export::frame;
 use viewer::state::parts::action::{Action, actions};

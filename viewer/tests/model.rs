@@ -1,5 +1,6 @@
 //! A trace's model against the trace itself, and the index file against whatever can become of it.
 
+use analysis::findings::finding::{Cost, Finding};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +13,6 @@ use trace::model::objects::Objects;
 use trace::show::text::Text;
 use viewer::data::compare::{aligned, beside};
 use viewer::data::event::Category;
-use viewer::data::findings::{Cost, Finding};
 use viewer::data::lane::{Lane, Source};
 use viewer::data::open::Opened;
 use viewer::data::uses::uses;

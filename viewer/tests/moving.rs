@@ -1,9 +1,9 @@
 //! What keys do, without a terminal.
 
+use analysis::findings::finding::{Cost, Finding};
 use proptest::prelude::*;
 use std::sync::{Arc, LazyLock};
 use trace::Trace;
-use viewer::data::findings::{Cost, Finding};
 use viewer::data::lane::Source;
 use viewer::data::open::Opened;
 use viewer::state::command::Shown;

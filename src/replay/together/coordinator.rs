@@ -2,9 +2,9 @@
 
 use super::process::{self, Process, Running};
 use super::protocol::{self, FromReplay, Part, Told};
-use crate::analysis::text::shell::shell;
 use crate::exit::say;
 use crate::replay::together::progress::Page;
+use analysis::text::shell::shell;
 use anyhow::Result;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -2,11 +2,11 @@
 
 use super::protocol::{self, FromReplay, Part, ToReplay};
 use super::request::ReplayRequest;
-use crate::analysis::job;
 use crate::exit;
 use crate::replay::as_json::ReplaySummary;
 use crate::replay::together::child::PART;
 use crate::replay::together::launcher::rank_process::Launched;
+use analysis::job;
 use anyhow::{Context, Result};
 use replayer::Verdict;
 use std::fs::File;

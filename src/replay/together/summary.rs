@@ -1,13 +1,13 @@
 //! What came of the replay of a job: a line a process, and the whole.
 
 use super::process::{NOT_REPLAYABLE, Process, ProcessOutcome};
-use crate::analysis::text::figures::{counted, grouped};
-use crate::analysis::text::shell::shell;
 use crate::exit::{DIVERGED, DONE, UNREADABLE, UNVERIFIED};
 use crate::replay::as_json::ReplaySummary::{self, Planned, Replayed};
 use crate::replay::as_json::{self, SCHEMA};
 use crate::replay::text::except_for;
 use crate::standard_output::{Results, print_json};
+use analysis::text::figures::{counted, grouped};
+use analysis::text::shell::shell;
 use anyhow::Result;
 use replayer::{Divergence, Outcome};
 use serde_json::{Value, json};

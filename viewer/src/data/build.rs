@@ -3,7 +3,6 @@
 
 use super::device::devices;
 use super::event::{Category, Flags};
-use super::holes::holes;
 use super::lane::{Lane, Source};
 use super::model::{Model, Name, Summary};
 use super::ops::{Op, Plan};
@@ -12,7 +11,8 @@ use super::streams::Work;
 use super::tables::{Collected, rows};
 use super::threads::{Calls, Found, closed, cut_last};
 use super::walk::{Walk, stream_lane};
-use crate::kernel_name::{Names, Style};
+use analysis::findings::holes::holes;
+use analysis::text::kernel_name::{Names, Style};
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::ops::Range;

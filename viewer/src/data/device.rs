@@ -5,14 +5,14 @@
 //! it the same way.
 
 use super::event::{Category, Flags, change};
-use super::findings::Gap;
 use super::lane::{Lane, Queue, Source};
 use super::model::Name;
 use super::streams::Work as Submitted;
 use super::tables::{Timing, collected, rows};
 use super::threads::push;
-use crate::kernel_name::{Names, Style};
 use crate::text::tame;
+use analysis::findings::finding::Gap;
+use analysis::text::kernel_name::{Names, Style};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, HashSet};
 use trace::Trace;

@@ -4,7 +4,7 @@
 //! each life is kept, sorted by what it is found by.
 
 use super::column::Column;
-use crate::kernel_name::{Names, Style};
+use analysis::text::kernel_name::{Names, Style};
 use bytemuck::{Pod, Zeroable};
 use std::collections::HashMap;
 use trace::api::types::Kind;

@@ -9,8 +9,6 @@ pub mod column;
 pub mod compare;
 pub mod device;
 pub mod event;
-pub mod findings;
-pub mod holes;
 pub mod job;
 pub mod kept;
 pub mod lane;

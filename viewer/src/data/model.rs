@@ -2,11 +2,11 @@
 
 use super::column::Column;
 use super::event::Category;
-use super::findings::Gap;
-use super::holes::Hole;
 use super::lane::{Lane, Source};
 use super::memory::Memory;
 use super::tables::{Load, Row, Timing};
+use analysis::findings::finding::Gap;
+use analysis::findings::holes::Hole;
 use bincode::{Decode, Encode};
 
 /// A function's, a kernel's or an annotation's name, tame enough for a terminal.

@@ -1,12 +1,12 @@
 //! Opening: by the index if there is one that agrees with the trace, else by reading the trace.
 
 use super::build::{TooMany, build};
-use super::findings::{Find, Finding};
 use super::job::Job;
 use super::lives::{Life, Lives};
 use super::model::{Model, Summary};
 use super::store::{self, Key, Pages, Unchecked};
 use crate::text::{counted, moment};
+use analysis::findings::finding::{Find, Finding};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};

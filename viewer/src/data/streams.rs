@@ -2,9 +2,9 @@
 //! capture is not on the device yet.
 
 use super::event::{Category, Flags};
-use super::findings::Gap;
 use super::lane::Queue;
 use super::ops::Op;
+use analysis::findings::finding::Gap;
 use rustc_hash::FxHashMap as HashMap;
 use trace::model::change::Change;
 use trace::model::order::{Stream, Until};

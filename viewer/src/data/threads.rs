@@ -1,9 +1,9 @@
 //! The lanes of threads, filled call by call.
 
 use super::column::Column::Owned;
-use super::holes::Between;
 use super::lane::{Lane, Source};
 use super::tables::Collected;
+use analysis::findings::holes::Between;
 use rustc_hash::FxHashMap;
 
 /// A call as its lane will hold it.

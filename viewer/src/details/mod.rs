@@ -18,13 +18,13 @@ pub use selection::selection;
 
 use crate::data::Model;
 use crate::data::event::{Category, Event, NO_CALL, change};
-use crate::data::holes::Hole;
 use crate::data::lane::{Lane, Source};
 use crate::data::lives::{Life, Lives};
 use crate::data::open::Opened;
-use crate::kernel_name::{Names, Style};
 use crate::state::State;
 use crate::text::{bytes, counted, duration, moment, tame};
+use analysis::findings::holes::Hole;
+use analysis::text::kernel_name::{Names, Style};
 use trace::Call;
 use trace::api::enums::CUresult;
 use trace::model::copy_bounds::misfits;

@@ -2,7 +2,6 @@
 
 use super::detail::{Detail, Tone, detail};
 use crate::data::lane::{Lane, Source};
-use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::state::parts::rows;
 use crate::state::parts::scope::{At, Scope};
@@ -11,6 +10,7 @@ use crate::state::table::busy;
 use crate::state::table::piece::Piece;
 use crate::state::table::sums::Sum;
 use crate::text::{counted, cut, duration, grouped, percent};
+use analysis::text::kernel_name::last_part;
 
 /// Names that are listed, those that took the most.
 const NAMED: usize = 12;

@@ -4,13 +4,13 @@ use super::detail::{Detail, Tone, detail};
 use crate::data::event::NO_CALL;
 use crate::data::lane::Source;
 use crate::data::tables::Row;
-use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::state::parts::action::Action;
 use crate::state::parts::scope::Scope;
 use crate::state::parts::tab::Tab;
 use crate::state::table::busy;
 use crate::text::{counted, cut, duration, percent, tame};
+use analysis::text::kernel_name::last_part;
 
 /// Functions, kernels and findings that are named.
 const NAMED: usize = 3;

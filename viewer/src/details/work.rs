@@ -4,9 +4,9 @@
 use super::detail::{Detail, Tone, detail};
 use crate::data::event::Event;
 use crate::data::lane::{Cell, Lane, Source};
-use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::text::{bytes, counted, duration, grouped, percent};
+use analysis::text::kernel_name::last_part;
 use trace::file::record::{Timed, timed};
 use trace::read::device_times::{known, memory_kind};
 

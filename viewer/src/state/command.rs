@@ -2,7 +2,7 @@
 
 use super::arrange::Step;
 use super::fields::State;
-use super::filter::time;
+use analysis::text::numbers::time;
 use crate::data::event::NO_CALL;
 use crate::state::parts::scope::Scope;
 use crate::state::parts::tab::Tab;

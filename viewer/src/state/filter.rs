@@ -5,6 +5,7 @@ use crate::data::event::{Category, Event};
 use crate::data::lane::{Lane, Source};
 use crate::data::open::Opened;
 use crate::data::uses::{Uses, uses};
+use analysis::text::numbers::time;
 use regex::{Regex, RegexBuilder};
 use std::ops::Range;
 
@@ -198,31 +199,4 @@ fn term(word: &str, opened: &Opened) -> Result<Term, String> {
     }
     let pattern = pattern(word)?;
     Ok(Term::Name(model.summary.names.iter().map(|name| pattern.is_match(&name.text)).collect()))
-}
-
-/// `20ms`, `1.5s`, `300` (ns) in nanoseconds.
-pub fn time(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not a time; expected as 300ns, 20us, 1.5ms or 2s");
-    let split = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = (text[..split].trim().replace('_', ""), text[split..].trim());
-    let scale = match unit {
-        "" | "ns" => 1.0,
-        "us" | "\u{b5}s" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => return Err(wrong()),
-    };
-    let value: f64 = number.parse().map_err(|_| wrong())?;
-    if !value.is_finite() || value < 0.0 { Err(wrong()) } else { Ok((value * scale) as u64) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(["300", "20us", "1.5ms", "2 s"].map(time), [Ok(300), Ok(20_000), Ok(1_500_000), Ok(2_000_000_000)]);
-        assert!(["", "x", "-1s", "1m", "infs"].iter().all(|text| time(text).is_err()));
-    }
 }

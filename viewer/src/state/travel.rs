@@ -1,11 +1,11 @@
 //! Going from event to event: next, previous, failures, pauses, matches, and along from call to work.
 
 use super::fields::{At, State};
-use super::filter::time;
 use crate::data::compare;
 use crate::data::event::{Event, Flags};
 use crate::data::lane::{Lane, Source};
 use crate::text::{counted, duration};
+use analysis::text::numbers::time;
 use std::sync::Arc;
 
 /// A pause on a lane is worth stopping at from this length on, ns.

@@ -1,11 +1,11 @@
 //! A finding in words, and where it shows.
 
-use crate::data::findings::{Cost, Gap, IDLE, LOST};
 use crate::details::{Detail, Tone, detail};
 use crate::state::State;
 use crate::state::command::quoted;
 use crate::state::table::Value;
 use crate::text::{duration, moment, tame};
+use analysis::findings::finding::{Cost, Gap, IDLE, LOST};
 
 /// Stretches and holes that are listed.
 const LISTED: usize = 8;

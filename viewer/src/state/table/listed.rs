@@ -1,10 +1,10 @@
 //! Tables that list things one by one: loads, findings, objects, marks.
 
 use crate::data::Model;
-use crate::data::findings::{Cost, Finding};
+use analysis::findings::finding::{Cost, Finding};
 use crate::data::lives::{Life, Lives};
 use crate::data::open::Opened;
-use crate::kernel_name::{Names, Style};
+use analysis::text::kernel_name::{Names, Style};
 use crate::state::parts::mark::Mark;
 use crate::state::parts::table_rows::{Lead, Line, Table, Value};
 use crate::text::tame;

@@ -2,7 +2,7 @@
 
 use crate::data::Model;
 use crate::data::tables::Row;
-use crate::kernel_name::last_part;
+use analysis::text::kernel_name::last_part;
 use crate::state::parts::tab::Tab;
 use crate::state::parts::table_rows::{Lead, Line, Table, Value};
 use std::collections::BTreeMap;

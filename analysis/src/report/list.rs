@@ -1,0 +1,291 @@
+//! The reports by name: what each is about, and what it needs that a trace may not have.
+
+use super::device::{self, Scope, exec, gaps, kernels, nvtx, ranges};
+use super::walk::Report;
+use super::{
+    api_sum, collectives, errors, host, launches, leaks, memory, modules, pending, ranks, summary, sync, transfers,
+};
+use crate::error::Error;
+use crate::error::Result;
+use crate::tables::table::Table;
+use crate::text::shell::shell;
+use trace::Trace;
+
+pub const NO_ANNOTATIONS: &str =
+    "needs NVTX annotations, and this trace has none: the program made none, or the recorder could not take them";
+
+/// What a report is made of besides the recorded calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    Calls,
+    DeviceTimes,
+    Annotations,
+    Both,
+}
+
+impl Needs {
+    /// Why the report cannot be made.
+    fn missing(self, trace: &Trace) -> Option<String> {
+        let times = matches!(self, Needs::DeviceTimes | Needs::Both) && !trace.has_device_times();
+        let annotations = matches!(self, Needs::Annotations | Needs::Both) && !trace.has_annotations();
+        match (times, annotations) {
+            (_, true) => Some(NO_ANNOTATIONS.into()),
+            (true, _) => {
+                let path = shell(&[trace.path.display().to_string()]);
+                let how =
+                    format!("cutrace replay {path} --profile -o timed.bin makes one that does, or record --gpu-times");
+                Some(format!("needs device times, and this trace has none: {how}"))
+            }
+            _ => None,
+        }
+    }
+
+    fn described(self) -> &'static str {
+        match self {
+            Needs::Calls => "",
+            Needs::DeviceTimes => " (needs device times)",
+            Needs::Annotations => " (needs annotations)",
+            Needs::Both => " (needs both)",
+        }
+    }
+}
+
+/// Makes it.
+type Make = for<'t> fn(&'t Trace) -> Box<dyn Report<'t> + 't>;
+
+/// Makes it of what was measured and annotated.
+type Measured = fn(&Scope) -> Vec<Table>;
+
+/// A report that can be made.
+#[derive(Clone, Copy)]
+pub enum Way {
+    Walk(Make),
+    Measured(Measured),
+    /// Written row by row, in a walk of its own.
+    Stream(Stream),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    Calls,
+    Works,
+    Launches,
+    Pushed,
+    Projected,
+}
+
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    way: Way,
+    needs: Needs,
+}
+
+const fn entry(name: &'static str, about: &'static str, way: Way) -> Entry {
+    Entry { name, about, way, needs: Needs::Calls }
+}
+
+const fn measured(name: &'static str, about: &'static str, make: Measured, needs: Needs) -> Entry {
+    Entry { name, about, way: Way::Measured(make), needs }
+}
+
+const fn streamed(name: &'static str, about: &'static str, stream: Stream, needs: Needs) -> Entry {
+    Entry { name, about, way: Way::Stream(stream), needs }
+}
+
+pub const SUMMARY: &str = "summary";
+pub const RANKS: &str = "ranks";
+pub const COLLECTIVES: &str = "collectives";
+/// Those that put several traces into one table.
+pub const TOGETHER: [&str; 2] = [RANKS, COLLECTIVES];
+
+/// The names of Nsight Systems come with its columns, and a shipped report keeps its columns.
+const REPORTS: &[Entry] = &[
+    entry(SUMMARY, "one page: what ran, where the host's time went, what to look at", Way::Walk(summary::make)),
+    entry("cuda_api_sum", "driver functions: calls and their times", Way::Walk(api_sum::make)),
+    entry("cuda_api_trace", "every call: start, duration, result", Way::Stream(Stream::Calls)),
+    entry("sync", "who waited for what, and how long", Way::Walk(sync::make)),
+    entry("host", "when no thread was in the driver, and when nothing was outstanding", Way::Walk(host::make)),
+    entry("memory", "bytes by kind of memory: peak, churn, live at the peak, leaks", Way::Walk(memory::make)),
+    entry(
+        "leaks",
+        "memory not freed; streams, events, modules, graphs, contexts ... not destroyed",
+        Way::Walk(leaks::make),
+    ),
+    entry("transfers", "copies: direction, pageable or pinned, rate; the same bytes again", Way::Walk(transfers::make)),
+    entry("launches", "kernels: launches, configurations, arguments that vary", Way::Walk(launches::make)),
+    entry("modules", "module images: size, loads, time", Way::Walk(modules::make)),
+    entry("errors", "calls that failed", Way::Walk(errors::make)),
+    entry("pending", "submitted, and not known to have finished at the end", Way::Walk(pending::make)),
+    entry(RANKS, "the processes of a job beside each other: work, waits, who is slowest", Way::Walk(ranks::make)),
+    entry(
+        COLLECTIVES,
+        "NCCL's communicators and operations: which rank is behind, what the others wait in",
+        Way::Walk(collectives::make),
+    ),
+    measured("cuda_gpu_kern_sum", "kernels: device times", kernels::by_name, Needs::DeviceTimes),
+    measured("cuda_gpu_kern_gb_sum", "kernels by grid and block: device times", kernels::by_shape, Needs::DeviceTimes),
+    streamed("cuda_gpu_trace", "every kernel, copy and fill on the device", Stream::Works, Needs::DeviceTimes),
+    measured("cuda_gpu_mem_time_sum", "copies and fills: device times", device::memory::by_time, Needs::DeviceTimes),
+    measured(
+        "cuda_gpu_mem_size_sum",
+        "copies and fills on the device: sizes",
+        device::memory::by_size,
+        Needs::DeviceTimes,
+    ),
+    measured("cuda_gpu_sum", "kernels, copies and fills: device times", kernels::all, Needs::DeviceTimes),
+    measured(
+        "cuda_api_gpu_sum",
+        "driver functions beside kernels, copies and fills",
+        kernels::with_calls,
+        Needs::DeviceTimes,
+    ),
+    measured("cuda_kern_exec_sum", "kernels: launch, queue and device times", exec::sum, Needs::DeviceTimes),
+    streamed(
+        "cuda_kern_exec_trace",
+        "every kernel: launch, queue and device time",
+        Stream::Launches,
+        Needs::DeviceTimes,
+    ),
+    measured("gaps", "why the device idled", gaps::tables, Needs::DeviceTimes),
+    measured("nvtx_sum", "NVTX ranges", nvtx::all, Needs::Annotations),
+    measured("nvtx_pushpop_sum", "NVTX ranges that were pushed and popped", nvtx::pushed, Needs::Annotations),
+    streamed("nvtx_pushpop_trace", "every NVTX range that was pushed", Stream::Pushed, Needs::Annotations),
+    measured("nvtx_startend_sum", "NVTX ranges that were started and ended", nvtx::started, Needs::Annotations),
+    measured("nvtx_startend_trace", "every NVTX range that was started", ranges::started, Needs::Annotations),
+    measured("nvtx_kern_sum", "kernels by the NVTX ranges that they were launched in", ranges::kernels, Needs::Both),
+    measured("nvtx_gpu_proj_sum", "NVTX ranges on the device", nvtx::projected, Needs::Both),
+    streamed("nvtx_gpu_proj_trace", "every NVTX range on the device", Stream::Projected, Needs::Both),
+];
+
+/// Names of Nsight Systems' for what a report of ours answers, with columns of ours.
+const ALIASES: &[(&str, &str)] = &[
+    ("cuda_api_sync", "sync"),
+    ("cuda_memcpy_async", "transfers"),
+    ("cuda_memcpy_sync", "transfers"),
+    ("cuda_memset_sync", "sync"),
+    ("gpu_gaps", "gaps"),
+    ("gpu_time_util", "gaps"),
+];
+
+/// Reports of Nsight Systems on what is no call of the CUDA driver.
+const ELSEWHERE: &[&str] = &[
+    "dx11_pix_sum",
+    "dx12_gpu_marker_sum",
+    "dx12_mem_ops",
+    "dx12_pix_sum",
+    "mpi_event_sum",
+    "mpi_event_trace",
+    "mpi_msg_size_sum",
+    "network_congestion",
+    "nvvideo_api_sum",
+    "openacc_sum",
+    "opengl_khr_gpu_range_sum",
+    "opengl_khr_range_sum",
+    "openmp_sum",
+    "osrt_sum",
+    "syscall_sum",
+    "um_cpu_page_faults_sum",
+    "um_sum",
+    "um_total_sum",
+    "vulkan_api_sum",
+    "vulkan_api_trace",
+    "vulkan_gpu_marker_sum",
+    "vulkan_marker_sum",
+    "wddm_queue_sum",
+];
+
+/// Reports in which kernels have names that can be written in several ways, by the report.
+const WITH_KERNELS: &[&str] = &[
+    "cuda_api_gpu_sum",
+    "cuda_gpu_kern_gb_sum",
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_sum",
+    "cuda_gpu_trace",
+    "cuda_kern_exec_sum",
+    "cuda_kern_exec_trace",
+    NVTX_KERNELS,
+];
+
+const NVTX_KERNELS: &str = "nvtx_kern_sum";
+
+/// A report that is in the list.
+#[derive(Clone, Copy)]
+pub struct Chosen(&'static Entry);
+
+impl PartialEq for Chosen {
+    fn eq(&self, other: &Chosen) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl std::fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+impl Chosen {
+    pub fn way(self) -> Way {
+        self.0.way
+    }
+
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    pub fn has_kernels(self) -> bool {
+        WITH_KERNELS.contains(&self.0.name)
+    }
+
+    /// Its rows are of ranges.
+    pub fn has_ranges(self) -> bool {
+        self.0.name == NVTX_KERNELS
+    }
+
+    /// Says why it cannot be made of this trace.
+    pub fn check(self, trace: &Trace) -> Result<()> {
+        match self.0.needs.missing(trace) {
+            Some(missing) => Err(Error::usage(format_args!("report {} {missing}", self.0.name))),
+            None => Ok(()),
+        }
+    }
+}
+
+pub fn names() -> impl Iterator<Item = &'static str> {
+    REPORTS.iter().map(|entry| entry.name)
+}
+
+/// By its name, or one that Nsight Systems has for it.
+pub fn find(name: &str) -> Result<Chosen, String> {
+    let known = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, of)| of);
+    let found = REPORTS.iter().find(|entry| entry.name == known).map(Chosen);
+    found.ok_or_else(|| match ELSEWHERE.contains(&name) {
+        true => format!(
+            "{name}: Nsight Systems makes it of what is no call of the CUDA driver, which a trace does not hold"
+        ),
+        false => format!("[possible values: {}]", names().collect::<Vec<_>>().join(", ")),
+    })
+}
+
+/// The list for people.
+pub fn described() -> String {
+    let line = |entry: &Entry| format!("  {:<22} {}{}\n", entry.name, entry.about, entry.needs.described());
+    let aliases = ALIASES.iter().map(|(alias, of)| format!("  {alias:<22} is {of}\n"));
+    REPORTS.iter().map(line).chain(aliases).collect()
+}
+
+/// The same for scripts.
+pub fn objects() -> Vec<serde_json::Value> {
+    let object = |entry: &Entry| {
+        let aliases = ALIASES.iter().filter(|(_, of)| *of == entry.name).map(|(alias, _)| *alias);
+        serde_json::json!({
+            "name": entry.name,
+            "about": entry.about,
+            "device_times": matches!(entry.needs, Needs::DeviceTimes | Needs::Both),
+            "annotations": matches!(entry.needs, Needs::Annotations | Needs::Both),
+            "aliases": aliases.collect::<Vec<_>>(),
+        })
+    };
+    REPORTS.iter().map(object).collect()
+}

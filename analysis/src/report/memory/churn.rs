@@ -1,0 +1,101 @@
+//! Memory that is freed and got again, piece by piece, in the same size.
+
+use super::place::Same;
+use crate::findings::finding::{Cost, Finding};
+use crate::report::walk::Step;
+use crate::tables::tally::Tally;
+use crate::text::figures::{counted, duration, grouped};
+use foldhash::HashMap;
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Churn<'t> {
+    /// Frees of such pieces that no allocation has followed yet: how many, and how long they took.
+    freed: HashMap<Same<'t>, (u64, i64)>,
+    again: Tally,
+    /// How many of these got memory of which kind.
+    kinds: BTreeMap<&'static str, u64>,
+}
+
+/// Sizes that are told apart.
+const SIZES: usize = 10_000;
+/// Fewer are no habit.
+const LEAST: u64 = 10;
+
+impl<'t> Churn<'t> {
+    pub fn freed(&mut self, same: Same<'t>, step: &Step) {
+        // A pool keeps what is freed.
+        if matches!(same.1, "pool" | "graph") || self.freed.len() >= SIZES && !self.freed.contains_key(&same) {
+            return;
+        }
+        let (count, time) = self.freed.entry(same).or_default();
+        *count += 1;
+        *time += step.duration().unwrap_or(0);
+    }
+
+    pub fn got(&mut self, same: Same<'t>, step: &Step) {
+        let Some((count, time)) = self.freed.get_mut(&same).filter(|(count, _)| *count > 0) else { return };
+        let free = *time / *count as i64;
+        *count -= 1;
+        *time -= free;
+        if step.selected {
+            self.again.add(step.call.number, step.duration().unwrap_or(0) + free);
+            *self.kinds.entry(same.1).or_default() += 1;
+        }
+    }
+
+    pub fn finding(&self) -> Option<Finding> {
+        let (calls, time) = (self.again.calls, self.again.time);
+        let mut kinds: Vec<(&str, u64)> = self.kinds.iter().map(|(kind, count)| (*kind, *count)).collect();
+        kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let (of, memory) = match kinds[..] {
+            [(kind, _)] => (String::new(), in_words(kind)),
+            _ => {
+                let each: Vec<String> =
+                    kinds.iter().map(|(kind, count)| format!("{} of {}", grouped(*count), in_words(kind))).collect();
+                (format!(" ({})", each.join(", ")), "memory")
+            }
+        };
+        let mut to_do: Vec<&str> = Vec::new();
+        for advice in kinds.iter().map(|(kind, _)| advice(kind)) {
+            if !to_do.contains(&advice) {
+                to_do.push(advice);
+            }
+        }
+        (calls >= LEAST).then(|| Finding {
+            kind: "allocation_churn".into(),
+            what: format!("{}{of} got {memory} of a size that had been freed before", counted(calls, "allocation")),
+            evidence: format!(
+                "{} in these and in those frees; the first is call {}; {}",
+                duration(time),
+                self.again.first.unwrap_or(0),
+                to_do.join("; ")
+            ),
+            next: "cutrace report -r memory".into(),
+            cost: Cost::Time(time),
+            times: calls,
+            calls: self.again.costliest(),
+        })
+    }
+}
+
+fn in_words(kind: &str) -> &'static str {
+    match kind {
+        "pinned" => "pinned host memory",
+        "registered" => "registered host memory",
+        "managed" => "managed memory",
+        "virtual" => "physical memory",
+        "array" => "array memory",
+        _ => "device memory",
+    }
+}
+
+/// What makes such memory once. Pools that are used in stream order have none of the host's.
+fn advice(kind: &str) -> &'static str {
+    match kind {
+        "pinned" => "a pinned piece that is kept, or is a part of a large one, is not pinned anew",
+        "registered" => "memory that stays registered is not pinned anew",
+        "device" => "a device's piece that is kept, or comes from a pool (cuMemAllocAsync), is not made anew",
+        _ => "a piece that is kept is not made anew",
+    }
+}

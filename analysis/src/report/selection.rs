@@ -1,0 +1,60 @@
+//! Reports by the names that are given: `cuda_gpu_kern_sum`, `cuda_gpu_kern_sum:nvtx-name:base`.
+
+use super::list::{self, Chosen, NO_ANNOTATIONS};
+use crate::error::{Error, Result};
+use crate::text::kernel_name::Style;
+use trace::Trace;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Asked {
+    /// What reports there are.
+    List,
+    Report(Report),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Report {
+    pub chosen: Chosen,
+    /// What kernels are called, if it is said for this report.
+    pub style: Option<Style>,
+    /// Behind the range in which they were launched.
+    pub in_ranges: bool,
+}
+
+impl Report {
+    /// Says why it cannot be made of this trace.
+    pub fn check(&self, trace: &Trace) -> Result<()> {
+        if self.in_ranges && !trace.has_annotations() {
+            let why = format_args!("report {}:nvtx-name {NO_ANNOTATIONS}", self.chosen.name());
+            return Err(Error::usage(why));
+        }
+        self.chosen.check(trace)
+    }
+}
+
+/// What asks for the list.
+pub const HELP: &str = "help";
+
+/// As an argument is read; Nsight Systems' suffixes behind colons.
+pub fn parse(text: &str) -> Result<Asked, String> {
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap_or_default();
+    if text == HELP {
+        return Ok(Asked::List);
+    }
+    let chosen = list::find(name)?;
+    let mut report = Report { chosen, style: None, in_ranges: false };
+    for suffix in parts {
+        match suffix {
+            _ if !chosen.has_kernels() => {
+                return Err(format!("{name} takes no :{suffix}: no name of a kernel is in it"));
+            }
+            "base" => report.style = Some(Style::Short),
+            "mangled" => report.style = Some(Style::Mangled),
+            "nvtx-name" if chosen.has_ranges() => return Err(format!("{name} takes no :nvtx-name: it is by range")),
+            "nvtx-name" => report.in_ranges = true,
+            _ => return Err(format!("{name} takes :base, :mangled and :nvtx-name, not :{suffix}")),
+        }
+    }
+    Ok(Asked::Report(report))
+}

@@ -1,0 +1,122 @@
+//! What a report says: rows under headings, and what must be known to read them.
+
+/// A heading. `key` names the column in CSV and JSON, where values are plain: nanoseconds, bytes, counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    pub heading: &'static str,
+    pub key: &'static str,
+}
+
+/// A column of ours: a short heading in the table, a name with its unit elsewhere.
+pub const fn column(heading: &'static str, key: &'static str) -> Column {
+    Column { heading, key }
+}
+
+/// A column that is called the same everywhere, as those of Nsight Systems are.
+pub const fn same(name: &'static str) -> Column {
+    Column { heading: name, key: name }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    None,
+    Text(String),
+    /// One of a few things: words for the eye, and what they are called elsewhere.
+    Word {
+        shown: &'static str,
+        raw: &'static str,
+    },
+    Count(u64),
+    /// The number of a call, or of a process.
+    Number(u64),
+    /// Nanoseconds, for the eye in a fitting unit.
+    Time(i64),
+    /// Nanoseconds under a heading that says so.
+    Nanoseconds(i64),
+    Bytes(u64),
+    /// Bytes a second.
+    Rate(f64),
+    Percent(f64),
+    /// With one digit after the point.
+    Real(f64),
+    /// With three.
+    Fine(f64),
+    /// With so many.
+    Decimal(f64, usize),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(cell: Option<T>) -> Cell {
+        cell.map_or(Cell::None, Into::into)
+    }
+}
+
+/// How a table is laid out for the eye.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Columns under their headings.
+    Grid,
+    /// What, and how it is, in words ([`Table::facts`]); the rows are for scripts.
+    Facts,
+    /// Numbered: the first cell is the headline, the others stand below it.
+    List,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Head {
+    pub report: &'static str,
+    /// Tells the tables of one report apart; empty if there is only one.
+    pub part: &'static str,
+    pub title: &'static str,
+    pub columns: &'static [Column],
+    pub layout: Layout,
+}
+
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub head: Head,
+    pub rows: Vec<Vec<Cell>>,
+    /// What is shown of a table that is laid out so.
+    pub facts: Vec<(&'static str, String)>,
+    pub notes: Vec<String>,
+}
+
+impl Table {
+    pub fn new(head: Head) -> Table {
+        Table { head, rows: Vec::new(), facts: Vec::new(), notes: Vec::new() }
+    }
+
+    pub fn row(&mut self, cells: impl Into<Vec<Cell>>) {
+        let cells = cells.into();
+        debug_assert_eq!(cells.len(), self.head.columns.len(), "{} {}", self.head.report, self.head.part);
+        self.rows.push(cells);
+    }
+
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Keeps the first rows, and says how many more there were. What is no list is kept whole.
+    pub fn limit(&mut self, most: u64) {
+        if self.head.layout == Layout::Facts {
+            return;
+        }
+        let more = (self.rows.len() as u64).saturating_sub(most);
+        if more > 0 {
+            self.rows.truncate(most as usize);
+            self.notes.insert(0, format!("and {} more", crate::text::figures::counted(more, "row")));
+        }
+    }
+}

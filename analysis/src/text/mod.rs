@@ -1,0 +1,7 @@
+//! Numbers, JSON, command lines and names as people and scripts read them. Imports nothing of this crate.
+
+pub mod figures;
+pub mod json;
+pub mod kernel_name;
+pub mod numbers;
+pub mod shell;

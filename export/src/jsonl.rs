@@ -1,0 +1,48 @@
+//! JSON Lines: what `dump --json` prints.
+
+use crate::events::event::Event;
+use analysis::calls::annotations::Annotations;
+use analysis::calls::{device_work, line};
+use analysis::error::Result;
+use analysis::filter::selection::Selection;
+use serde::Serialize;
+use std::io::Write;
+use trace::Trace;
+use trace::model::objects::Objects;
+use trace::read::device_times::ByCall;
+
+pub struct Jsonl<'t> {
+    trace: &'t Trace,
+    annotations: Annotations<'t>,
+    works: ByCall<'t>,
+}
+
+impl<'t> Jsonl<'t> {
+    pub fn new(trace: &'t Trace, selection: &'t Selection) -> Result<Jsonl<'t>> {
+        // Before anything is written.
+        let _is_there = selection.test(trace)?;
+        Ok(Jsonl { trace, annotations: Annotations::of(trace, selection, true)?, works: ByCall::of(trace) })
+    }
+
+    /// In front of the first call.
+    pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
+        put(out, &line::header(self.trace))
+    }
+
+    pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
+        let call = &event.call;
+        self.annotations.print(out, call.begin, event.objects, |_| ())?;
+        put(out, &line::object(self.trace, call, event.decoded.as_ref(), event.objects))?;
+        self.works.call(call.number).try_for_each(|work| put(out, &device_work::object(&work)))
+    }
+
+    /// Behind the last call of the trace.
+    pub fn finish(&mut self, out: &mut impl Write, objects: &Objects) -> Result<()> {
+        self.annotations.print(out, u64::MAX, objects, |_| ())
+    }
+}
+
+fn put(out: &mut impl Write, line: &impl Serialize) -> Result<()> {
+    analysis::text::json::write(&mut *out, line)?;
+    Ok(out.write_all(b"\n")?)
+}

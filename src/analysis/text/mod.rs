@@ -1,5 +1,0 @@
-//! Numbers, JSON, command lines and names as people and scripts read them. Imports nothing of this crate.
-
-pub mod figures;
-pub mod json;
-pub mod shell;
