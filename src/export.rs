@@ -15,12 +15,9 @@ use analysis::job::time_axis::Process;
 use analysis::text::figures::{counted, size};
 use anyhow::{Context, Result};
 use directories::Set;
-use export::chrome::Chrome;
-use export::events::walk::{Needs, walk};
-use export::jsonl::Jsonl;
-use export::perfetto::Perfetto;
-use export::tables::csv::Csv;
-use export::tables::nsys::Nsys;
+use export::streams;
+use export::tables::csv::{self, Csv};
+use export::tables::nsys;
 use export::tables::nsys::rows::Store;
 use export::tables::parquet::{Parquet, partitions};
 use export::tables::sqlite::Sqlite;
@@ -123,7 +120,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         Format::Sqlite => as_sqlite(&arguments, &paths)?,
         Format::Parquet => as_parquet(&arguments, &paths)?,
         Format::Csv => as_csv(&arguments, &paths)?,
-        Format::Perfetto | Format::Chrome | Format::Jsonl => as_stream(&arguments, &paths)?,
+        Format::Perfetto => as_stream(&arguments, &paths, streams::Format::Perfetto)?,
+        Format::Chrome => as_stream(&arguments, &paths, streams::Format::Chrome)?,
+        Format::Jsonl => as_stream(&arguments, &paths, streams::Format::Jsonl)?,
     };
     let status = status.max(chosen.status);
     if reading.json {
@@ -148,11 +147,6 @@ struct Written {
 }
 
 impl Arguments {
-    /// Of formats that have slices and counters.
-    fn needs(&self) -> Needs {
-        Needs { arguments: !self.no_args, model: true, all: true }
-    }
-
     fn is_stdout(&self) -> bool {
         self.output.as_os_str() == "-"
     }
@@ -205,62 +199,21 @@ fn source<'x>(arguments: &Arguments, paths: &'x [PathBuf]) -> &'x Path {
 }
 
 /// Formats that are written from front to back.
-fn as_stream(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
-    let Arguments { to, output, reading: Reading { selection, .. }, .. } = arguments;
-    let mut out = Sink::create(output, arguments.force, *to == Format::Perfetto, source(arguments, paths))?;
-    let traces = open(paths, &arguments.reading.selection)?;
-    let processes = processes(&traces, &arguments.reading.selection);
-    let (mut written, mut bar) = (Written::default(), Bar::new());
-    let mut chrome = Chrome::new(!arguments.no_args);
-    if *to == Format::Chrome {
-        chrome.begin(&mut out, &processes)?;
-    }
-    for process in &processes {
-        let trace = process.trace;
-        let calls = match to {
-            Format::Jsonl => as_jsonl(&mut out, trace, selection, &mut bar)?,
-            Format::Chrome => {
-                let mut of = chrome.process(&mut out, process)?;
-                let walked =
-                    walk(trace, selection, arguments.needs(), &mut bar, |event| chrome.call(&mut out, &mut of, event))?;
-                chrome.finish(&mut out, of, selection)?;
-                walked.made
-            }
-            _ => {
-                let mut perfetto = Perfetto::new(process, selection, !arguments.no_args)?;
-                perfetto.begin(&mut out)?;
-                let walked =
-                    walk(trace, selection, arguments.needs(), &mut bar, |event| perfetto.call(&mut out, event))?;
-                perfetto.finish(&mut out, selection.limit == Some(walked.calls))?;
-                walked.made
-            }
-        };
-        written.add(calls, trace);
-    }
-    if *to == Format::Chrome {
-        chrome.end(&mut out)?;
-    }
+fn as_stream(arguments: &Arguments, paths: &[PathBuf], format: streams::Format) -> Result<Written> {
+    let Arguments { output, reading: Reading { selection, .. }, .. } = arguments;
+    let is_binary = format == streams::Format::Perfetto;
+    let mut out = Sink::create(output, arguments.force, is_binary, source(arguments, paths))?;
+    let traces = open(paths, selection)?;
+    let mut written = Written::default();
+    let request = streams::Request { format, selection, arguments: !arguments.no_args };
+    let each = |trace: &Trace, calls| written.add(calls, trace);
+    streams::write(&mut out, &processes(&traces, selection), &request, &mut Bar::new(), each)?;
     out.finish()?;
     if !arguments.is_stdout() {
         written.bytes = std::fs::metadata(output).with_context(|| output.display().to_string())?.len();
     }
     Ok(written)
 }
-
-fn as_jsonl(out: &mut Sink, trace: &Trace, selection: &Selection, bar: &mut Bar) -> Result<u64> {
-    let mut jsonl = Jsonl::new(trace, selection)?;
-    jsonl.begin(out)?;
-    let needs = Needs { arguments: true, model: false, all: false };
-    let walked = walk(trace, selection, needs, bar, |event| jsonl.call(out, event))?;
-    // What follows the last call was asked for, too.
-    if selection.numbers(trace).end >= trace.len() as u64 && selection.limit.is_none_or(|limit| walked.calls < limit) {
-        jsonl.finish(out, &walked.objects)?;
-    }
-    Ok(walked.made)
-}
-
-/// What calls tell of devices, contexts and streams counts for those that are asked for, whoever told it.
-const ROWS: Needs = Needs { arguments: false, model: true, all: true };
 
 fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let output = Output::create("-o", &arguments.output, arguments.force, source(arguments, paths))?;
@@ -279,24 +232,17 @@ fn as_sqlite(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
 
 /// All processes in the same tables.
 fn as_tables<S: Store>(selection: &Selection, processes: &[Process], store: S) -> Result<(S, Written)> {
-    let mut tables = Nsys::new(&processes[0], store)?;
     let mut written = Written::default();
-    for process in processes {
-        if process.index > 0 {
-            tables.turn_to(process)?;
-        }
-        let walked = walk(process.trace, selection, ROWS, &mut Bar::new(), |event| tables.call(event))?;
-        tables.end(selection)?;
-        written.add(walked.made, process.trace);
-    }
-    Ok((tables.finish()?, written))
+    let each = |trace: &Trace, calls| written.add(calls, trace);
+    let store = nsys::write(processes, store, selection, &mut Bar::new(), each)?;
+    Ok((store, written))
 }
 
 fn as_csv(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     let traces = open(paths, &arguments.reading.selection)?;
     let Arguments { output, force, .. } = arguments;
     // Tables of another export are in the way there, all of them: the two would be taken for one.
-    let there = export::tables::csv::names().map(|name| output.join(name)).find(|path| path.symlink_metadata().is_ok());
+    let there = csv::names().map(|name| output.join(name)).find(|path| path.symlink_metadata().is_ok());
     if let Some(there) = there.filter(|_| !force) {
         let why = format_args!("{} exists already; --force replaces it", there.display());
         return Err(exit::failure(exit::FAILED, why));
@@ -321,12 +267,10 @@ fn as_parquet(arguments: &Arguments, paths: &[PathBuf]) -> Result<Written> {
     for (process, partition) in processes.iter().zip(partitions(&traces)) {
         let directory = set.directory(partition)?;
         let store = Parquet::new(|name: &str| Ok(directories::create(&directory.join(name))?));
-        let mut tables = Nsys::new(process, store)?;
-        let walked =
-            walk(process.trace, &arguments.reading.selection, ROWS, &mut Bar::new(), |event| tables.call(event))?;
-        tables.end(&arguments.reading.selection)?;
-        written.bytes += tables.finish()?.finish().with_context(shown)?;
-        written.add(walked.made, process.trace);
+        let (store, of_one) = as_tables(&arguments.reading.selection, std::slice::from_ref(process), store)?;
+        written.bytes += store.finish().with_context(shown)?;
+        written.calls = written.calls.saturating_add(of_one.calls);
+        written.status = written.status.max(of_one.status);
     }
     set.finish()?;
     Ok(written)

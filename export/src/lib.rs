@@ -4,6 +4,19 @@
 //! Systems' exports, as a database, Parquet or CSV. Where files lie, and when they get their names, is whose
 //! who asks.
 //!
+//! ```
+//! use analysis::filter::selection::Selection;
+//! use analysis::job::time_axis::Process;
+//! use export::streams::{Format, Request, write};
+//!
+//! let traces = [trace::Trace::open("../tests/golden/vector_add.bin")?];
+//! let request = Request { format: Format::Jsonl, selection: &Selection::default(), arguments: true };
+//! let mut out = Vec::new();
+//! write(&mut out, &Process::all(&traces), &request, &mut (), |_, calls| assert!(calls > 0))?;
+//! assert!(out.starts_with(br#"{"kind":"header""#));
+//! # Ok::<(), analysis::error::Error>(())
+//! ```
+//!
 //! Of this workspace's crates `analysis` and `trace` are below. Within this one, [`events`] is below the
 //! formats.
 
@@ -11,4 +24,5 @@ pub mod chrome;
 pub mod events;
 pub mod jsonl;
 pub mod perfetto;
+pub mod streams;
 pub mod tables;

@@ -15,7 +15,9 @@ mod works;
 
 use crate::events::device_clock::Placed;
 use crate::events::event::Event;
+use crate::events::walk::{Needs, walk};
 use analysis::error::Result;
+use analysis::filter::progress::Progress;
 use analysis::filter::selection::Selection;
 use analysis::job::time_axis::Process;
 use analysis::text::kernel_name::{Names, Style};
@@ -31,6 +33,30 @@ use trace::Trace;
 use trace::api::effect::Memory;
 use trace::file::preamble::{LOCAL_RANK, RANK, RANKS};
 use trace::model::memory::Allocation;
+
+/// What calls tell of devices, contexts and streams counts for those that are asked for, whoever told it.
+const ROWS: Needs = Needs { arguments: false, model: true, all: true };
+
+/// Puts what these processes did into the store. `written` is called for each trace, with how many calls of it
+/// were written. There must be a process.
+pub fn write<S: Store>(
+    processes: &[Process],
+    store: S,
+    selection: &Selection,
+    progress: &mut dyn Progress,
+    mut written: impl FnMut(&Trace, u64),
+) -> Result<S> {
+    let mut tables = Nsys::new(&processes[0], store)?;
+    for process in processes {
+        if process.index != tables.process.index {
+            tables.turn_to(process)?;
+        }
+        let walked = walk(process.trace, selection, ROWS, progress, |event| tables.call(event))?;
+        tables.end(selection)?;
+        written(process.trace, walked.made);
+    }
+    tables.finish()
+}
 
 pub struct Nsys<'x, 't, S> {
     /// Whose rows are written now.
