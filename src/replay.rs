@@ -312,7 +312,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     }
     if plan.missing.is_none() {
         // A blob that no call needs.
-        refuse_damage(exit::damage_that_loses(&trace))?;
+        refuse_damage(losses::damage_that_loses(&trace))?;
     }
     let prepared = prepare(&arguments, &trace, &plan, tools, scope.as_ref(), &interruption)?;
     let Prepared { found, mut options, timed, dumped, is_cut } = prepared;

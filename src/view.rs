@@ -1,12 +1,12 @@
 //! `cutrace view`: the timeline in the terminal.
 
-use analysis::filter::selection::moment;
-use analysis::text::numbers::time;
-use analysis::job::time_axis::Process;
-use analysis::report::findings::find;
 use crate::exit::{self, USAGE, damage, failure};
 use crate::input::{Chosen, Files};
 use crate::standard_output::Results;
+use analysis::filter::selection::moment;
+use analysis::job::time_axis::Process;
+use analysis::report::findings::find;
+use analysis::text::numbers::time;
 use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};

@@ -1,9 +1,9 @@
 //! What the processes of a recording have said of themselves, and what became of those that have no trace.
 
 use super::Asked;
+use crate::exit::say;
 use analysis::job::is_zombie;
 use analysis::text::figures::{counted, grouped};
-use crate::exit::say;
 use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::io;

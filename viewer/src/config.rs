@@ -10,9 +10,9 @@
 //! zoom-in = ["w", "+"]
 //! ```
 
-use analysis::text::numbers::time;
 use crate::state::parts::keymap::Keymap;
 use crate::view::theme::{Depth, Theme};
+use analysis::text::numbers::time;
 use std::path::PathBuf;
 use std::time::Duration;
 use terminal_colorsaurus::{QueryOptions, background_color};

@@ -2,10 +2,10 @@
 
 use super::arrange::Step;
 use super::fields::State;
-use analysis::text::numbers::time;
 use crate::data::event::NO_CALL;
 use crate::state::parts::scope::Scope;
 use crate::state::parts::tab::Tab;
+use analysis::text::numbers::time;
 
 /// What a frame that is printed shows, as the command line has it.
 #[derive(Debug, Clone, Default)]

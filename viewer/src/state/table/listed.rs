@@ -1,13 +1,13 @@
 //! Tables that list things one by one: loads, findings, objects, marks.
 
 use crate::data::Model;
-use analysis::findings::finding::{Cost, Finding};
 use crate::data::lives::{Life, Lives};
 use crate::data::open::Opened;
-use analysis::text::kernel_name::{Names, Style};
 use crate::state::parts::mark::Mark;
 use crate::state::parts::table_rows::{Lead, Line, Table, Value};
 use crate::text::tame;
+use analysis::findings::finding::{Cost, Finding};
+use analysis::text::kernel_name::{Names, Style};
 use std::collections::{BTreeMap, HashSet};
 
 pub fn modules(model: &Model) -> Table {

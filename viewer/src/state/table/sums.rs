@@ -2,9 +2,9 @@
 
 use crate::data::Model;
 use crate::data::tables::Row;
-use analysis::text::kernel_name::last_part;
 use crate::state::parts::tab::Tab;
 use crate::state::parts::table_rows::{Lead, Line, Table, Value};
+use analysis::text::kernel_name::last_part;
 use std::collections::BTreeMap;
 use trace::file::record::timed;
 
