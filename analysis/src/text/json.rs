@@ -3,6 +3,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
+use serde_json::ser::Formatter;
 use std::io::{self, Write};
 use trace::api::types::Kind;
 use trace::file::record::Ended;
@@ -15,12 +16,24 @@ use trace::{Lacking, Trace};
 
 /// Writes a value in one line.
 pub fn write(out: impl Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
-    serde_json::to_writer(Escaped(out), value)
+    value.serialize(&mut serde_json::Serializer::with_formatter(out, Compact))
 }
 
 /// The same in several, for people.
 pub fn write_pretty(out: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
     serde_json::to_writer_pretty(Escaped(out), value)
+}
+
+/// Searches the strings alone: of a call's line most writes are of a byte or two between them.
+struct Compact;
+
+impl Formatter for Compact {
+    fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, text: &str) -> io::Result<()> {
+        if text.bytes().any(|byte| matches!(byte, 0x7f | 0xc2)) {
+            return Escaped(out).write_all(text.as_bytes());
+        }
+        out.write_all(text.as_bytes())
+    }
 }
 
 /// In one line, as a text.
