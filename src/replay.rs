@@ -35,7 +35,7 @@ use debug_flags::Finding;
 use explain::{Explanation, Question};
 use interruption::Interruption;
 use looping::Looping;
-use replayer::{Company, Missing, Options, Outcome, Plan, Report, Tools, Verdict, plan_alone, plan_in_company};
+use replayer::{Missing, Options, Outcome, Peers, Plan, Report, Tools, Verdict, plan_single_rank, plan_with_peers};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
@@ -316,7 +316,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     }
     let prepared = prepare(&arguments, &trace, &plan, tools, scope.as_ref(), &interruption)?;
     let Prepared { found, mut options, timed, dumped, is_cut } = prepared;
-    options.company = company.clone().map(|link| link as Arc<dyn Company>);
+    options.company = company.clone().map(|link| link as Arc<dyn Peers>);
     let bar = Bar::new(&interruption, &trace.path, plan.calls());
     let aside = kernel_output::Aside::begin();
     let report = replayer::replay(&trace, &plan, &options, &bar);
@@ -402,10 +402,10 @@ fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Resu
     Ok(match company {
         // As where its trace is named: what imported memory held is there.
         Some(link) if link.is_by_itself() && !trace.held.is_empty() => replayer::plan(trace),
-        Some(link) => plan_in_company(trace, link.imports(), link.lacks()),
+        Some(link) => plan_with_peers(trace, link.imports(), link.lacks()),
         None if arguments.alone => {
             let refused = |why| failure(FAILED, format_args!("{}: --alone: {why}", trace.path.display()));
-            plan_alone(trace).map_err(refused)?
+            plan_single_rank(trace).map_err(refused)?
         }
         None => {
             let plan = replayer::plan(trace);

@@ -1,9 +1,9 @@
 //! How to replay, and who is told how far it has come.
 
 use crate::base::extent::Tolerance;
-use crate::diagnose::serial_launches::Followed;
-use crate::job::peer_waits::Awaiting;
-use crate::job::peers::Company;
+use crate::diagnose::serial_launches::HashedLaunches;
+use crate::job::peer_waits::PeerWait;
+use crate::job::peers::Peers;
 use crate::profile::Measure;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -28,7 +28,7 @@ pub struct Options {
     /// than stop with [`Error::Collision`](crate::Error::Collision): in another process they may be free.
     pub translate: bool,
     /// The other processes of a job, if they are replayed beside this one.
-    pub company: Option<Arc<dyn Company>>,
+    pub company: Option<Arc<dyn Peers>>,
     /// Give up where no call has come to its end for so long. None: only what waits for other processes is given
     /// up.
     pub limit: Option<Duration>,
@@ -41,7 +41,7 @@ pub struct Tools {
     /// Wait for every launch, and stop at the first that fails.
     pub sync_launches: bool,
     /// The same, and hash what every launch can have written.
-    pub trail: Option<Followed>,
+    pub trail: Option<HashedLaunches>,
     /// What device memory holds that the replay allocates, before the program could use it. None: zeros, and
     /// memory that is allocated again keeps what it held, as a driver may have it.
     pub fill: Option<u8>,
@@ -90,7 +90,7 @@ pub trait Progress: Sync {
     /// None: the replay is at its end, and waits for work that the recording left under way.
     fn stalled(&self, _: Duration, _: &[(u64, String)]) {}
     /// The same for a shorter time, if what is waited for may wait for processes that are not replayed here.
-    fn awaits_others(&self, _: Duration, _: &[(u64, String)], _: &[Awaiting]) {}
+    fn awaits_others(&self, _: Duration, _: &[(u64, String)], _: &[PeerWait]) {}
     /// The same for longer than is waited: the process is to be ended.
     fn gives_up(&self, _: Duration, _: &[(u64, String)]) {}
     /// The driver has not started, or recorded addresses have not been taken, for longer than is waited: the

@@ -4,7 +4,7 @@ use crate::base::error::Error;
 use crate::diagnose::serial_launches::SerialLaunches;
 use crate::driver::Driver;
 use crate::job::graph_deliveries::GraphDeliveries;
-use crate::memory::arguments::Arguments;
+use crate::memory::arguments::LaunchMemory;
 use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
@@ -17,9 +17,9 @@ use crate::run::callbacks::Callbacks;
 use crate::run::host_writes::HostWrites;
 use crate::run::host_writes::apply;
 use crate::run::readbacks::Readbacks;
-use crate::run::repeat::gate::Repeats;
+use crate::run::repeat::gate::RepeatGate;
 use crate::run::repeat::repeatable;
-use crate::run::repeat::timing::{self, Repeated};
+use crate::run::repeat::timing::{self, RepeatTimes};
 use crate::run::side_stream::SideStream;
 use crate::run::state::Run;
 use crate::run::texture_ids::ReservedIds;
@@ -46,7 +46,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         repeatable::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
     }
     let (driver, profiler) =
-        within(options.limit, |limit| progress.does_not_begin(limit), || begun(options, progress))?;
+        watch(options.limit, |limit| progress.does_not_begin(limit), || start_driver(options, progress))?;
     has_devices(&driver, plan, &options.devices)?;
     let recorded = trace.devices.iter().map(|device| device.ordinal).chain(plan.devices.used.iter().copied());
     let here = |device| options.devices.get(&device).copied().unwrap_or(device);
@@ -54,7 +54,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let translation = Translation::default();
     let (fill, is_shared) = (options.tools.fill, options.company.is_some());
     let prepare = || Placement::prepare(&driver, &objects, &translation, plan, options.place, fill, is_shared);
-    let placement = within(options.limit, |limit| progress.does_not_begin(limit), prepare)?;
+    let placement = watch(options.limit, |limit| progress.does_not_begin(limit), prepare)?;
     if let Some(what) = placement.refused().filter(|_| options.place) {
         if !options.translate {
             placement.release();
@@ -73,7 +73,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         placement,
         contexts: Mutex::default(),
         linked: Mutex::default(),
-        arguments: Arguments::default(),
+        arguments: LaunchMemory::default(),
         resources: Mutex::default(),
         shared: Mutex::default(),
         exported: Mutex::default(),
@@ -99,7 +99,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
 }
 
 /// Has `tell` called if work takes longer than this limit.
-fn within<T>(limit: Option<Duration>, tell: impl Fn(Duration) + Sync, work: impl FnOnce() -> T) -> T {
+fn watch<T>(limit: Option<Duration>, tell: impl Fn(Duration) + Sync, work: impl FnOnce() -> T) -> T {
     match limit {
         Some(limit) => watched(limit, || tell(limit), work),
         None => work(),
@@ -107,7 +107,7 @@ fn within<T>(limit: Option<Duration>, tell: impl Fn(Duration) + Sync, work: impl
 }
 
 /// The driver, and what takes the device's times, if that is asked for.
-fn begun<'t>(options: &Options, progress: &dyn Progress) -> Result<(Arc<Driver>, Option<Profiler<'t>>), Error> {
+fn start_driver<'t>(options: &Options, progress: &dyn Progress) -> Result<(Arc<Driver>, Option<Profiler<'t>>), Error> {
     let driver = Arc::new(Driver::load(&options.driver)?);
     let profiler = profiler(options, progress)?;
     driver.init().map_err(|failure| Error::Init { failure: failure.to_string() })?;
@@ -129,7 +129,7 @@ fn profiler<'t>(options: &Options, progress: &dyn Progress) -> Result<Option<Pro
 /// Nothing is under way yet.
 fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Options) -> Run<'t> {
     let (trace, plan) = (session.trace, session.plan);
-    let writes = HostWrites::of(trace);
+    let writes = HostWrites::from_trace(trace);
     let end = options.tools.end.unwrap_or(u64::MAX);
     Run {
         session,
@@ -137,7 +137,7 @@ fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Opt
         retained: Mutex::default(),
         reserved_ids: ReservedIds::default(),
         graph_reads: Mutex::default(),
-        callbacks: Callbacks::of(trace, plan, end),
+        callbacks: Callbacks::new(trace, plan, end),
         side_stream: SideStream::new(writes.has_seen()),
         host_writes: writes,
         before_launches: Mutex::default(),
@@ -146,7 +146,7 @@ fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Opt
         marked: options.tools.marked.clone(),
         repeats: options.tools.repeat.clone().map(|about| {
             let calls = plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| step.call));
-            Repeats::new(calls, about)
+            RepeatGate::new(calls, about)
         }),
         watch: (options.tools.sync_launches || options.tools.trail.is_some()).then(|| {
             // What was under way when a launch failed did not hang.
@@ -157,15 +157,15 @@ fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Opt
 }
 
 /// How a replay came to its end.
-struct Ended {
+struct RunEnd {
     tally: Tally,
-    repeated: Option<Repeated>,
+    repeated: Option<RepeatTimes>,
     under_way: Vec<Work>,
     is_at_rest: bool,
 }
 
 /// All calls, and what comes after them.
-fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<Ended, Error> {
+fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<RunEnd, Error> {
     let mut tally = lanes(run, options.limit, progress)?;
     let repeated = match run.repeats.take() {
         None => None,
@@ -175,13 +175,13 @@ fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<End
         }
     };
     let rest = || watched(PATIENCE, || progress.stalled(PATIENCE, &[]), || quiesce::all(run, run.end));
-    let rests = within(options.limit, |limit| progress.gives_up(limit, &[]), rest);
+    let rests = watch(options.limit, |limit| progress.gives_up(limit, &[]), rest);
     if !run.is_stopped() {
         if run.end < run.trace.len() as u64 || !options.tools.dumps.is_empty() {
             rests
                 .under_way
                 .iter()
-                .for_each(|work| progress.warn(&format!("at the stop, {}", quiesce::told(run, work))));
+                .for_each(|work| progress.warn(&format!("at the stop, {}", quiesce::describe(run, work))));
         }
         dump::dump(run, &options.tools.dumps, |what| progress.warn(what))
             .map_err(|(path, why)| Error::Dump { path, why })?;
@@ -190,7 +190,7 @@ fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<End
     let is_at_rest = finish::finish(run, &rests, &mut tally);
     run.callbacks.close(&mut tally);
     run.host_writes.close(&mut tally);
-    Ok(Ended { tally, repeated, under_way: rests.under_way, is_at_rest })
+    Ok(RunEnd { tally, repeated, under_way: rests.under_way, is_at_rest })
 }
 
 /// Whether there are the devices that stand in for recorded ones: those of the same numbers, if no others.

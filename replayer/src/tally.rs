@@ -9,7 +9,7 @@ use trace::Call;
 
 /// What was compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checked {
+pub struct CheckCounts {
     /// Result codes.
     pub results: u64,
     /// Values that calls handed out.
@@ -78,7 +78,7 @@ pub struct Tally {
     /// Calls before which was written what memory of other processes had held, and how many bytes.
     pub held: u64,
     pub held_bytes: u64,
-    pub checked: Checked,
+    pub checked: CheckCounts,
     /// Copies to the host whose bytes could not be compared.
     pub unchecked_copies: u64,
     /// The calls that brought some of them.

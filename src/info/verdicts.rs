@@ -5,7 +5,7 @@ use crate::verdict;
 use analysis::calls::losses::{damage_that_loses, has_lost};
 use analysis::job::Job;
 use analysis::text::shell::shell;
-use replayer::{Crossings, Lacks, Ranks, judge_in_company, matched};
+use replayer::{MissingPeers, Ranks, SharedHandles, judge_with_peers, matched};
 use trace::Trace;
 
 /// The verdict on one process.
@@ -57,10 +57,10 @@ pub fn judge_together<'j>(job: &Job, alone: impl Iterator<Item = Option<&'j mut 
         is_incomplete |= trace.as_ref().is_none_or(has_lost);
         // As in a replay, which goes without what is damaged.
         let trace = trace.filter(|trace| damage_that_loses(trace).is_none());
-        parts.extend(trace.map(|trace| (at, trace.communicators.clone(), Crossings::of(&trace))));
+        parts.extend(trace.map(|trace| (at, trace.communicators.clone(), SharedHandles::from_trace(&trace))));
     }
-    let ranks = Ranks::of(parts.iter().map(|(_, communicators, _)| communicators));
-    let (places, crossings): (Vec<usize>, Vec<Crossings>) = parts.into_iter().map(|(at, _, of)| (at, of)).unzip();
+    let ranks = Ranks::from_communicators(parts.iter().map(|(_, communicators, _)| communicators));
+    let (places, crossings): (Vec<usize>, Vec<SharedHandles>) = parts.into_iter().map(|(at, _, of)| (at, of)).unzip();
     let imports = matched(&crossings);
     for ((at, crossings), imports) in places.into_iter().zip(&crossings).zip(&imports) {
         let trace = job.processes[at].trace.as_ref().and_then(|path| Trace::open(path).ok());
@@ -68,8 +68,8 @@ pub fn judge_together<'j>(job: &Job, alone: impl Iterator<Item = Option<&'j mut 
         let is_tied = |trace: &Trace| !crossings.is_empty() || !trace.communicators.is_empty();
         let trace = trace.filter(|trace| is_tied(trace) && trace.len() <= verdict::JUDGED);
         let (Some(trace), Some(judged)) = (trace, &mut all[at]) else { continue };
-        let lacks = Lacks { processes: is_incomplete, ranks: ranks.lack_some_of(&trace.communicators) };
-        let of = judge_in_company(&trace, imports, lacks);
+        let lacks = MissingPeers { processes: is_incomplete, ranks: ranks.lack_some_of(&trace.communicators) };
+        let of = judge_with_peers(&trace, imports, lacks);
         let alone = std::mem::replace(&mut judged.verdict, of.verdict.name().into());
         judged.reasons = of.reasons.iter().map(ToString::to_string).collect();
         judged.alone = Some(alone).filter(|alone| *alone != judged.verdict);

@@ -3,7 +3,7 @@
 
 use super::culprit;
 use crate::verdict;
-use replayer::{Checked, Divergence, LeftOut, Options, Outcome, Placed, Plan, Report, Verdict, Words};
+use replayer::{CheckCounts, Divergence, LeftOut, Options, Outcome, PlacementCounts, Plan, Report, Verdict, Words};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trace::Trace;
@@ -71,7 +71,7 @@ summary! {
         inside: Vec<ListedCall> = listed(trace, plan.counts.unfinished.iter().copied()),
         under_way: Value =
             report.under_way.iter().map(|work| json!({ "stream": work.stream, "calls": work.calls })).collect(),
-        checked: Checked = report.tally.checked,
+        checked: CheckCounts = report.tally.checked,
         unchecked_copies: u64 = report.tally.unchecked_copies,
         launches: u64 = report.launches,
         unreached_launches: usize = report.unreached.len(),
@@ -86,7 +86,7 @@ summary! {
         lost_writes: u64 = report.tally.lost_writes,
         missed_callbacks: u64 = report.tally.missed_callbacks,
         overlapping_submissions: u64 = report.overlapping_submissions,
-        placement: Placed = report.placement.clone(),
+        placement: PlacementCounts = report.placement.clone(),
         divergences: u64 = report.tally.divergences,
         first_divergence: Option<Divergence> = report.tally.first.clone(),
         stopped_before: Option<u64> = report.stopped_before.as_ref().map(|(call, _)| *call),

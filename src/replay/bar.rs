@@ -4,7 +4,7 @@ use super::interruption::Interruption;
 use super::sharing;
 use crate::exit;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use replayer::{Awaiting, Progress};
+use replayer::{PeerWait, Progress};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ impl Progress for Bar {
         self.bar.suspend(|| exit::say(waits(patience, waiting)));
     }
 
-    fn awaits_others(&self, patience: Duration, waiting: &[(u64, String)], others: &[Awaiting]) {
+    fn awaits_others(&self, patience: Duration, waiting: &[(u64, String)], others: &[PeerWait]) {
         let why = sharing::told(&self.trace, others);
         self.bar.suspend(|| exit::say(format_args!("{}: {why}", waits(patience, waiting))));
     }

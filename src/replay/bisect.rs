@@ -2,7 +2,7 @@
 
 use super::explain::Explanation;
 use analysis::text::figures::counted;
-use replayer::{Outcome, Parting, Report};
+use replayer::{FirstDifference, Outcome, Report};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -19,7 +19,7 @@ pub fn text(out: &mut impl Write, explained: Option<&Explanation>, report: &Repo
         };
     };
     let launches = counted(*compared, "launch");
-    let Some(Parting { call, node, kernel, is_given, memory }) = parting else {
+    let Some(FirstDifference { call, node, kernel, is_given, memory }) = parting else {
         writeln!(out, "bisection: two replays agree at all of {launches}")?;
         writeln!(
             out,

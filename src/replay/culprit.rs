@@ -2,7 +2,7 @@
 
 use analysis::text::figures::{counted, grouped};
 use analysis::text::shell::shell;
-use replayer::{Argument, Culprit, Report, Watched, What};
+use replayer::{Argument, Culprit, FailedWork, Report, SerialReport};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
 use trace::Trace;
@@ -17,7 +17,7 @@ const NOT_MET: &str = "the replay maps memory in steps of 2 MiB, where an access
                            freed, need not fail; with --no-placement it allocates and frees as the program did";
 
 /// What was waited for, and what was found.
-pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Report, place: bool) -> Result<()> {
+pub fn text(out: &mut impl Write, trace: &Trace, watched: &SerialReport, report: &Report, place: bool) -> Result<()> {
     let launches = counted(watched.launches, "launch");
     write!(out, "  one by one   {launches}")?;
     if watched.graphs != 0 {
@@ -48,27 +48,29 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Rep
 fn what_failed(out: &mut impl Write, culprit: &Culprit) -> Result<()> {
     let Culprit { call, function, thread, failure, .. } = culprit;
     match &culprit.what {
-        What::Launch if culprit.never_ends.is_some() => writeln!(out, "the launch that does not end: {failure}")?,
-        What::Node { index, of, kind } if culprit.never_ends.is_some() => {
+        FailedWork::Launch if culprit.never_ends.is_some() => writeln!(out, "the launch that does not end: {failure}")?,
+        FailedWork::Node { index, of, kind } if culprit.never_ends.is_some() => {
             let (node, of) = (grouped(index + 1), counted(*of, "node"));
             writeln!(out, "the {kind} that does not end, node {node} of {of} of a launched graph: {failure}")?;
         }
-        What::Graph { why } if culprit.never_ends.is_some() => {
+        FailedWork::Graph { why } if culprit.never_ends.is_some() => {
             writeln!(out, "some node of a graph does not end, launched whole because {why}: {failure}")?;
         }
-        What::Earlier { .. } if culprit.never_ends.is_some() => {
+        FailedWork::Earlier { .. } if culprit.never_ends.is_some() => {
             writeln!(out, "work that does not end is in the way of this call: {failure}")?;
         }
-        What::Launch => writeln!(out, "the launch that failed: {failure}")?,
-        What::Node { index, of, kind } => {
+        FailedWork::Launch => writeln!(out, "the launch that failed: {failure}")?,
+        FailedWork::Node { index, of, kind } => {
             let (node, of) = (grouped(index + 1), counted(*of, "node"));
             writeln!(out, "the {kind} that failed, node {node} of {of} of a launched graph: {failure}")?;
         }
-        What::Graph { why } => writeln!(out, "some node of a graph failed, launched whole because {why}: {failure}")?,
-        What::Earlier { .. } => writeln!(out, "work that was not waited for failed before this call: {failure}")?,
+        FailedWork::Graph { why } => {
+            writeln!(out, "some node of a graph failed, launched whole because {why}: {failure}")?
+        }
+        FailedWork::Earlier { .. } => writeln!(out, "work that was not waited for failed before this call: {failure}")?,
     }
     writeln!(out, "  call {call} {function} on thread t{thread}")?;
-    if let What::Earlier { calls } = &culprit.what {
+    if let FailedWork::Earlier { calls } = &culprit.what {
         for (call, function) in calls {
             writeln!(out, "  under way    call {call} {function}")?;
         }
@@ -146,7 +148,7 @@ fn next(trace: &Trace, culprit: &Culprit) -> String {
     format!("compute-sanitizer cutrace replay --no-placement --until {} {path}", culprit.call)
 }
 
-pub fn watched_object(watched: &Watched) -> Value {
+pub fn watched_object(watched: &SerialReport) -> Value {
     json!({
         "launches": watched.launches,
         "graphs": watched.graphs,
@@ -189,10 +191,10 @@ pub fn object(trace: &Trace, culprit: &Culprit) -> Value {
         })),
     });
     let (what, more) = match &culprit.what {
-        What::Launch => ("launch", Value::Null),
-        What::Node { index, of, kind } => ("node", json!({ "index": index, "of": of, "kind": kind })),
-        What::Graph { why } => ("graph", json!(why)),
-        What::Earlier { calls } => {
+        FailedWork::Launch => ("launch", Value::Null),
+        FailedWork::Node { index, of, kind } => ("node", json!({ "index": index, "of": of, "kind": kind })),
+        FailedWork::Graph { why } => ("graph", json!(why)),
+        FailedWork::Earlier { calls } => {
             ("earlier", calls.iter().map(|(call, name)| json!({ "call": call, "function": name })).collect())
         }
     };

@@ -6,7 +6,7 @@ use crate::replay::comparison::Verify;
 use analysis::text::figures::size;
 use analysis::text::kernel_name::{Names, Style};
 use anyhow::{Context, Result};
-use replayer::{Dump, Followed, Memory, Tolerance, Tools};
+use replayer::{Dump, DumpMemory, HashedLaunches, Tolerance, Tools};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::Range;
@@ -137,7 +137,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// What --dump-memory names.
 #[derive(Debug, PartialEq)]
 struct Piece {
-    memory: Memory,
+    memory: DumpMemory,
     /// Of an allocation: from this byte on, so many bytes or to its end.
     from: u64,
     len: Option<u64>,
@@ -169,8 +169,8 @@ fn memory(text: &str) -> Result<Piece, String> {
         let n = numbers.next().unwrap_or_else(|| number(""))?;
         let (from, len) = (numbers.next().transpose()?.unwrap_or(0), numbers.next().transpose()?);
         let memory = match label {
-            "mem" | "alloc" => Memory::Allocation("mem", n),
-            "global" => Memory::Allocation("global", n),
+            "mem" | "alloc" => DumpMemory::Allocation("mem", n),
+            "global" => DumpMemory::Allocation("global", n),
             _ => return Err(format!("{label:?} is no device memory; expected mem#n, alloc#n or global#n")),
         };
         return Ok(Piece { memory, from, len });
@@ -181,7 +181,7 @@ fn memory(text: &str) -> Result<Piece, String> {
         _ => None,
     };
     match range {
-        Some((start, end)) if start < end => Ok(Piece { memory: Memory::Range(start..end), from: 0, len: None }),
+        Some((start, end)) if start < end => Ok(Piece { memory: DumpMemory::Range(start..end), from: 0, len: None }),
         Some(_) => Err("no byte is in it".into()),
         None => {
             Err("expected START+LENGTH, START..END, mem#n, mem#n+OFFSET, mem#n+OFFSET+LENGTH, or the same of alloc#n \
@@ -249,7 +249,7 @@ impl Finding {
             None => None,
             Some(text) => Some(launches(trace, text).map_err(|why| usage("--only-kernel", why))?),
         };
-        let followed = self.trail_end.map_or(Followed::UntilItDiffers, Followed::Until);
+        let followed = self.trail_end.map_or(HashedLaunches::UntilItDiffers, HashedLaunches::Until);
         let (sync_launches, trail, fill) = (self.sync_launches, self.bisect.then_some(followed), self.fill);
         Ok(Tools { sync_launches, trail, fill, tolerance, marked, measure: None, repeat: None, end, dumps: Vec::new() })
     }
@@ -337,8 +337,8 @@ mod tests {
         for wrong in ["", "#2", "f#0"] {
             assert!(wrong.parse::<Point>().is_err(), "{wrong}");
         }
-        let range = || Ok(Piece { memory: Memory::Range(16..32), from: 0, len: None });
-        let of_mem = |from, len| Ok(Piece { memory: Memory::Allocation("mem", 2), from, len });
+        let range = || Ok(Piece { memory: DumpMemory::Range(16..32), from: 0, len: None });
+        let of_mem = |from, len| Ok(Piece { memory: DumpMemory::Allocation("mem", 2), from, len });
         assert_eq!(memory("0x10..0x1_0"), Err("no byte is in it".into()));
         assert_eq!([memory("0x10+16"), memory("16..0x20")], [range(), range()]);
         assert_eq!([memory("mem#2"), memory("alloc#2")], [of_mem(0, None), of_mem(0, None)]);

@@ -6,7 +6,7 @@
 use crate::replay::child_replays::{Again, Found, TooLong, say_so};
 use analysis::text::kernel_name::{Names, Style};
 use anyhow::Result;
-use replayer::{Bisection, Divergence, Options, Parting, Plan, Report, Unordered, bisection};
+use replayer::{Bisection, Divergence, FirstDifference, Options, Plan, Report, UnorderedPair, bisection};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace::Trace;
@@ -27,10 +27,10 @@ pub struct Explanation {
     /// Whether two replays, launches one by one, agree in every respect. None: they were not made.
     pub agree: Option<bool>,
     /// The first launch that is not the same in both.
-    pub parting: Option<Parting>,
+    pub parting: Option<FirstDifference>,
     /// What the code of its kernel shows.
     pub causes: Option<Causes>,
-    pub unordered: Option<Unordered>,
+    pub unordered: Option<UnorderedPair>,
     /// With other contents of memory that nobody wrote, something else differs.
     pub depends_on_fill: bool,
     /// In the replay that is explained, launches were waited for.
@@ -143,7 +143,7 @@ impl Question<'_> {
     }
 
     /// What the code of the kernel shows; none if it is no kernel.
-    fn causes(&self, parting: &Parting) -> Option<Causes> {
+    fn causes(&self, parting: &FirstDifference) -> Option<Causes> {
         let all = launched(self.trace);
         let named: Vec<&Launched> = all.iter().filter(|launched| launched.kernel.name == parting.kernel).collect();
         let here = named.iter().filter(|launched| launched.calls.contains(&parting.call));
@@ -207,11 +207,11 @@ impl Explanation {
     }
 }
 
-fn no_order(Unordered(earlier, later): &Unordered) -> String {
+fn no_order(UnorderedPair(earlier, later): &UnorderedPair) -> String {
     format!("nothing orders call {} and call {}", earlier.call, later.call)
 }
 
-fn parted(parting: &Parting) -> String {
+fn parted(parting: &FirstDifference) -> String {
     let kernel = shown(&parting.kernel);
     let node = parting.node.map_or_else(String::new, |node| format!(", node {} of its graph,", node + 1));
     let what = match (parting.is_given, parting.memory.is_empty()) {

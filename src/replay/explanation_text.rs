@@ -2,7 +2,7 @@
 
 use super::explain::{Explanation, Why, shown};
 use analysis::text::figures::counted;
-use replayer::{Submission, Unordered};
+use replayer::{Submission, UnorderedPair};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
 use trace::code::varying::Cause;
@@ -35,7 +35,7 @@ pub fn text(out: &mut impl Write, explained: &Explanation) -> Result<()> {
         let not = if explained.has_waited { "where none is" } else { "here" };
         writeln!(out, "  waiting      {how}: call {call} then brings something else than {not}")?;
     }
-    if let Some(Unordered(earlier, later)) = &explained.unordered {
+    if let Some(UnorderedPair(earlier, later)) = &explained.unordered {
         writeln!(out, "  no order     {}", submission(earlier))?;
         writeln!(out, "               {}", submission(later))?;
         writeln!(out, "               both have the same memory, and no event or wait stands between them")?;
@@ -99,7 +99,7 @@ pub fn object(explained: &Explanation) -> Value {
             "memory": parting.memory,
         })),
         "causes": causes.map(|causes| causes.iter().map(cause).collect::<Vec<_>>()),
-        "unordered": explained.unordered.as_ref().map(|Unordered(earlier, later)| {
+        "unordered": explained.unordered.as_ref().map(|UnorderedPair(earlier, later)| {
             json!({ "earlier": submission(earlier), "later": submission(later) })
         }),
         "depends_on_waiting": matches!(explained.why, Why::Order),

@@ -5,7 +5,7 @@ use analysis::calls::device_work;
 use analysis::text::figures::{counted, duration, grouped, size};
 use analysis::text::kernel_name::{Names, Style};
 use anyhow::Result;
-use replayer::{Repeat, Repeated};
+use replayer::{Repeat, RepeatTimes};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -166,7 +166,7 @@ fn figures(times: &[i64]) -> [i64; 3] {
     [sorted[0], median, sorted[rank]]
 }
 
-pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &Repeated) -> Result<()> {
+pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &RepeatTimes) -> Result<()> {
     let times = counted(repeated.wall.len() as u64, "time");
     let who = match repeated.threads {
         1 => String::new(),
@@ -224,7 +224,7 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &Repeated) -> Re
     Ok(())
 }
 
-pub fn object(range: &Range<u64>, repeated: &Repeated) -> Value {
+pub fn object(range: &Range<u64>, repeated: &RepeatTimes) -> Value {
     let figures_of = |times: &[i64]| match times {
         [] => Value::Null,
         times => {

@@ -3,13 +3,13 @@
 
 use analysis::job::{Job, Process};
 use analysis::text::shell::shell;
-use replayer::{Awaiting, Theirs};
+use replayer::{PeerMemory, PeerWait};
 use std::path::{Path, PathBuf};
 use trace::Trace;
 use trace::file::record::Shared;
 
 /// What a replay waits for, in words: launches that were given such memory.
-pub fn told(path: &Path, all: &[Awaiting]) -> String {
+pub fn told(path: &Path, all: &[PeerWait]) -> String {
     const NAMED: usize = 4;
     let Some(first) = all.first() else { return String::new() };
     let launches: Vec<String> =
@@ -20,8 +20,8 @@ pub fn told(path: &Path, all: &[Awaiting]) -> String {
     let directory = path.parent().filter(|of| *of != Path::new("")).unwrap_or(Path::new("."));
     let together = format!("cutrace replay {} replays", shell(&[format!("{}/", directory.display())]));
     let (registered, memory) = match &first.memory {
-        Theirs::Host { registered, memory } => (registered, memory),
-        Theirs::Device(range) => {
+        PeerMemory::Host { registered, memory } => (registered, memory),
+        PeerMemory::Device(range) => {
             let (start, len) = (range.start, range.end - range.start);
             let given =
                 format!("{given} device memory {start:#x}+{len:#x} of another process, which is not replayed here");

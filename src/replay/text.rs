@@ -242,7 +242,7 @@ fn behind_refused(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Rep
         };
         let why = match is_exported {
             true => format!("as other processes may have written what call {refused} {name} handed out"),
-            false if plan.was_in_part(*refused) => {
+            false if plan.may_differ(*refused) => {
                 format!("which may be for call {refused} {name}: it is among those that were recorded in part")
             }
             false => format!("which may be for call {refused} {name}: it was refused"),

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use replayer::Options;
 use replayer::profile::timed_trace::TimedTrace;
-use replayer::profile::{Measure, Measured};
+use replayer::profile::{Measure, Measurement};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ impl Timed {
     }
 
     /// Writes what is known only now, and puts the file into its place: its path and size.
-    pub fn finish(self, trace: &Trace, options: &Options, measured: &Measured) -> Result<(PathBuf, u64)> {
+    pub fn finish(self, trace: &Trace, options: &Options, measured: &Measurement) -> Result<(PathBuf, u64)> {
         let path = self.output.path().to_path_buf();
         let profile = measured.profile(options.driver.display().to_string());
         let size = self.written.lock().finish(trace, &profile, verdict::in_words);
@@ -98,7 +98,7 @@ impl Timed {
 }
 
 /// `made`: the file that holds it, and its size. `on_sim`: what took the times is simulated as well.
-pub fn text(out: &mut impl Write, measured: &Measured, made: &(PathBuf, u64), on_sim: bool) -> std::io::Result<()> {
+pub fn text(out: &mut impl Write, measured: &Measurement, made: &(PathBuf, u64), on_sim: bool) -> std::io::Result<()> {
     let (timed, source) = (grouped(measured.works), device_work::source(measured.source, measured.version));
     let simulated = if on_sim { ", all of it simulated" } else { "" };
     writeln!(out, "  timed        {timed} kernels, copies and fills, by {source}{simulated}")?;
@@ -108,7 +108,7 @@ pub fn text(out: &mut impl Write, measured: &Measured, made: &(PathBuf, u64), on
     writeln!(out, "  written      {} ({})", made.0.display(), size(made.1))
 }
 
-pub fn object(measured: &Measured, made: &(PathBuf, u64)) -> Value {
+pub fn object(measured: &Measurement, made: &(PathBuf, u64)) -> Value {
     let untimed = measured.untimed.iter().map(|(why, count)| json!({ "reason": why, "count": count }));
     json!({
         "output": made.0.display().to_string(),

@@ -114,7 +114,7 @@ pub struct Fill {
 
 /// Compares by number; whether all is within the tolerance, and what is not. Elements that are no whole ones,
 /// at the end, must be the same.
-pub fn within(tolerance: &Tolerance, was: &[u8], is: &[u8]) -> (bool, Elements) {
+pub fn compare_numbers(tolerance: &Tolerance, was: &[u8], is: &[u8]) -> (bool, Elements) {
     let (float, size) = (tolerance.float, tolerance.float.size());
     let of = (was.len() / size) as u64;
     let mut found = Elements { float, differing: 0, of, first: 0, largest_absolute: 0.0, largest_relative: 0.0 };
@@ -147,9 +147,9 @@ pub fn extent(was: Option<&[u8]>, is: &[u8], tolerance: Option<&Tolerance>, fill
     let by = tolerance.unwrap_or(&exact);
     let is_whole = is.len() >= by.float.size() && is.len().is_multiple_of(by.float.size());
     let elements = was.filter(|_| is_whole).map(|was| match tolerance {
-        Some(tolerance) => within(tolerance, was, is).1,
+        Some(tolerance) => compare_numbers(tolerance, was, is).1,
         None => {
-            let (size, mut found) = (by.float.size(), within(by, was, is).1);
+            let (size, mut found) = (by.float.size(), compare_numbers(by, was, is).1);
             // Not the numbers are compared, but their bytes: two zeros may differ.
             let differ = || was.chunks_exact(size).zip(is.chunks_exact(size)).map(|(was, is)| was != is);
             found.differing = differ().filter(|differs| *differs).count() as u64;
@@ -188,15 +188,15 @@ mod tests {
     fn tolerances() {
         let by = |relative, absolute| Tolerance { relative, absolute, float: Float::F32 };
         let (was, is) = (bytes(&[1.0, 100.0, 0.0, f32::NAN]), bytes(&[1.0, 101.0, 0.5, f32::NAN]));
-        assert!(within(&by(0.01, 0.5), &was, &is).0);
-        let (agrees, found) = within(&by(0.0, 0.9), &was, &is);
+        assert!(compare_numbers(&by(0.01, 0.5), &was, &is).0);
+        let (agrees, found) = compare_numbers(&by(0.0, 0.9), &was, &is);
         assert_eq!((agrees, found.differing, found.first, found.of), (false, 1, 1, 4));
         assert_eq!((found.largest_absolute, found.largest_relative), (1.0, 0.01));
         // What is no number is near nothing else.
-        assert!(!within(&by(1e9, 1e9), &bytes(&[1.0]), &bytes(&[f32::NAN])).0);
-        assert!(!within(&by(1e9, 1e9), &bytes(&[f32::INFINITY]), &bytes(&[1.0])).0);
+        assert!(!compare_numbers(&by(1e9, 1e9), &bytes(&[1.0]), &bytes(&[f32::NAN])).0);
+        assert!(!compare_numbers(&by(1e9, 1e9), &bytes(&[f32::INFINITY]), &bytes(&[1.0])).0);
         // The odd byte at the end is compared as it is.
-        assert!(!within(&by(1e9, 1e9), &[0, 0, 0, 0, 1], &[0, 0, 0, 0, 2]).0);
+        assert!(!compare_numbers(&by(1e9, 1e9), &[0, 0, 0, 0, 1], &[0, 0, 0, 0, 2]).0);
     }
 
     #[test]

@@ -40,26 +40,26 @@ impl Ranges {
     }
 
     /// The range that holds this address.
-    pub fn around(&self, address: u64) -> Option<Range<u64>> {
+    pub fn range_around(&self, address: u64) -> Option<Range<u64>> {
         let at = self.0.partition_point(|r| r.end <= address);
         self.0.get(at).filter(|r| r.start <= address).cloned()
     }
 
     pub fn contains(&self, address: u64) -> bool {
-        self.around(address).is_some()
+        self.range_around(address).is_some()
     }
 
     /// Whether all of `range` is in the set.
     pub fn covers(&self, range: &Range<u64>) -> bool {
-        self.around(range.start).is_some_and(|around| range.end <= around.end)
+        self.range_around(range.start).is_some_and(|around| range.end <= around.end)
     }
 
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
-        self.met(range).next().is_some()
+        self.overlapping_ranges(range).next().is_some()
     }
 
     /// Those that share something with `range`.
-    fn met(&self, range: &Range<u64>) -> impl Iterator<Item = &Range<u64>> {
+    fn overlapping_ranges(&self, range: &Range<u64>) -> impl Iterator<Item = &Range<u64>> {
         let (start, end) = (range.start, range.end);
         self.0[self.0.partition_point(|r| r.end <= start)..].iter().take_while(move |r| r.start < end)
     }
@@ -74,7 +74,7 @@ impl Ranges {
     pub fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = range.start;
-        for taken in self.met(&range) {
+        for taken in self.overlapping_ranges(&range) {
             if at < taken.start {
                 gaps.push(at..taken.start);
             }

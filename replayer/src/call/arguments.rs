@@ -2,8 +2,8 @@
 
 use crate::call::build::Builder;
 use crate::call::frame::Output;
-use crate::memory::arguments::Holds;
-use crate::memory::buffer::{Memory, Refusal};
+use crate::memory::arguments::RegionKind;
+use crate::memory::buffer::{HostBuffer, Refusal};
 use trace::api::extra::{self, Extra};
 use trace::api::types::Type;
 use trace::api::walk::{Direction, select};
@@ -30,20 +30,20 @@ impl Builder<'_, '_> {
                 params.len()
             )));
         }
-        let mut values = self.launch_memory(Holds::Values, packed)?;
+        let mut values = self.launch_memory(RegionKind::Values, packed)?;
         let mut pointers = Vec::with_capacity(params.len() * 8);
         let mut at = 0;
         for (_, size) in params {
             let size = *size as usize;
             let bytes = packed.get(at..at + size).ok_or_else(|| self.missing(name))?;
             for (offset, live) in self.argument(bytes) {
-                values.put(at + offset, &live.to_le_bytes());
+                values.write(at + offset, &live.to_le_bytes());
             }
             pointers.extend((values.address() + at as u64).to_le_bytes());
             at += size.next_multiple_of(8);
         }
         self.own(values);
-        let pointers = self.launch_memory(Holds::Pointers, &pointers)?;
+        let pointers = self.launch_memory(RegionKind::Pointers, &pointers)?;
         Ok(self.own(pointers))
     }
 
@@ -59,9 +59,9 @@ impl Builder<'_, '_> {
         };
         let bytes = self.call.memory(When::Entry, pointer, size).ok_or_else(|| self.missing(name))?;
         // The driver takes one that is too small.
-        let mut values = self.launch_memory(Holds::Values, &bytes)?;
+        let mut values = self.launch_memory(RegionKind::Values, &bytes)?;
         for (at, live) in self.packed_arguments(&bytes) {
-            values.put(at, &live.to_le_bytes());
+            values.write(at, &live.to_le_bytes());
         }
         let size = self.frame.holding(&size.to_le_bytes())?;
         let (values, size) = (self.own(values), self.own(size));
@@ -70,7 +70,7 @@ impl Builder<'_, '_> {
         Ok(self.own(live))
     }
 
-    fn launch_memory(&self, holds: Holds, bytes: &[u8]) -> Result<Memory, Refusal> {
+    fn launch_memory(&self, holds: RegionKind, bytes: &[u8]) -> Result<HostBuffer, Refusal> {
         self.session.arguments.holding(holds, bytes, self.frame.arena.is_some())
     }
 
@@ -95,9 +95,9 @@ impl Builder<'_, '_> {
                 let direction = Direction::Out;
                 self.frame.outputs.push(Output::Values { name, memory, address, element, count: 1, direction });
             }
-            let own = if address == 0 { 0 } else { self.own(Memory::zeroed(WIDEST)?) };
+            let own = if address == 0 { 0 } else { self.own(HostBuffer::zeroed(WIDEST)?) };
             live.extend(own.to_le_bytes());
         }
-        Ok(self.own(Memory::of(&live)?))
+        Ok(self.own(HostBuffer::from_bytes(&live)?))
     }
 }

@@ -7,7 +7,7 @@
 use crate::call::devices::names_devices;
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::driver::stream::Queue;
-use crate::memory::buffer::{Arena, Memory, Refusal};
+use crate::memory::buffer::{Arena, HostBuffer, Refusal};
 use crate::plan::order::waits;
 use crate::session::Session;
 use crate::tally::Tally;
@@ -23,14 +23,14 @@ use trace::{Call, Function};
 
 /// Argument words or a struct, recorded and live, around the fields that are being walked.
 #[derive(Clone, Copy)]
-pub struct Here<'r> {
+pub struct FieldContext<'r> {
     pub recorded: &'r [u8],
     /// The buffer, and where in it the container begins.
     pub memory: usize,
     pub offset: usize,
 }
 
-impl Here<'_> {
+impl FieldContext<'_> {
     pub fn load(&self, at: u32, size: u32) -> Option<u64> {
         load(self.recorded, at, size)
     }
@@ -69,7 +69,7 @@ impl<'w, 't> Builder<'w, 't> {
         if self.is_endless_wait() {
             return Err(Refusal(waits::WHY.into()));
         }
-        let here = Here { recorded: call.argument_bytes(), memory: 0, offset: 0 };
+        let here = FieldContext { recorded: call.argument_bytes(), memory: 0, offset: 0 };
         self.fields(self.function.params, None, 0, here)?;
         self.ask_for_length()
     }
@@ -79,7 +79,7 @@ impl<'w, 't> Builder<'w, 't> {
         fields: &'static [Field],
         ty: Option<&'static Type>,
         base: u32,
-        here: Here,
+        here: FieldContext,
     ) -> Result<(), Refusal> {
         for index in 0..fields.len() {
             self.field(fields, index, base, here)?;
@@ -98,7 +98,7 @@ impl<'w, 't> Builder<'w, 't> {
         Ok(())
     }
 
-    fn field(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {
+    fn field(&mut self, fields: &'static [Field], index: usize, base: u32, here: FieldContext) -> Result<(), Refusal> {
         let field = &fields[index];
         let at = base + field.offset;
         let word = here.load(at, field.ty.size.min(8)).unwrap_or(0);
@@ -106,20 +106,21 @@ impl<'w, 't> Builder<'w, 't> {
         match field.role {
             // Read when the driver had put it there, which takes no other's (a node's handle in a launch's
             // attributes; driver 580).
-            Role::Created | Role::Allocated(_) if here.memory != 0 => self.put(here, at, field.ty.size.min(8), 0),
+            Role::Created | Role::Allocated(_) if here.memory != 0 => self.write(here, at, field.ty.size.min(8), 0),
             Role::Filled | Role::Created | Role::Allocated(_) | Role::UserData => {}
             Role::Unless(other) if here.load(base + fields[other.0 as usize].offset, 8).unwrap_or(0) != 0 => {
-                self.put(here, at, field.ty.size.min(8), 0);
+                self.write(here, at, field.ty.size.min(8), 0);
             }
             // Put there with the side of the copy that they belong to.
-            Role::CopyHost(_) if is_pointer => self.put(here, at, 8, 0),
-            Role::CopyDevice => self.put(here, at, field.ty.size, 0),
+            Role::CopyHost(_) if is_pointer => self.write(here, at, 8, 0),
+            Role::CopyDevice => self.write(here, at, field.ty.size, 0),
             Role::Union(..) => {
                 let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };
                 match member(fields, index, base, &view) {
                     Some(member) => self.value(member, at, here)?,
                     None if has_empty_tag(fields, index, base, here) => {
-                        self.frame.memory[here.memory].put(here.offset + at as usize, &vec![0; field.ty.size as usize]);
+                        self.frame.memory[here.memory]
+                            .write(here.offset + at as usize, &vec![0; field.ty.size as usize]);
                     }
                     // Its words might be addresses.
                     None => {
@@ -137,10 +138,10 @@ impl<'w, 't> Builder<'w, 't> {
                 let sibling = |which: Sibling| here.load(base + fields[which.0 as usize].offset, 8).unwrap_or(0);
                 let writes = matches!(field.role, Role::WritesEach { .. });
                 let live = self.each(field.name, word, sibling(sizes), sibling(count), writes)?;
-                self.put(here, at, 8, live);
+                self.write(here, at, 8, live);
             }
             // The driver only passes it on to the device.
-            Role::Address => self.put(here, at, 8, self.for_device(word)),
+            Role::Address => self.write(here, at, 8, self.for_device(word)),
             Role::HostAddress if word != 0 => {
                 let live = self.bound(field.name, word..word.saturating_add(1))?;
                 self.put_live(here, at, field, live)?;
@@ -150,20 +151,20 @@ impl<'w, 't> Builder<'w, 't> {
                 return Err(Refusal(format!("failed when recorded, and might free {} {word:#x} here", field.name)));
             }
             Role::EntryPoint if word != 0 => {
-                let scratch = self.own(Memory::zeroed(SCRATCH)?);
-                self.put(here, at, 8, scratch);
+                let scratch = self.own(HostBuffer::zeroed(SCRATCH)?);
+                self.write(here, at, 8, scratch);
             }
             // The driver puts the address of an array of its own here.
-            Role::Owned(_) if here.memory != 0 => self.put(here, at, 8, 0),
+            Role::Owned(_) if here.memory != 0 => self.write(here, at, 8, 0),
             _ if waits::are_operations(field) => self.operations(fields, index, base, here)?,
             _ if is_pointer => self.pointer(fields, index, base, here)?,
             _ if matches!(field.ty.form, Form::Signed) && self.function.hands_out(Kind::Device).is_some() => {
                 let device = self.session.objects.device(word as i32);
-                self.put(here, at, 4, device as u32 as u64);
+                self.write(here, at, 4, device as u32 as u64);
             }
             _ if is_word(fields, field) => {
                 let live = self.word(word);
-                self.put(here, at, 8, live);
+                self.write(here, at, 8, live);
             }
             _ => self.value(field.ty, at, here)?,
         }
@@ -171,30 +172,30 @@ impl<'w, 't> Builder<'w, 't> {
     }
 
     /// A value that stands in its container: only handles, addresses and callbacks change.
-    pub fn value(&mut self, ty: &'static Type, at: u32, here: Here) -> Result<(), Refusal> {
+    pub fn value(&mut self, ty: &'static Type, at: u32, here: FieldContext) -> Result<(), Refusal> {
         match ty.form {
             Form::Handle(kind) => {
                 let live = self.handle(kind, here.load(at, ty.size).unwrap_or(0))?;
-                self.put(here, at, ty.size, live);
+                self.write(here, at, ty.size, live);
             }
             Form::Address => {
                 let word = here.load(at, ty.size).unwrap_or(0);
                 if word != 0 {
                     let live = self.bound("an address", word..word.saturating_add(1))?;
-                    self.put(here, at, ty.size, live.word());
+                    self.write(here, at, ty.size, live.word());
                 }
             }
             Form::Callback => {
                 if here.load(at, 8) == Some(0) {
-                    self.put(here, at, 8, 0);
+                    self.write(here, at, 8, 0);
                 } else if matches!(self.function.class, Class::submit | Class::graph) {
                     self.callback(ty, here.memory, here.offset + at as usize);
                 } else {
-                    self.put(here, at, 8, nothing as *const () as u64);
+                    self.write(here, at, 8, nothing as *const () as u64);
                 }
             }
             // A pointer that no role explains leads nowhere here.
-            Form::Pointer(_) => self.put(here, at, 8, 0),
+            Form::Pointer(_) => self.write(here, at, 8, 0),
             Form::Array(element, count) if has_structure(element) || names_devices(element) => {
                 for n in 0..count {
                     self.value(element, at + n * element.size, here)?;
@@ -206,7 +207,7 @@ impl<'w, 't> Builder<'w, 't> {
                 // An address of the driver's own stands in it.
                 let live =
                     live.ok_or_else(|| Refusal("needs a resource that no call in the trace handed out".into()))?;
-                self.frame.memory[here.memory].put(here.offset + at as usize, &live);
+                self.frame.memory[here.memory].write(here.offset + at as usize, &live);
             }
             Form::Struct(fields) => self.fields(fields, Some(ty), at, here)?,
             _ => {}
@@ -220,7 +221,7 @@ impl<'w, 't> Builder<'w, 't> {
         let driver = self.session.driver;
         let queue = self.call.stream().map(|stream| {
             let live = self.session.objects.live(Kind::Stream, stream).unwrap_or(0);
-            Queue::of(driver.current_context(), StreamHandle::new(self.function, live), self.call.thread)
+            Queue::from_handle(driver.current_context(), StreamHandle::new(self.function, live), self.call.thread)
         });
         // Captured, it becomes a node.
         let queue = queue.filter(|queue| !queue.is_captured(driver));
@@ -234,21 +235,21 @@ impl<'w, 't> Builder<'w, 't> {
         if let Some([_, bytes]) = self.function.variable()
             && self.call.argument_of(bytes) == Some(0)
         {
-            let length = self.own(Memory::zeroed(8)?);
-            self.frame.memory[0].put(self.function.params[bytes].offset as usize, &length.to_le_bytes());
+            let length = self.own(HostBuffer::zeroed(8)?);
+            self.frame.memory[0].write(self.function.params[bytes].offset as usize, &length.to_le_bytes());
         }
         Ok(())
     }
 
-    pub fn own(&mut self, memory: Memory) -> u64 {
+    pub fn own(&mut self, memory: HostBuffer) -> u64 {
         let address = memory.address();
         self.frame.memory.push(memory);
         address
     }
 
-    pub fn put(&mut self, here: Here, at: u32, size: u32, value: u64) {
+    pub fn write(&mut self, here: FieldContext, at: u32, size: u32, value: u64) {
         let bytes = &value.to_le_bytes()[..size.min(8) as usize];
-        self.frame.memory[here.memory].put(here.offset + at as usize, bytes);
+        self.frame.memory[here.memory].write(here.offset + at as usize, bytes);
     }
 
     pub fn missing(&self, name: &str) -> Refusal {
@@ -279,7 +280,7 @@ const EMPTY_TAGS: &[&str] = &[
 ];
 
 /// Whether the value that says which member of a union is meant says that there is none.
-fn has_empty_tag(fields: &[Field], index: usize, base: u32, here: Here) -> bool {
+fn has_empty_tag(fields: &[Field], index: usize, base: u32, here: FieldContext) -> bool {
     let Role::Union(tag, _) = fields[index].role else { return true };
     let tag = &fields[tag.0 as usize];
     let value = here.load(base + tag.offset, tag.ty.size).unwrap_or(0);
@@ -333,7 +334,7 @@ mod tests {
                 }
                 let mut recorded = vec![0; (tag.offset + tag.ty.size) as usize];
                 recorded[tag.offset as usize..].copy_from_slice(&value.to_le_bytes()[..tag.ty.size as usize]);
-                let here = Here { recorded: &recorded, memory: 0, offset: 0 };
+                let here = FieldContext { recorded: &recorded, memory: 0, offset: 0 };
                 let is_empty = has_empty_tag(fields, index, 0, here);
                 if is_empty {
                     empty.insert(*name)

@@ -2,8 +2,8 @@
 
 use crate::call::build::Builder;
 use crate::driver::result;
-use crate::memory::buffer::{Memory, Refusal};
-use crate::plan::origins::Found;
+use crate::memory::buffer::{HostBuffer, Refusal};
+use crate::plan::origins::AdoptedFunction;
 use std::borrow::Cow;
 use std::ffi::CString;
 use std::io::Write;
@@ -40,16 +40,16 @@ impl<'t> Builder<'_, 't> {
                     more @ 1.. if wrapper.version == 2 => self.fatbins(more).ok_or_else(|| self.missing(name))?,
                     _ => 0,
                 };
-                let mut live = Memory::of(&bytes)?;
-                live.put(Wrapper::DATA_AT, &data.to_le_bytes());
-                live.put(Wrapper::MORE_AT, &more.to_le_bytes());
+                let mut live = HostBuffer::from_bytes(&bytes)?;
+                live.write(Wrapper::DATA_AT, &data.to_le_bytes());
+                live.write(Wrapper::MORE_AT, &more.to_le_bytes());
                 Ok(self.own(live))
             }
             Format::Fatbin | Format::Elf => self.binary(address, least).ok_or_else(|| self.missing(name)),
             // Text is read up to its NUL, which need not have been recorded.
             _ => {
                 let text = [&bytes[..], &[0]].concat();
-                Ok(self.own(Memory::of(&text)?))
+                Ok(self.own(HostBuffer::from_bytes(&text)?))
             }
         }
     }
@@ -64,14 +64,14 @@ impl<'t> Builder<'_, 't> {
                 break;
             }
         }
-        Some(self.own(Memory::of(&live).ok()?))
+        Some(self.own(HostBuffer::from_bytes(&live).ok()?))
     }
 
     /// A recorded binary: in the trace itself if it is aligned there.
     fn binary(&mut self, address: u64, least: u64) -> Option<u64> {
         match self.whole(address, least)? {
             Cow::Borrowed(bytes) if (bytes.as_ptr() as usize).is_multiple_of(64) => Some(bytes.as_ptr() as u64),
-            bytes => Some(self.own(Memory::of(&bytes).ok()?)),
+            bytes => Some(self.own(HostBuffer::from_bytes(&bytes).ok()?)),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'t> Builder<'_, 't> {
         let Some(bytes) = content.and_then(|image| self.session.trace.bytes(&image)) else {
             // A file that was not there when recorded. Nothing that a trace names is opened.
             return match self.call.result {
-                Some(result::FILE_NOT_FOUND) => Ok(self.own(Memory::of(NO_FILE)?)),
+                Some(result::FILE_NOT_FOUND) => Ok(self.own(HostBuffer::from_bytes(NO_FILE)?)),
                 _ => Err(self.missing(name)),
             };
         };
@@ -100,7 +100,7 @@ impl<'t> Builder<'_, 't> {
         let path = format!("/proc/self/fd/{}\0", file.as_raw_fd());
         self.frame.files.push(file);
         self.frame.retain = true;
-        Ok(self.own(Memory::of(path.as_bytes())?))
+        Ok(self.own(HostBuffer::from_bytes(path.as_bytes())?))
     }
 
     /// A recorded string with its NUL.
@@ -117,7 +117,7 @@ impl<'t> Builder<'_, 't> {
         let Form::Pointer(of) = codes_ty.form else { unreachable!("option codes are an array") };
         let array = |address, size: u64| self.call.memory(When::Entry, address, count.checked_mul(size)?);
         if count == 0 {
-            return Ok(self.own(Memory::zeroed(8)?));
+            return Ok(self.own(HostBuffer::zeroed(8)?));
         }
         let (codes, values) = array(codes, 4).zip(array(address, 8)).ok_or_else(|| self.missing("options"))?;
         let codes: Vec<u32> = codes.chunks_exact(4).map(|code| u32_at(code, 0)).collect();
@@ -134,10 +134,10 @@ impl<'t> Builder<'_, 't> {
                 Some(name @ ("CU_JIT_INFO_LOG_BUFFER" | "CU_JIT_ERROR_LOG_BUFFER")) if *value != 0 => {
                     // What is recorded as the size is what the driver used of it; the buffer is larger.
                     let size = most_of(&format!("{name}_SIZE_BYTES")).unwrap_or(0);
-                    self.own(Memory::zeroed(size.max(LOG) as usize)?)
+                    self.own(HostBuffer::zeroed(size.max(LOG) as usize)?)
                 }
                 // Functions and data of the host for kernels to call: none.
-                Some("CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE") => self.own(Memory::zeroed(64)?),
+                Some("CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE") => self.own(HostBuffer::zeroed(64)?),
                 Some(
                     name @ ("CU_JIT_GLOBAL_SYMBOL_NAMES"
                     | "CU_JIT_GLOBAL_SYMBOL_ADDRESSES"
@@ -151,7 +151,7 @@ impl<'t> Builder<'_, 't> {
             live.extend(own.to_le_bytes());
         }
         self.frame.retain = true;
-        Ok(self.own(Memory::of(&live)?))
+        Ok(self.own(HostBuffer::from_bytes(&live)?))
     }
 
     /// Retains a primary context before the recorded program did: runtimes get its handle through a table of
@@ -169,7 +169,7 @@ impl<'t> Builder<'_, 't> {
     pub fn adopt_function(&mut self, function: u64) -> Result<(), Refusal> {
         let found =
             self.session.plan.special_calls.functions.get(&self.call.number).filter(|found| found.function == function);
-        let Some(Found { module, name, .. }) = found else { return Ok(()) };
+        let Some(AdoptedFunction { module, name, .. }) = found else { return Ok(()) };
         let module = self.handle(Kind::Module, *module)?;
         let text = with_nul(name.clone().into_bytes());
         let live = self.session.driver.function_of_module(module, &text);

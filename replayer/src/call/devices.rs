@@ -1,6 +1,6 @@
 //! Devices that structures name by number: where memory is, and who may access it.
 
-use crate::call::build::{Builder, Here};
+use crate::call::build::{Builder, FieldContext};
 use std::mem::offset_of;
 use trace::api::enums::CUmemLocationType;
 use trace::api::structs::{CUmemAccessDesc, CUmemLocation};
@@ -19,12 +19,12 @@ pub fn names_devices(ty: &Type) -> bool {
 
 impl Builder<'_, '_> {
     /// Puts the device that stands in for the recorded one into a [`CUmemLocation`] that begins at `base`.
-    pub fn location(&mut self, base: u32, here: Here) {
+    pub fn location(&mut self, base: u32, here: FieldContext) {
         let on_device = u64::from(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE.0);
         let id = base + offset_of!(CUmemLocation, id) as u32;
         if here.load(base + offset_of!(CUmemLocation, r#type) as u32, 4) == Some(on_device) {
             let device = here.load(id, 4).unwrap_or(0) as i32;
-            self.put(here, id, 4, self.session.objects.device(device) as u32 as u64);
+            self.write(here, id, 4, self.session.objects.device(device) as u32 as u64);
         }
     }
 
@@ -45,8 +45,8 @@ impl Builder<'_, '_> {
             }
         }
         for (n, (place, flags)) in left.iter().enumerate() {
-            self.frame.memory[memory].put(n * SIZE, place);
-            self.frame.memory[memory].put(n * SIZE + FLAGS, &flags.to_le_bytes());
+            self.frame.memory[memory].write(n * SIZE, place);
+            self.frame.memory[memory].write(n * SIZE + FLAGS, &flags.to_le_bytes());
         }
         left.len() as u64
     }

@@ -2,7 +2,7 @@
 
 use crate::call::readback::Readback;
 use crate::driver::stream::Queue;
-use crate::memory::buffer::{Arena, Memory, Payload, Refusal};
+use crate::memory::buffer::{Arena, HostBuffer, Payload, Refusal};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub struct CallbackSlot {
 #[derive(Default)]
 pub struct Frame<'t> {
     /// The first one holds the argument words.
-    pub memory: Vec<Memory>,
+    pub memory: Vec<HostBuffer>,
     pub outputs: Vec<Output>,
     pub readbacks: Vec<Readback<'t>>,
     pub files: Vec<OwnedFd>,
@@ -57,7 +57,7 @@ pub struct Frame<'t> {
     pub hazards: Vec<Hazard<'t>>,
     pub callbacks: Vec<CallbackSlot>,
     /// Memory of our own that the call's copies read.
-    pub lent: Vec<Memory>,
+    pub lent: Vec<HostBuffer>,
     /// What is called instead, with the same arguments.
     pub instead: Option<&'static Function>,
     /// The driver may use the memory after the call.
@@ -67,16 +67,16 @@ pub struct Frame<'t> {
 }
 
 impl Frame<'_> {
-    pub fn zeroed(&self, len: usize) -> Result<Memory, Refusal> {
+    pub fn zeroed(&self, len: usize) -> Result<HostBuffer, Refusal> {
         match &self.arena {
             Some(arena) => Arena::give(arena, len),
-            None => Memory::zeroed(len),
+            None => HostBuffer::zeroed(len),
         }
     }
 
-    pub fn holding(&self, bytes: &[u8]) -> Result<Memory, Refusal> {
+    pub fn holding(&self, bytes: &[u8]) -> Result<HostBuffer, Refusal> {
         let mut memory = self.zeroed(bytes.len())?;
-        memory.put(0, bytes);
+        memory.write(0, bytes);
         Ok(memory)
     }
 

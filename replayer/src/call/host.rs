@@ -4,11 +4,11 @@
 //! address (or translated), so copies from and to it use it: what the device writes there, a later copy must
 //! find.
 
-use crate::call::build::{Builder, Here};
+use crate::call::build::{Builder, FieldContext};
 use crate::call::frame::Hazard;
 use crate::call::readback::Readback;
-use crate::memory::buffer::{Memory, Payload, Refusal};
-use crate::memory::live_address::HeldAddress;
+use crate::memory::buffer::{HostBuffer, Payload, Refusal};
+use crate::memory::live_address::LiveAddress;
 use crate::plan::action::between_either;
 use crate::plan::graphs::captures::memory_type;
 use std::ops::Range;
@@ -25,7 +25,7 @@ const NOWHERE: u64 = 64;
 
 impl<'t> Builder<'_, 't> {
     /// Live memory that holds the recorded bytes of a region; its first address.
-    pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<HeldAddress, Refusal> {
+    pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<LiveAddress, Refusal> {
         if self.is_managed(&recorded) {
             return self.managed(name, &recorded);
         }
@@ -35,12 +35,12 @@ impl<'t> Builder<'_, 't> {
             return match host {
                 Some(live) => {
                     self.frame.sources.push(live..live + recorded.span());
-                    Ok(HeldAddress::host(live))
+                    Ok(LiveAddress::host(live))
                 }
                 None if self.function.class == Class::graph => {
                     self.frame.retain = true;
-                    let memory = Memory::zeroed(recorded.span() as usize)?;
-                    let live = HeldAddress::of(&memory);
+                    let memory = HostBuffer::zeroed(recorded.span() as usize)?;
+                    let live = LiveAddress::from_buffer(&memory);
                     self.own(memory);
                     Ok(live)
                 }
@@ -54,10 +54,10 @@ impl<'t> Builder<'_, 't> {
                 return self.source_of_node(&recorded, bytes);
             }
             if let (Payload::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
-                return Ok(HeldAddress::read_only(bytes));
+                return Ok(LiveAddress::read_only(bytes));
             }
             let memory = laid_out(&recorded, bytes)?;
-            let live = HeldAddress::of(&memory);
+            let live = LiveAddress::from_buffer(&memory);
             if self.makes_node() {
                 self.frame.retain = true;
                 self.own(memory);
@@ -68,12 +68,12 @@ impl<'t> Builder<'_, 't> {
         };
         self.write_host(&recorded, live, bytes);
         self.frame.sources.push(live..live + recorded.span());
-        Ok(HeldAddress::host(live))
+        Ok(LiveAddress::host(live))
     }
 
     /// Memory for a graph to read whenever it runs. What is there then is told as all is that the CPU writes;
     /// what was there when the node was made matters only if it could not be followed.
-    fn source_of_node(&mut self, recorded: &Region, bytes: Payload<'t>) -> Result<HeldAddress, Refusal> {
+    fn source_of_node(&mut self, recorded: &Region, bytes: Payload<'t>) -> Result<LiveAddress, Refusal> {
         let live = self.graph_memory(recorded)?;
         let is_lost = |image: Image| {
             let meets = image.address < recorded.address + recorded.span()
@@ -83,7 +83,7 @@ impl<'t> Builder<'_, 't> {
         if self.call.written().flat_map(|written| written.images()).any(is_lost) {
             self.write_host(recorded, live, bytes);
         }
-        Ok(HeldAddress::host(live))
+        Ok(LiveAddress::host(live))
     }
 
     /// Whether the call makes a graph node, now or when its capture ends.
@@ -106,7 +106,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Live memory to take the bytes of a region; its first address.
-    pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<HeldAddress, Refusal> {
+    pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<LiveAddress, Refusal> {
         if self.is_managed(&recorded) {
             return self.managed(name, &recorded);
         }
@@ -115,7 +115,7 @@ impl<'t> Builder<'_, 't> {
         let placed = self.session.placement.host(&memory);
         let is_placed = placed.is_some();
         let (live, memory) = match placed {
-            Some(live) if self.makes_node() && self.is_result(&recorded) => return Ok(HeldAddress::host(live)),
+            Some(live) if self.makes_node() && self.is_result(&recorded) => return Ok(LiveAddress::host(live)),
             Some(live) => {
                 self.frame.hazards.push(Hazard::Overwrite(live..live + recorded.span()));
                 (live, None)
@@ -126,13 +126,14 @@ impl<'t> Builder<'_, 't> {
                 if !self.is_result(&recorded) {
                     self.tally.not_compared(self.call.number);
                 }
-                return self.graph_memory(&recorded).map(HeldAddress::host);
+                return self.graph_memory(&recorded).map(LiveAddress::host);
             }
             None => match self.session.host(&memory) {
                 Some(live) => (live, None),
                 None => {
                     let len = recorded.span() as usize;
-                    let memory = if recorded.is_dense() { Memory::unwritten(len) } else { Memory::zeroed(len) }?;
+                    let memory =
+                        if recorded.is_dense() { HostBuffer::unwritten(len) } else { HostBuffer::zeroed(len) }?;
                     (memory.address(), Some(memory))
                 }
             },
@@ -141,7 +142,7 @@ impl<'t> Builder<'_, 't> {
         let region = Region { address: live, ..recorded };
         let (words, since) = (self.layout(name, &recorded), self.session.translation.now());
         self.frame.readbacks.push(Readback { name: name.into(), region, memory, is_shared, expected, words, since });
-        Ok(HeldAddress::host(live))
+        Ok(LiveAddress::host(live))
     }
 
     /// Whether it is compared what graphs bring there, when that has been waited for or a callback takes it.
@@ -157,7 +158,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Then it is one between addresses of either side.
-    fn managed(&mut self, name: &str, recorded: &Region) -> Result<HeldAddress, Refusal> {
+    fn managed(&mut self, name: &str, recorded: &Region) -> Result<LiveAddress, Refusal> {
         let why = || {
             Refusal(format!("{name} is managed memory, and no copy between addresses of either side is like this one"))
         };
@@ -173,7 +174,7 @@ impl<'t> Builder<'_, 't> {
         address: u64,
         (len, most): (Option<u64>, Option<u64>),
         writes: bool,
-    ) -> Result<HeldAddress, Refusal> {
+    ) -> Result<LiveAddress, Refusal> {
         let reaches = most.ok_or_else(|| Refusal(format!("how far {name} reaches is not known")))?;
         let region = Region::dense(address, reaches);
         if self.image_length(address) > 0 {
@@ -207,7 +208,7 @@ impl<'t> Builder<'_, 't> {
             let size = Some(u64_at(size, 0));
             live.extend(self.unified(name, u64_at(address, 0), (size, size), writes)?.word().to_le_bytes());
         }
-        Ok(self.own(Memory::of(&live)?))
+        Ok(self.own(HostBuffer::from_bytes(&live)?))
     }
 
     /// One side of a copy descriptor of type `ty` at `base`, unless it is an array.
@@ -218,7 +219,7 @@ impl<'t> Builder<'_, 't> {
         index: usize,
         side: Side,
         base: u32,
-        here: Here,
+        here: FieldContext,
     ) -> Result<(), Refusal> {
         let Some(descriptor) = here.recorded.get(base as usize..(base + ty.size) as usize) else { return Ok(()) };
         let (name, place) = (fields[index].name, base_pointer(fields, index, base, here));
@@ -228,8 +229,8 @@ impl<'t> Builder<'_, 't> {
         let Some(recorded) = unified.or_else(|| device_region(ty, descriptor, side)) else {
             // It copies nothing, or is bound to be refused.
             let live =
-                self.session.placement.bound(&(start..start.saturating_add(1))).map_or(NOWHERE, HeldAddress::word);
-            self.put(here, base + place.offset, place.ty.size, if start == 0 { 0 } else { live });
+                self.session.placement.bound(&(start..start.saturating_add(1))).map_or(NOWHERE, LiveAddress::word);
+            self.write(here, base + place.offset, place.ty.size, if start == 0 { 0 } else { live });
             return Ok(());
         };
         let is_managed = self.is_managed(&recorded);
@@ -244,13 +245,13 @@ impl<'t> Builder<'_, 't> {
         let tagged = either_side(fields, index).filter(|_| is_managed && matches!(place.ty.form, Form::Pointer(_)));
         match tagged {
             Some([tag, device]) => {
-                self.put(here, base + tag.offset, tag.ty.size, u64::from(CUmemorytype::CU_MEMORYTYPE_UNIFIED.0));
-                self.put(here, base + device.offset, device.ty.size, moved);
+                self.write(here, base + tag.offset, tag.ty.size, u64::from(CUmemorytype::CU_MEMORYTYPE_UNIFIED.0));
+                self.write(here, base + device.offset, device.ty.size, moved);
             }
             None if place.ty.size < 8 && moved >> 32 != 0 => {
                 return Err(Refusal(format!("{name} is {moved:#x} here, which 4 bytes cannot hold")));
             }
-            None => self.put(here, base + place.offset, place.ty.size, moved),
+            None => self.write(here, base + place.offset, place.ty.size, moved),
         }
         if self.function.class == Class::graph {
             self.frame.retain = true;
@@ -309,7 +310,7 @@ impl<'t> Builder<'_, 't> {
             };
             let at = |row: u64| (row - region.address) as usize;
             let rows = region.row_addresses().map(|row| &span[at(row)..at(row) + region.row_bytes as usize]);
-            return Memory::joined(&rows.collect::<Vec<_>>()).map(|rows| Some(Payload::Own(rows)));
+            return HostBuffer::joined(&rows.collect::<Vec<_>>()).map(|rows| Some(Payload::Own(rows)));
         }
         let pieces: Option<Vec<&[u8]>> = rows.iter().map(|image| self.session.trace.bytes(image)).collect();
         let is_all = |pieces: &Vec<&[u8]>| pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() == region.bytes();
@@ -340,15 +341,15 @@ impl<'t> Builder<'_, 't> {
 }
 
 /// The packed bytes of a region as they lie in memory.
-fn laid_out(region: &Region, bytes: Payload) -> Result<Memory, Refusal> {
+fn laid_out(region: &Region, bytes: Payload) -> Result<HostBuffer, Refusal> {
     let is_whole = region.is_dense() && bytes.len() as u64 == region.span();
     let bytes = match bytes {
         Payload::Own(memory) if is_whole => return Ok(memory),
         bytes => bytes,
     };
-    let mut memory = Memory::zeroed(region.span() as usize)?;
+    let mut memory = HostBuffer::zeroed(region.span() as usize)?;
     for (row, bytes) in region.row_addresses().zip(bytes.chunks_exact(region.row_bytes.max(1) as usize)) {
-        memory.put((row - region.address) as usize, bytes);
+        memory.write((row - region.address) as usize, bytes);
     }
     Ok(memory)
 }
@@ -362,7 +363,7 @@ fn range(name: &str, region: &Region) -> Result<Range<u64>, Refusal> {
 /// The field in which the descriptor keeps the base address of the side, with its offset in the descriptor:
 /// the host pointer itself, the field for device addresses, or the pointer in an operand of a batch. None of
 /// an array.
-fn base_pointer(fields: &'static [Field], index: usize, base: u32, here: Here) -> Option<Field> {
+fn base_pointer(fields: &'static [Field], index: usize, base: u32, here: FieldContext) -> Option<Field> {
     let field = &fields[index];
     if !matches!(field.ty.form, Form::Pointer(_)) {
         let kind = CUmemcpy3DOperandType(here.load(base + field.offset, 4)? as u32);

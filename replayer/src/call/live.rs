@@ -1,9 +1,9 @@
 //! Live addresses and handles that stand for recorded ones.
 
-use crate::call::build::{Builder, Here};
+use crate::call::build::{Builder, FieldContext};
 use crate::memory::buffer::Refusal;
-use crate::memory::live_address::HeldAddress;
-use crate::memory::objects::Found;
+use crate::memory::live_address::LiveAddress;
+use crate::memory::objects::Lookup;
 use std::ops::Range;
 use trace::api::roles::Field;
 use trace::api::types::Kind;
@@ -15,7 +15,7 @@ impl Builder<'_, '_> {
     }
 
     /// Where memory is that the driver may touch.
-    pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<HeldAddress, Refusal> {
+    pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<LiveAddress, Refusal> {
         let placement = &self.session.placement;
         let live = if self.makes_node() { placement.bound_in_node(&recorded) } else { placement.bound(&recorded) };
         if let Some(live) = live {
@@ -37,7 +37,7 @@ impl Builder<'_, '_> {
     }
 
     /// Puts an address where its field is.
-    pub fn put_live(&mut self, here: Here, at: u32, field: &Field, live: HeldAddress) -> Result<(), Refusal> {
+    pub fn put_live(&mut self, here: FieldContext, at: u32, field: &Field, live: LiveAddress) -> Result<(), Refusal> {
         if field.ty.size < 8 && live.word() >> (field.ty.size * 8) != 0 {
             return Err(Refusal(format!(
                 "{} is {:#x} here, which its {} bytes cannot hold",
@@ -46,7 +46,7 @@ impl Builder<'_, '_> {
                 field.ty.size
             )));
         }
-        self.put(here, at, field.ty.size, live.word());
+        self.write(here, at, field.ty.size, live.word());
         Ok(())
     }
 
@@ -56,23 +56,23 @@ impl Builder<'_, '_> {
         }
         let found = match self.session.objects.find(kind, recorded) {
             // What is known by this handle is an earlier one, whose module is gone.
-            Found::Live(_)
+            Lookup::Live(_)
                 if kind == Kind::Function
                     && self.session.plan.special_calls.unknown_functions.contains(&self.call.number) =>
             {
-                Found::Unknown
+                Lookup::Unknown
             }
             found => found,
         };
         let stray = match found {
-            Found::Live(live) => return Ok(live),
-            Found::Unknown if kind == Kind::Module && self.adopt(recorded) => return self.handle(kind, recorded),
-            Found::Unknown if kind == Kind::Context && self.adopt_context(recorded) => {
+            Lookup::Live(live) => return Ok(live),
+            Lookup::Unknown if kind == Kind::Module && self.adopt(recorded) => return self.handle(kind, recorded),
+            Lookup::Unknown if kind == Kind::Context && self.adopt_context(recorded) => {
                 return self.handle(kind, recorded);
             }
-            Found::Absent { .. } => "of a call that was left out".to_owned(),
-            Found::Dead { call } => format!("that call {call} ended"),
-            Found::Unknown => "that no call in the trace made".to_owned(),
+            Lookup::Absent { .. } => "of a call that was left out".to_owned(),
+            Lookup::Dead { call } => format!("that call {call} ended"),
+            Lookup::Unknown => "that no call in the trace made".to_owned(),
         };
         // The recorded value is nobody's here, or by now another object's.
         let needs = if self.call.succeeded() {

@@ -1,10 +1,10 @@
 //! What pointers of a recorded call lead to: spans, text, code, arguments, options, each a buffer of our own.
 
-use crate::call::build::{Builder, Here, SCRATCH};
+use crate::call::build::{Builder, FieldContext, SCRATCH};
 use crate::call::devices::names_devices;
 use crate::call::frame::Output;
-use crate::memory::buffer::{Memory, Refusal};
-use crate::memory::live_address::HeldAddress;
+use crate::memory::buffer::{HostBuffer, Refusal};
+use crate::memory::live_address::LiveAddress;
 use std::borrow::Cow;
 use trace::api::copies::Region;
 use trace::api::effect::Effect;
@@ -20,7 +20,13 @@ use trace::read::recorded_memory::Recorded;
 const SLACK: usize = 64;
 
 impl<'t> Builder<'_, 't> {
-    pub fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {
+    pub fn pointer(
+        &mut self,
+        fields: &'static [Field],
+        index: usize,
+        base: u32,
+        here: FieldContext,
+    ) -> Result<(), Refusal> {
         let field = &fields[index];
         let at = base + field.offset;
         let target = |when| resolve(fields, index, base, &Recorded { call: &self.call, bytes: here.recorded, when });
@@ -31,7 +37,7 @@ impl<'t> Builder<'_, 't> {
                 Some(_) if self.call.succeeded() && is_input(&field.role) => {
                     return Err(Refusal(format!("what {} points to is of a kind not known", field.name)));
                 }
-                Some(_) => self.own(Memory::zeroed(SCRATCH)?),
+                Some(_) => self.own(HostBuffer::zeroed(SCRATCH)?),
             },
             Target::Span { address, element, count, direction } => {
                 // A count that the driver lowers says at entry how much room there is.
@@ -45,33 +51,33 @@ impl<'t> Builder<'_, 't> {
                 if let (Role::In(Extent::Len(counted)), true) = (field.role, element.name == CUmemAccessDesc::TYPE.name)
                 {
                     let (left, counted) = (self.accesses(memory, count), &fields[counted.0 as usize]);
-                    self.put(here, base + counted.offset, counted.ty.size, left);
+                    self.write(here, base + counted.offset, counted.ty.size, left);
                 }
                 live
             }
             Target::Text { address, out: false, .. } => match self.text(address) {
-                Some(text) => self.own(Memory::of(&text)?),
+                Some(text) => self.own(HostBuffer::from_bytes(&text)?),
                 None => return Err(self.missing(field.name)),
             },
             Target::Text { address, limit, .. } => {
                 let memory = self.frame.memory.len();
                 let volatile = matches!(field.role, Role::Volatile(_));
                 self.frame.outputs.push(Output::Text { name: field.name, memory, address, volatile });
-                self.own(Memory::zeroed(limit.min(1 << 20) as usize + SLACK)?)
+                self.own(HostBuffer::zeroed(limit.min(1 << 20) as usize + SLACK)?)
             }
             Target::Path { .. } => self.path(field.name)?,
             Target::Value { element } => return self.value(element, at, here),
             Target::TextOut { address } => {
                 let memory = self.frame.memory.len();
                 self.frame.outputs.push(Output::TextOut { name: field.name, memory, address });
-                self.own(Memory::zeroed(8)?)
+                self.own(HostBuffer::zeroed(8)?)
             }
             Target::Owned { address, element, .. } => {
                 let memory = self.frame.memory.len();
                 self.frame.outputs.push(Output::Owned { name: field.name, index, memory, address, element });
-                self.own(Memory::zeroed(8)?)
+                self.own(HostBuffer::zeroed(8)?)
             }
-            Target::HostAlloc { .. } => self.own(Memory::zeroed(8)?),
+            Target::HostAlloc { .. } => self.own(HostBuffer::zeroed(8)?),
             Target::Image { address, size } => self.image(field.name, address, size)?,
             Target::Arguments { address, .. } => self.arguments(field.name, address)?,
             Target::Extra { address } => self.extra(field.name, address)?,
@@ -84,7 +90,7 @@ impl<'t> Builder<'_, 't> {
             }
             Target::CopyHost { .. } => return Ok(()),
         };
-        self.put(here, at, 8, live);
+        self.write(here, at, 8, live);
         Ok(())
     }
 
@@ -101,8 +107,8 @@ impl<'t> Builder<'_, 't> {
         let too_much = || Refusal(format!("{} is said to be {most} elements long", field.name));
         let len = count.checked_mul(element.size.into()).ok_or_else(too_much)?;
         match direction {
-            Direction::Source => return self.source(field.name, Region::dense(address, len)).map(HeldAddress::word),
-            Direction::Sink => return self.sink(field.name, Region::dense(address, len)).map(HeldAddress::word),
+            Direction::Source => return self.source(field.name, Region::dense(address, len)).map(LiveAddress::word),
+            Direction::Sink => return self.sink(field.name, Region::dense(address, len)).map(LiveAddress::word),
             _ => {}
         }
         // Places within a span are kept in 32 bits.
@@ -128,18 +134,18 @@ impl<'t> Builder<'_, 't> {
             None => return Err(self.missing(field.name)),
         };
         let mut own = self.frame.zeroed(room + SLACK)?;
-        own.put(0, &recorded);
+        own.write(0, &recorded);
         // An argument of a launch to come, put into the function.
         if self.function.effect == Effect::SetArgument {
             for (at, live) in self.argument(&recorded) {
-                own.put(at, &live.to_le_bytes());
+                own.write(at, &live.to_le_bytes());
             }
         }
         let live = self.own(own);
-        let here = Here { recorded: &recorded, memory, offset: 0 };
+        let here = FieldContext { recorded: &recorded, memory, offset: 0 };
         // The first word is the device address.
         if element.name == CUtensorMap::TYPE.name {
-            self.put(here, 0, 8, self.for_device(here.load(0, 8).unwrap_or(0)));
+            self.write(here, 0, 8, self.for_device(here.load(0, 8).unwrap_or(0)));
         }
         if has_structure(element) || names_devices(element) {
             for n in 0..count {
@@ -149,7 +155,7 @@ impl<'t> Builder<'_, 't> {
                     Some(size) => {
                         let start = here.load(at, 8).unwrap_or(0);
                         let live = self.bound(field.name, start..start.saturating_add(size))?;
-                        self.put(here, at, 8, live.word());
+                        self.write(here, at, 8, live.word());
                     }
                 }
             }
@@ -158,7 +164,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// How many bytes there are at each address of an array, where a sibling says so.
-    fn sizes(&self, fields: &'static [Field], base: u32, here: Here, count: u64) -> Option<Cow<'t, [u8]>> {
+    fn sizes(&self, fields: &'static [Field], base: u32, here: FieldContext, count: u64) -> Option<Cow<'t, [u8]>> {
         let sizes = fields.iter().find(|field| field.name == "sizes")?;
         self.call.memory(When::Entry, here.load(base + sizes.offset, 8)?, count.checked_mul(8)?)
     }

@@ -1,6 +1,6 @@
 //! What a copy brings to the host.
 
-use crate::memory::buffer::Memory;
+use crate::memory::buffer::HostBuffer;
 use crate::memory::words::Layout;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,7 +14,7 @@ pub struct Readback<'t> {
     /// Live memory.
     pub region: Region,
     /// The replay's own buffer; none if the bytes go to placed host memory.
-    pub memory: Option<Memory>,
+    pub memory: Option<HostBuffer>,
     /// Pageable memory, in which the bytes are when the call returns, and that nodes share.
     pub is_shared: bool,
     /// Recorded content by offset into the packed bytes; empty if there is none.

@@ -1,7 +1,7 @@
 //! Operations of a stream on values in memory, less those that would wait for ever.
 
-use crate::call::build::{Builder, Here};
-use crate::memory::buffer::{Memory, Refusal};
+use crate::call::build::{Builder, FieldContext};
+use crate::memory::buffer::{HostBuffer, Refusal};
 use crate::plan::order::waits::{Operation, WHY};
 use trace::api::roles::{Extent, Field, Role};
 use trace::api::walk::{Target, resolve};
@@ -22,7 +22,13 @@ impl Builder<'_, '_> {
     }
 
     /// Memory operations of a stream, less those that would wait for ever.
-    pub fn operations(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {
+    pub fn operations(
+        &mut self,
+        fields: &'static [Field],
+        index: usize,
+        base: u32,
+        here: FieldContext,
+    ) -> Result<(), Refusal> {
         let field = &fields[index];
         let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };
         let (Target::Span { address, element, count, .. }, Role::In(Extent::Len(number))) =
@@ -33,8 +39,9 @@ impl Builder<'_, '_> {
         let size = element.size as usize;
         let recorded = count.checked_mul(size as u64).and_then(|len| self.call.memory(When::Entry, address, len));
         let recorded = recorded.ok_or_else(|| self.missing(field.name))?;
-        let is_kept =
-            |(at, one): &(usize, &[u8])| Operation::of(one).is_none_or(|one| !one.waits || !self.is_endless(&one, *at));
+        let is_kept = |(at, one): &(usize, &[u8])| {
+            Operation::from_bytes(one).is_none_or(|one| !one.waits || !self.is_endless(&one, *at))
+        };
         let kept = recorded.chunks_exact(size).enumerate().filter(is_kept);
         let kept: Vec<u8> = kept.flat_map(|(_, one)| one).copied().collect();
         if kept.len() == recorded.len() {
@@ -45,13 +52,13 @@ impl Builder<'_, '_> {
         }
         self.tally.leave_out(self.function.name, WHY, true, self.call.number);
         let memory = self.frame.memory.len();
-        let live = self.own(Memory::of(&kept)?);
+        let live = self.own(HostBuffer::from_bytes(&kept)?);
         for n in 0..kept.len() / size {
-            self.value(element, (n * size) as u32, Here { recorded: &kept, memory, offset: 0 })?;
+            self.value(element, (n * size) as u32, FieldContext { recorded: &kept, memory, offset: 0 })?;
         }
         let number = &fields[number.0 as usize];
-        self.put(here, base + number.offset, number.ty.size, (kept.len() / size) as u64);
-        self.put(here, base + field.offset, 8, live);
+        self.write(here, base + number.offset, number.ty.size, (kept.len() / size) as u64);
+        self.write(here, base + field.offset, 8, live);
         Ok(())
     }
 }

@@ -53,7 +53,7 @@ impl Builder<'_, '_> {
     pub fn payload<'b>(&mut self, bytes: Payload<'b>, layout: Layout) -> Result<Payload<'b>, Refusal> {
         let (moved, words) = self.session.placement.moved_words(&bytes, layout);
         self.tally.words.add(words);
-        bytes.with(&moved)
+        bytes.with_words(&moved)
     }
 
     /// What must be rewritten in arguments that lie as the device has them. Offset and new word.

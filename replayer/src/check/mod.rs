@@ -8,8 +8,8 @@ pub mod hint;
 pub mod payload;
 
 use crate::call::frame::{Frame, Output};
-use crate::memory::objects::Found;
-use crate::session::{Linked, Session};
+use crate::memory::objects::Lookup;
+use crate::session::{DriverImage, Session};
 use crate::tally::{Divergence, Tally, hex};
 use std::ffi::CStr;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -32,7 +32,7 @@ pub fn outputs<'t>(
     tally: &mut Tally,
 ) {
     let mut checker = Checker { session, call, function, frame, tally, compared: false };
-    checker.bind_given();
+    checker.bind_driver_memory();
     for output in &frame.outputs {
         checker.compared = false;
         checker.output(output);
@@ -52,7 +52,7 @@ struct Checker<'c, 't> {
 
 /// How a value was handed out.
 #[derive(Clone, Copy, PartialEq)]
-enum How {
+enum HandOver {
     Compared,
     Volatile,
     Made,
@@ -60,7 +60,7 @@ enum How {
 
 /// Where in an output something stands.
 #[derive(Clone, Copy)]
-struct At<'a> {
+struct OutputPlace<'a> {
     name: &'a str,
     offset: usize,
 }
@@ -70,16 +70,16 @@ impl Checker<'_, '_> {
         match *output {
             Output::Values { name, memory, address, element, count, direction } => {
                 let how = match direction {
-                    Direction::Volatile => How::Volatile,
-                    Direction::Create => How::Made,
-                    _ => How::Compared,
+                    Direction::Volatile => HandOver::Volatile,
+                    Direction::Create => HandOver::Made,
+                    _ => HandOver::Compared,
                 };
                 let Some(len) = count.checked_mul(element.size.into()) else { return };
                 let Some(recorded) = self.call.memory(When::Return, address, len) else { return };
                 let live = self.frame.memory[memory].bytes();
                 let size = element.size.max(1) as usize;
                 for (n, (recorded, live)) in recorded.chunks_exact(size).zip(live.chunks_exact(size)).enumerate() {
-                    self.value(element, how, recorded, live, At { name, offset: n * size });
+                    self.value(element, how, recorded, live, OutputPlace { name, offset: n * size });
                 }
             }
             Output::Text { name, memory, address, volatile } => {
@@ -111,7 +111,7 @@ impl Checker<'_, '_> {
         let Some(recorded_at) = self.recorded_word(address).filter(|at| *at != 0 && live != 0) else { return };
         if let Some(linker) = self.function.handle(Kind::Link) {
             let linker = self.call.argument(self.function.params[linker].name).unwrap_or(0);
-            self.session.linked.lock().insert(recorded_at, Linked { address: live, len: count, linker });
+            self.session.linked.lock().insert(recorded_at, DriverImage { address: live, len: count, linker });
             return;
         }
         let size = u64::from(element.size.max(1));
@@ -124,11 +124,11 @@ impl Checker<'_, '_> {
         for (n, (recorded, live)) in
             recorded.chunks_exact(size as usize).zip(live.chunks_exact(size as usize)).enumerate()
         {
-            self.value(element, How::Compared, recorded, live, At { name, offset: n * size as usize });
+            self.value(element, HandOver::Compared, recorded, live, OutputPlace { name, offset: n * size as usize });
         }
     }
 
-    fn value(&mut self, ty: &'static Type, how: How, recorded: &[u8], live: &[u8], at: At) {
+    fn value(&mut self, ty: &'static Type, how: HandOver, recorded: &[u8], live: &[u8], at: OutputPlace) {
         let words = || (word(recorded), word(live));
         match ty.form {
             Form::Handle(kind) => {
@@ -142,7 +142,7 @@ impl Checker<'_, '_> {
                 let known = self.session.translation.live(was).is_some()
                     || self.session.plan.addresses.device.contains(was)
                     || self.session.plan.addresses.host.contains(was);
-                if how == How::Compared && known {
+                if how == HandOver::Compared && known {
                     self.compared = true;
                     if self.session.translation.live(was).unwrap_or(was) != is {
                         self.differs(at, 0, recorded, live);
@@ -153,7 +153,7 @@ impl Checker<'_, '_> {
             Form::Array(element, _) if trace::api::walk::has_structure(element) => {
                 let size = element.size as usize;
                 for (n, (recorded, live)) in recorded.chunks_exact(size).zip(live.chunks_exact(size)).enumerate() {
-                    self.value(element, how, recorded, live, At { offset: at.offset + n * size, ..at });
+                    self.value(element, how, recorded, live, OutputPlace { offset: at.offset + n * size, ..at });
                 }
             }
             Form::Struct(_) if ty.name == "CUdevResource" => {
@@ -163,12 +163,12 @@ impl Checker<'_, '_> {
             Form::Struct(_) if ty.name == CUtensorMap::TYPE.name => {
                 let (was, is) = words();
                 let moved = self.session.translation.live(was).unwrap_or(was) != is;
-                if how == How::Compared && (moved || recorded.get(8..) != live.get(8..)) {
+                if how == HandOver::Compared && (moved || recorded.get(8..) != live.get(8..)) {
                     self.differs(at, 0, recorded, live);
                 }
             }
             Form::Struct(fields) => self.structure(fields, how, recorded, live, at),
-            _ if how != How::Compared => {}
+            _ if how != HandOver::Compared => {}
             // A number may be the address of memory that is elsewhere.
             _ if recorded.len() == 8 && self.session.translation.recorded(word(live)) == Some(word(recorded)) => {
                 self.compared = true;
@@ -182,7 +182,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    fn structure(&mut self, fields: &'static [Field], how: How, recorded: &[u8], live: &[u8], at: At) {
+    fn structure(&mut self, fields: &'static [Field], how: HandOver, recorded: &[u8], live: &[u8], at: OutputPlace) {
         if let (Some((was, len)), Some((is, _))) = (made_in(fields, recorded), made_in(fields, live)) {
             self.session.translation.bind_of_graph(was, len, is);
         }
@@ -195,7 +195,7 @@ impl Checker<'_, '_> {
                 self.handed_out(fields, index, recorded, live);
                 continue;
             }
-            let how = if matches!(field.role, Role::Created | Role::Allocated(_)) { How::Made } else { how };
+            let how = if matches!(field.role, Role::Created | Role::Allocated(_)) { HandOver::Made } else { how };
             let member = match field.role {
                 Role::Union(..) => member(fields, index, 0, &Bytes(recorded)).unwrap_or(field.ty),
                 _ => field.ty,
@@ -203,7 +203,7 @@ impl Checker<'_, '_> {
             let part = field.offset as usize..(field.offset + member.size.min(field.ty.size)) as usize;
             if let (Some(recorded), Some(live)) = (recorded.get(part.clone()), live.get(part)) {
                 let offset = at.offset + field.offset as usize;
-                self.value(member, how, recorded, live, At { name: field.name, offset });
+                self.value(member, how, recorded, live, OutputPlace { name: field.name, offset });
             }
         }
     }
@@ -221,26 +221,26 @@ impl Checker<'_, '_> {
         let live = unsafe { std::slice::from_raw_parts(is as *const u8, len as usize) };
         let (size, name) = (element.size as usize, fields[index].name);
         for (n, (recorded, live)) in recorded.chunks_exact(size).zip(live.chunks_exact(size)).enumerate() {
-            self.value(element, How::Made, recorded, live, At { name, offset: n * size });
+            self.value(element, HandOver::Made, recorded, live, OutputPlace { name, offset: n * size });
         }
     }
 
     /// Learns a handle; false if it cannot be the same object.
-    fn handle(&mut self, kind: Kind, how: How, was: u64, is: u64) -> bool {
+    fn handle(&mut self, kind: Kind, how: HandOver, was: u64, is: u64) -> bool {
         if kind == Kind::Device {
             let expected = self.session.objects.device(was as i32);
-            self.compared |= how != How::Volatile;
-            return how == How::Volatile || expected == is as i32;
+            self.compared |= how != HandOver::Volatile;
+            return how == HandOver::Volatile || expected == is as i32;
         }
         if (was == 0) != (is == 0) {
-            return how == How::Volatile;
+            return how == HandOver::Volatile;
         }
         // A question about the current context must find the one that was made current. Other objects may be
         // handed out by a question for the first time, or again after their module was loaded anew.
-        if how == How::Compared
+        if how == HandOver::Compared
             && kind == Kind::Context
             && self.function.class == Class::query
-            && let Found::Live(expected) = self.session.objects.find(kind, was)
+            && let Lookup::Live(expected) = self.session.objects.find(kind, was)
         {
             self.compared = true;
             return expected == is;
@@ -249,7 +249,7 @@ impl Checker<'_, '_> {
             self.session.contexts.lock().insert(is);
         }
         let is_for_devices = match kind {
-            Kind::GraphExec => how == How::Made && self.is_for_devices(),
+            Kind::GraphExec => how == HandOver::Made && self.is_for_devices(),
             Kind::GraphDeviceNode => is != 0,
             _ => false,
         };
@@ -277,7 +277,7 @@ impl Checker<'_, '_> {
     }
 
     /// Memory that the driver gave, wherever it likes.
-    fn bind_given(&mut self) {
+    fn bind_driver_memory(&mut self) {
         let captured = self.session.plan.graph_nodes.allocations.get(&self.call.number).copied();
         let live = |index: usize| {
             let pointer = FrameView { frame: self.frame }.load(self.function.params[index].offset, 8)?;
@@ -309,7 +309,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    fn differs(&mut self, at: At, first: usize, recorded: &[u8], live: &[u8]) {
+    fn differs(&mut self, at: OutputPlace, first: usize, recorded: &[u8], live: &[u8]) {
         if self.session.verify {
             self.report(at.name, Some((at.offset + first) as u64), hex(recorded), hex(live));
         }

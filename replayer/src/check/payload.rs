@@ -1,6 +1,6 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
-use crate::base::extent::{extent, within};
+use crate::base::extent::{compare_numbers, extent};
 use crate::base::parallel;
 use crate::call::readback::Readback;
 use crate::check::driver_addresses::Moves;
@@ -54,7 +54,7 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
         compared += len;
         let was = recorded(session, content);
         if let (Some(tolerance), Some(was), Some(_)) = (&session.tolerance, was, &found)
-            && within(tolerance, was, live).0
+            && compare_numbers(tolerance, was, live).0
         {
             is_close = true;
             continue;

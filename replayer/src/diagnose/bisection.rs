@@ -23,12 +23,12 @@ pub struct Entry {
 pub struct Bisection {
     /// Launches up to the first that differs, that one included.
     pub compared: u64,
-    pub first: Option<Parting>,
+    pub first: Option<FirstDifference>,
 }
 
 /// The first launch that is not the same in two replays.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parting {
+pub struct FirstDifference {
     pub call: u64,
     pub node: Option<u64>,
     pub kernel: String,
@@ -44,7 +44,7 @@ pub fn bisect(mut one: Vec<Entry>, mut other: Vec<Entry>) -> Bisection {
     one.sort_by_key(key);
     other.sort_by_key(key);
     let parted = |entry: &Entry, is_given, memory| {
-        Some(Parting { call: entry.call, node: entry.node, kernel: entry.kernel.clone(), is_given, memory })
+        Some(FirstDifference { call: entry.call, node: entry.node, kernel: entry.kernel.clone(), is_given, memory })
     };
     for (n, (one, other)) in one.iter().zip(&other).enumerate() {
         let compared = n as u64 + 1;

@@ -4,7 +4,7 @@
 use crate::base::addresses::looks_like_address;
 use crate::diagnose::unroll::NodeOp;
 use crate::driver::result_name;
-use crate::plan::memory::allocation_names::{Named, Place};
+use crate::plan::memory::allocation_names::{AllocationNames, Place};
 use crate::session::Session;
 use std::time::Duration;
 use trace::Call;
@@ -25,7 +25,7 @@ use trace::show::text::plain;
 /// The first launch whose work failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Culprit {
-    /// The recorded call; with [`Suspects`](What::Earlier) the first one that was found to come after the
+    /// The recorded call; with [`Suspects`](FailedWork::Earlier) the first one that was found to come after the
     /// failure.
     pub call: u64,
     pub function: String,
@@ -34,7 +34,7 @@ pub struct Culprit {
     pub failure: String,
     /// It did not come to an end in this time, nor did it when recorded.
     pub never_ends: Option<Duration>,
-    pub what: What,
+    pub what: FailedWork,
     /// Name of the kernel, if one failed.
     pub kernel: Option<String>,
     pub shape: Option<Shape>,
@@ -42,11 +42,11 @@ pub struct Culprit {
     /// Of a copy or fill, what its memory does not hold.
     pub misfits: Vec<String>,
     /// The failure that the recorded program heard of, if it did.
-    pub recorded: Option<Recorded>,
+    pub recorded: Option<RecordedFault>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum FailedWork {
     /// The launch of a kernel.
     Launch,
     /// A node of a graph: its position among those that do something, how many there are, and its kind.
@@ -71,7 +71,7 @@ pub struct Argument {
 
 /// A failure in the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedFault {
     pub failure: String,
     /// The call that told the program.
     pub heard: u64,
@@ -91,34 +91,34 @@ pub enum Suspect<'a> {
 }
 
 /// What is wrong with it.
-pub enum How {
+pub enum Symptom {
     Fails(u32),
     NeverEnds(Duration),
 }
 
 impl Culprit {
-    pub fn new(session: &Session, call: &Call, how: How, suspect: Suspect) -> Culprit {
-        let named = Named::at(session.trace, call.number);
+    pub fn new(session: &Session, call: &Call, how: Symptom, suspect: Suspect) -> Culprit {
+        let named = AllocationNames::before_call(session.trace, call.number);
         let mut culprit = Culprit {
             call: call.number,
             function: call.name().to_owned(),
             thread: call.thread,
             failure: match how {
-                How::Fails(code) => result_name(code),
-                How::NeverEnds(given) => format!("no end within {:.1} s", given.as_secs_f64()),
+                Symptom::Fails(code) => result_name(code),
+                Symptom::NeverEnds(given) => format!("no end within {:.1} s", given.as_secs_f64()),
             },
             never_ends: match how {
-                How::Fails(_) => None,
-                How::NeverEnds(given) => Some(given),
+                Symptom::Fails(_) => None,
+                Symptom::NeverEnds(given) => Some(given),
             },
-            what: What::Launch,
+            what: FailedWork::Launch,
             kernel: None,
             shape: None,
             arguments: Vec::new(),
             misfits: Vec::new(),
             recorded: match how {
-                How::Fails(code) => recorded(session, call.number, code),
-                How::NeverEnds(_) => None,
+                Symptom::Fails(code) => recorded(session, call.number, code),
+                Symptom::NeverEnds(_) => None,
             },
         };
         match suspect {
@@ -133,7 +133,7 @@ impl Culprit {
                 }
             }
             Suspect::Node { index, of, work } => {
-                culprit.what = What::Node { index: index as u64, of: of as u64, kind: work.kind() };
+                culprit.what = FailedWork::Node { index: index as u64, of: of as u64, kind: work.kind() };
                 if let NodeOp::Copy(words) = work {
                     culprit.misfits = misfits(session, &named, words);
                 }
@@ -149,10 +149,11 @@ impl Culprit {
                     culprit.arguments = kernel.arguments.iter().enumerate().map(one).collect();
                 }
             }
-            Suspect::Graph(why) => culprit.what = What::Graph { why },
+            Suspect::Graph(why) => culprit.what = FailedWork::Graph { why },
             Suspect::Earlier(calls) => {
                 let name = |call| session.trace.call(call).map_or("?", |call| call.name()).to_owned();
-                culprit.what = What::Earlier { calls: calls.into_iter().map(|call| (call, name(call))).collect() };
+                culprit.what =
+                    FailedWork::Earlier { calls: calls.into_iter().map(|call| (call, name(call))).collect() };
             }
         }
         culprit
@@ -173,13 +174,13 @@ impl Culprit {
     }
 }
 
-fn recorded(session: &Session, call: u64, code: u32) -> Option<Recorded> {
+fn recorded(session: &Session, call: u64, code: u32) -> Option<RecordedFault> {
     let fault = session.plan.fault?;
     let window = fault.since..=fault.heard;
     let is_launch =
         |call: &Call| call.succeeded() && call.function().is_some_and(|function| function.class == Class::launch);
     let launches = session.trace.calls().skip(fault.since as usize).take_while(|call| window.contains(&call.number));
-    Some(Recorded {
+    Some(RecordedFault {
         failure: result_name(fault.code),
         heard: fault.heard,
         since: fault.since,
@@ -188,7 +189,7 @@ fn recorded(session: &Session, call: u64, code: u32) -> Option<Recorded> {
     })
 }
 
-fn recorded_argument(value: &Value, named: &Named) -> Argument {
+fn recorded_argument(value: &Value, named: &AllocationNames) -> Argument {
     match value {
         Value::Argument { bytes, of } => argument(bytes.to_vec(), of.declared(), named),
         Value::Bytes(bytes) => argument(bytes.to_vec(), None, named),
@@ -196,7 +197,7 @@ fn recorded_argument(value: &Value, named: &Named) -> Argument {
     }
 }
 
-fn argument(bytes: Vec<u8>, declared: Option<&Declared>, named: &Named) -> Argument {
+fn argument(bytes: Vec<u8>, declared: Option<&Declared>, named: &AllocationNames) -> Argument {
     let value = match trace::show::argument::Argument::of(&bytes, declared, &named.objects) {
         // Where it lies is told beside it.
         trace::show::argument::Argument::Address(address) => format!("{address:#x}"),
@@ -211,7 +212,7 @@ fn argument(bytes: Vec<u8>, declared: Option<&Declared>, named: &Named) -> Argum
 const NEAR: u64 = 1 << 32;
 
 /// The addresses in an argument, and where they lead.
-fn places(bytes: &[u8], form: Option<Form>, named: &Named) -> Vec<(u64, Place)> {
+fn places(bytes: &[u8], form: Option<Form>, named: &AllocationNames) -> Vec<(u64, Place)> {
     if !form.is_none_or(|form| matches!(form, Form::Pointer | Form::Word | Form::Bytes | UNSIGNED_WORD)) {
         return Vec::new();
     }
@@ -238,7 +239,7 @@ fn places(bytes: &[u8], form: Option<Form>, named: &Named) -> Vec<(u64, Place)> 
 const UNSIGNED_WORD: Form = Form::Numbers(Number::Unsigned, 8, 1);
 
 /// What the memory of a live copy does not hold; its words are those of a CUDA_MEMCPY3D.
-fn misfits(session: &Session, named: &Named, words: &[u64]) -> Vec<String> {
+fn misfits(session: &Session, named: &AllocationNames, words: &[u64]) -> Vec<String> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let bytes = back(session, named, &bytes);
     let side = |side| {
@@ -249,7 +250,7 @@ fn misfits(session: &Session, named: &Named, words: &[u64]) -> Vec<String> {
 }
 
 /// Live addresses as the recorded ones, where memory was moved.
-fn back(session: &Session, named: &Named, bytes: &[u8]) -> Vec<u8> {
+fn back(session: &Session, named: &AllocationNames, bytes: &[u8]) -> Vec<u8> {
     let recorded = |word: u64| {
         named.ranges().find_map(|Range { base, len, .. }| {
             let offset = word.checked_sub(session.translation.live(base)?)?;

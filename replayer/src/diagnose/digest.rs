@@ -35,7 +35,7 @@ struct Kernel {
 impl Digests {
     /// Of this many words at a live address that this context, which is current, can reach; none if it cannot
     /// be told so.
-    pub fn of(&mut self, driver: &Driver, context: u64, live: u64, words: u64, moved: &[Moved]) -> Option<Hash> {
+    pub fn digest(&mut self, driver: &Driver, context: u64, live: u64, words: u64, moved: &[Moved]) -> Option<Hash> {
         let kernel = self.kernels.entry(context).or_insert_with(|| Kernel::load(driver).ok());
         kernel.filter(|_| moved.len() <= MOST_MOVED)?.run(driver, live, words, moved).ok()
     }

@@ -30,8 +30,8 @@ impl GraphExecs {
     }
 
     /// Follows a call that has just succeeded, with its live argument words.
-    pub fn see(&mut self, session: &Session, function: &'static Function, words: &[u64]) {
-        let known = self.parameters.get_or_insert_with(|| Arc::new(Parameters::of(session.trace))).clone();
+    pub fn observe(&mut self, session: &Session, function: &'static Function, words: &[u64]) {
+        let known = self.parameters.get_or_insert_with(|| Arc::new(Parameters::from_trace(session.trace))).clone();
         let (driver, known) = (session.driver, &*known);
         let word = |at: usize| words[function.params[at].offset as usize / 8];
         let operand = |kind| function.handle(kind).map_or(0, word);
@@ -90,13 +90,13 @@ impl GraphExecs {
                     0 => take_apart(driver, known, graph),
                     _ => Err("it is made to be launched from the device".into()),
                 };
-                self.made(word(at), nodes);
+                self.insert(word(at), nodes);
             }
         }
     }
 
     /// `at` is where the driver has put the new handle.
-    fn made(&mut self, at: u64, nodes: Result<Vec<Node>, String>) {
+    fn insert(&mut self, at: u64, nodes: Result<Vec<Node>, String>) {
         // SAFETY: the call has succeeded, and its output lies in the frame of the call, which is still there.
         let executable = unsafe { (at as *const u64).read() };
         self.all.insert(executable, nodes.map(Arc::new));

@@ -12,9 +12,9 @@
 
 use crate::diagnose::bisection::{Entry, State};
 use crate::diagnose::digest::{Digests, Moved};
-use crate::driver::stream::within;
-use crate::memory::live_address::HeldAddress;
-use crate::plan::memory::allocation_names::Named;
+use crate::driver::stream::with_context;
+use crate::memory::live_address::LiveAddress;
+use crate::plan::memory::allocation_names::AllocationNames;
 use crate::session::Session;
 use crate::session::device_memory::{context_of, read};
 use std::cell::RefCell;
@@ -28,7 +28,7 @@ use trace::model::objects::Range;
 use trace::model::value::{Given, Value};
 
 pub struct LaunchHashes {
-    named: Named,
+    named: AllocationNames,
     digests: RefCell<Digests>,
     pub entries: Vec<Entry>,
 }
@@ -54,7 +54,7 @@ type Piece = (String, Range);
 
 impl LaunchHashes {
     pub fn new() -> LaunchHashes {
-        LaunchHashes { named: Named::new(), digests: RefCell::default(), entries: Vec::new() }
+        LaunchHashes { named: AllocationNames::new(), digests: RefCell::default(), entries: Vec::new() }
     }
 
     pub fn context_ends(&mut self, context: u64) {
@@ -63,7 +63,7 @@ impl LaunchHashes {
 
     /// Before a launch whose live argument words are these; none if they are not known, when it can reach
     /// everything: of long allocations the beginning is looked at.
-    pub fn before(
+    pub fn before_launch(
         &mut self,
         session: &Session,
         call: &Call,
@@ -78,7 +78,7 @@ impl LaunchHashes {
     }
 
     /// After it, when it has been waited for.
-    pub fn after(&mut self, session: &Session, mut step: Step) {
+    pub fn after_launch(&mut self, session: &Session, mut step: Step) {
         let view = View::new(session, self);
         let hash = |range: &Range| view.digest(range).unwrap_or_else(|| view.hash(range, &mut |_| {}));
         let after: State = step.reached.into_iter().map(|(name, range)| (name, hash(&range))).collect();
@@ -118,7 +118,7 @@ fn pieces(range: Range, address: u64) -> Vec<Piece> {
 /// Live memory as the program named it.
 struct View<'v, 't> {
     session: &'v Session<'t>,
-    named: &'v Named,
+    named: &'v AllocationNames,
     digests: &'v RefCell<Digests>,
     /// What has moved, by live addresses.
     moved: Vec<Moved>,
@@ -198,8 +198,8 @@ impl<'v, 't> View<'v, 't> {
             return None;
         }
         let context = context_of(self.session, live).ok()?;
-        let ask = || self.digests.borrow_mut().of(driver, context, live, range.len / 8, &self.moved);
-        placement.relaxed(|| within(driver, context, ask)).ok()?
+        let ask = || self.digests.borrow_mut().digest(driver, context, live, range.len / 8, &self.moved);
+        placement.relaxed(|| with_context(driver, context, ask)).ok()?
     }
 
     /// The hash of memory that is read here, with every word of it shown to `see`, addresses as recorded.
@@ -227,7 +227,7 @@ impl<'v, 't> View<'v, 't> {
             add(unsafe { std::slice::from_raw_parts(live as *const u8, range.len as usize) });
             return hasher.finish();
         }
-        let Some(live) = self.session.placement.bound(&(range.base..range.base + range.len)).map(HeldAddress::word)
+        let Some(live) = self.session.placement.bound(&(range.base..range.base + range.len)).map(LiveAddress::word)
         else {
             return UNREADABLE;
         };

@@ -12,11 +12,11 @@
 //! put on streams then is remembered, and waited for before the next launch.
 
 use crate::diagnose::bisection::Entry;
-use crate::diagnose::culprit::{Culprit, How, Suspect};
+use crate::diagnose::culprit::{Culprit, Suspect, Symptom};
 use crate::diagnose::graph_execs::{self, GraphExecs};
 use crate::diagnose::launch_hashes::{self, LaunchHashes, Step};
 use crate::diagnose::unroll::Node;
-use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, within};
+use crate::driver::stream::{ContextWait, Queue, queue_of, stream_of, synchronize, with_context};
 use crate::driver::{Failure, id, result, result_name};
 use crate::session::Session;
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ use trace::{Call, Function};
 
 /// Which launches are hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Followed {
+pub enum HashedLaunches {
     /// Those before the first difference that a call finds.
     UntilItDiffers,
     /// Those up to this call.
@@ -44,7 +44,7 @@ const HALVED: u32 = 6;
 
 /// What was done launch by launch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Watched {
+pub struct SerialReport {
     /// Launches that were waited for, one by one; nodes of graphs are counted apart.
     pub launches: u64,
     /// Launches of graphs that were taken apart, and the nodes that were run for them.
@@ -58,7 +58,7 @@ pub struct Watched {
 
 pub struct SerialLaunches {
     turn: Mutex<SerialState>,
-    followed: Option<Followed>,
+    followed: Option<HashedLaunches>,
     /// Submissions of which the recording does not tell that they ended, and how long those are waited for.
     left: HashSet<u64>,
     patience: Duration,
@@ -71,35 +71,35 @@ pub struct SerialLaunches {
 #[derive(Default)]
 struct SerialState {
     instances: GraphExecs,
-    watched: Watched,
+    watched: SerialReport,
     /// Work that no wait has covered: where it was put, and its call.
     open: Vec<(Queue, u64)>,
     /// By context: a wait for all of it that has not come to an end yet.
-    waiting: HashMap<u64, Waiting>,
+    waiting: HashMap<u64, ContextWait>,
     /// Waits for all of a context that were given up.
     in_vain: u32,
     trail: Option<LaunchHashes>,
 }
 
 /// How a wait came to an end, if it did.
-enum Ended {
+enum WaitEnd {
     Well,
     Failed(u32),
     Never,
 }
 
-impl Ended {
+impl WaitEnd {
     /// Of a wait: what tells that work has failed.
-    fn of(waited: Result<(), Failure>) -> Ended {
+    fn from_wait(waited: Result<(), Failure>) -> WaitEnd {
         let code = waited.err().and_then(|failure| failure.code).filter(|code| result::is_sticky(*code));
-        code.map_or(Ended::Well, Ended::Failed)
+        code.map_or(WaitEnd::Well, WaitEnd::Failed)
     }
 }
 
 impl SerialLaunches {
     /// `followed`: with hashes of what these can have written. `left`: what was under way when the recording
     /// ended, and how long that is waited for.
-    pub fn new(followed: Option<Followed>, left: Option<(&Left, Duration)>) -> SerialLaunches {
+    pub fn new(followed: Option<HashedLaunches>, left: Option<(&Left, Duration)>) -> SerialLaunches {
         SerialLaunches {
             left: left.iter().flat_map(|(left, _)| &left.works).flat_map(|work| work.calls.iter().copied()).collect(),
             patience: left.map_or(Duration::MAX, |(_, patience)| patience),
@@ -141,12 +141,12 @@ impl SerialLaunches {
     /// The last call that is followed, for all that is known.
     fn end(&self) -> u64 {
         match self.followed {
-            Some(Followed::Until(call)) => call,
+            Some(HashedLaunches::Until(call)) => call,
             _ => self.differs_at.load(Relaxed),
         }
     }
 
-    pub fn into_results(self) -> (Watched, Option<Culprit>, Vec<Entry>) {
+    pub fn into_results(self) -> (SerialReport, Option<Culprit>, Vec<Entry>) {
         let end = self.end();
         let turn = self.turn.into_inner();
         let mut entries = turn.trail.map_or_else(Vec::new, |trail| trail.entries);
@@ -175,7 +175,7 @@ impl SerialLaunches {
                 let mut turn = self.turn.lock();
                 let result = plain();
                 if result == result::SUCCESS {
-                    turn.instances.see(session, live, words);
+                    turn.instances.observe(session, live, words);
                 }
                 result
             }
@@ -214,7 +214,7 @@ impl SerialLaunches {
         if live.launches_graph() {
             let why = match turn.instances.nodes(words[0]) {
                 Ok(nodes) => {
-                    let put = |node: &Node| node.work.put(session, named);
+                    let put = |node: &Node| node.work.launch(session, named);
                     match self.node_by_node(session, call, queue, &mut turn, &nodes, put) {
                         Ok(result) => return result,
                         Err(why) => why,
@@ -226,7 +226,7 @@ impl SerialLaunches {
         }
         let step = self.trail(&mut turn, call).map(|trail| {
             let kernel = trace::show::launch::kernel(call).unwrap_or(call.name());
-            trail.before(session, call, None, kernel.to_owned(), launch_hashes::words(call))
+            trail.before_launch(session, call, None, kernel.to_owned(), launch_hashes::words(call))
         });
         let result = plain();
         if result == result::SUCCESS {
@@ -252,7 +252,7 @@ impl SerialLaunches {
         for (ran, (index, node)) in enabled.enumerate() {
             let step = self.trail(turn, call).map(|trail| {
                 let (kernel, words) = (node.work.name(session), Some(node.work.words()));
-                trail.before(session, call, Some(index as u64), kernel, words)
+                trail.before_launch(session, call, Some(index as u64), kernel, words)
             });
             match put(node) {
                 result::SUCCESS => {}
@@ -281,7 +281,8 @@ impl SerialLaunches {
         plain: impl Fn() -> u32,
     ) -> u32 {
         turn.watched.whole.entry(why.clone()).or_insert((0, call.number)).0 += 1;
-        let step = self.trail(turn, call).map(|trail| trail.before(session, call, None, "(a graph)".into(), None));
+        let step =
+            self.trail(turn, call).map(|trail| trail.before_launch(session, call, None, "(a graph)".into(), None));
         let result = plain();
         if result == result::SUCCESS && !self.is_over(session, turn, call, queue, || Suspect::Graph(why)) {
             turn.waited(session, step);
@@ -300,9 +301,9 @@ impl SerialLaunches {
         suspect: impl FnOnce() -> Suspect<'a>,
     ) -> bool {
         let culprit = match self.wait(session, turn, call.number, queue) {
-            Ended::Well => return false,
-            Ended::Failed(code) => Culprit::new(session, call, How::Fails(code), suspect()),
-            Ended::Never => {
+            WaitEnd::Well => return false,
+            WaitEnd::Failed(code) => Culprit::new(session, call, Symptom::Fails(code), suspect()),
+            WaitEnd::Never => {
                 let context = queue.map(|queue| queue.context);
                 let is_left = |(of, call): &&(Queue, u64)| {
                     self.left.contains(call) && context.is_none_or(|context| of.context == context)
@@ -310,7 +311,7 @@ impl SerialLaunches {
                 // What was put there before may be what it waits for.
                 let before: Vec<u64> = turn.open.iter().filter(is_left).map(|(_, call)| *call).collect();
                 let suspect = if before.is_empty() { suspect() } else { Suspect::Earlier(before) };
-                Culprit::new(session, call, How::NeverEnds(self.patience), suspect)
+                Culprit::new(session, call, Symptom::NeverEnds(self.patience), suspect)
             }
         };
         self.found.lock().get_or_insert(culprit);
@@ -320,34 +321,34 @@ impl SerialLaunches {
 
     /// Waits for what was put here, or for all contexts, and a while for what else is under way in the
     /// context.
-    fn wait(&self, session: &Session, turn: &mut SerialState, call: u64, queue: Option<Queue>) -> Ended {
+    fn wait(&self, session: &Session, turn: &mut SerialState, call: u64, queue: Option<Queue>) -> WaitEnd {
         let may_hang = self.left.contains(&call) || turn.open.iter().any(|(_, call)| self.left.contains(call));
         let Some(queue) = queue else {
             let all: Vec<u64> = session.contexts.lock().iter().copied().collect();
             for context in all {
                 let waited = match may_hang {
-                    true => Waiting::begin(session.driver, context).end(self.patience),
+                    true => ContextWait::begin(session.driver, context).end(self.patience),
                     false => Some(session.placement.relaxed(|| synchronize(session.driver, context))),
                 };
-                match waited.map_or(Ended::Never, Ended::of) {
-                    Ended::Well => {}
+                match waited.map_or(WaitEnd::Never, WaitEnd::from_wait) {
+                    WaitEnd::Well => {}
                     ended => return ended,
                 }
             }
             turn.open.clear();
-            return Ended::Well;
+            return WaitEnd::Well;
         };
         let context = queue.context;
         let own = || match may_hang {
             true => queue.finished_within(session.driver, self.patience),
             false => Some(queue.synchronize(session.driver)),
         };
-        let waited = session.placement.relaxed(|| within(session.driver, context, own));
-        match waited.unwrap_or_else(|failure| Some(Err(failure))).map_or(Ended::Never, Ended::of) {
-            Ended::Never => return Ended::Never,
+        let waited = session.placement.relaxed(|| with_context(session.driver, context, own));
+        match waited.unwrap_or_else(|failure| Some(Err(failure))).map_or(WaitEnd::Never, WaitEnd::from_wait) {
+            WaitEnd::Never => return WaitEnd::Never,
             ended => {
                 turn.open.retain(|(of, _)| *of != queue);
-                if let Ended::Failed(_) = ended {
+                if let WaitEnd::Failed(_) = ended {
                     return ended;
                 }
             }
@@ -357,7 +358,7 @@ impl SerialLaunches {
             let earlier = turn.waiting.remove(&context);
             // One that was begun earlier knows nothing of what came since.
             let covers_all = earlier.is_none();
-            let waiting = earlier.unwrap_or_else(|| Waiting::begin(session.driver, context));
+            let waiting = earlier.unwrap_or_else(|| ContextWait::begin(session.driver, context));
             let Some(waited) = waiting.end(patience) else {
                 turn.in_vain += 1;
                 turn.waiting.insert(context, waiting);
@@ -366,11 +367,11 @@ impl SerialLaunches {
             if covers_all {
                 turn.open.retain(|(of, _)| of.context != context);
             }
-            if let failed @ Ended::Failed(_) = Ended::of(waited) {
+            if let failed @ WaitEnd::Failed(_) = WaitEnd::from_wait(waited) {
                 return failed;
             }
         }
-        Ended::Well
+        WaitEnd::Well
     }
 }
 
@@ -378,7 +379,7 @@ impl SerialState {
     /// A launch has been waited for.
     fn waited(&mut self, session: &Session, step: Option<Step>) {
         if let (Some(trail), Some(step)) = (&mut self.trail, step) {
-            trail.after(session, step);
+            trail.after_launch(session, step);
         }
     }
 }

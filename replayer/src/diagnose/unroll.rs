@@ -7,9 +7,9 @@
 
 use crate::driver::calls::{ATTRIBUTE, Launch};
 use crate::driver::{Driver, Failure, result, result_name};
-use crate::memory::arguments::Holds;
-use crate::memory::buffer::{Memory, Refusal};
-use crate::memory::objects::Found;
+use crate::memory::arguments::RegionKind;
+use crate::memory::buffer::{HostBuffer, Refusal};
+use crate::memory::objects::Lookup;
 use crate::session::Session;
 use std::collections::HashMap;
 use trace::Trace;
@@ -63,7 +63,7 @@ const DEEP: u32 = 16;
 pub struct Parameters(HashMap<String, Option<Vec<(usize, usize)>>>);
 
 impl Parameters {
-    pub fn of(trace: &Trace) -> Parameters {
+    pub fn from_trace(trace: &Trace) -> Parameters {
         let mut all: HashMap<String, Option<Vec<(usize, usize)>>> = HashMap::new();
         for kernel in trace.kernels.values() {
             let Some(params) = &kernel.params else { continue };
@@ -74,7 +74,7 @@ impl Parameters {
         Parameters(all)
     }
 
-    fn named(&self, name: Option<&String>) -> Option<&Vec<(usize, usize)>> {
+    fn by_name(&self, name: Option<&String>) -> Option<&Vec<(usize, usize)>> {
         self.0.get(name?)?.as_ref()
     }
 }
@@ -87,14 +87,14 @@ pub fn take_apart(driver: &Driver, known: &Parameters, graph: u64) -> Result<Vec
 }
 
 fn add(driver: &Driver, known: &Parameters, graph: u64, depth: u32, all: &mut Vec<Node>) -> Result<(), String> {
-    let nodes = driver.nodes(graph).map_err(said)?;
-    for node in sorted(nodes, &driver.edges(graph).map_err(said)?)? {
-        let work = match driver.node_type(node).map_err(said)? {
+    let nodes = driver.nodes(graph).map_err(describe)?;
+    for node in sorted(nodes, &driver.edges(graph).map_err(describe)?)? {
+        let work = match driver.node_type(node).map_err(describe)? {
             CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => NodeOp::Kernel(kernel_of(driver, known, node)?),
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => NodeOp::Copy(driver.copy_node(node).map_err(said)?),
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => NodeOp::Set(driver.fill_node(node).map_err(said)?),
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => NodeOp::Copy(driver.copy_node(node).map_err(describe)?),
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => NodeOp::Set(driver.fill_node(node).map_err(describe)?),
             CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH if depth > 0 => {
-                add(driver, known, driver.child_graph(node).map_err(said)?, depth - 1, all)?;
+                add(driver, known, driver.child_graph(node).map_err(describe)?, depth - 1, all)?;
                 continue;
             }
             CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY => continue,
@@ -105,7 +105,7 @@ fn add(driver: &Driver, known: &Parameters, graph: u64, depth: u32, all: &mut Ve
     Ok(())
 }
 
-fn said(failure: Failure) -> String {
+fn describe(failure: Failure) -> String {
     match failure.code {
         Some(code) => format!("{} says {}", failure.name, result_name(code)),
         None => failure.to_string(),
@@ -139,11 +139,11 @@ fn sorted(nodes: Vec<u64>, edges: &[(u64, u64)]) -> Result<Vec<u64>, String> {
 }
 
 fn kernel_of(driver: &Driver, known: &Parameters, node: u64) -> Result<Kernel, String> {
-    let params = driver.kernel_node(node).map_err(said)?;
+    let params = driver.kernel_node(node).map_err(describe)?;
     let mut kernel = kernel(driver, known, &params)?;
     for id in ATTRIBUTES {
         let Some(value) = driver.kernel_node_attribute(node, id) else { break };
-        let value = value.map_err(said)?;
+        let value = value.map_err(describe)?;
         if value[..8] != [0; 8] {
             kernel.attributes.push((id, value));
         }
@@ -156,7 +156,7 @@ pub fn kernel(driver: &Driver, known: &Parameters, params: &CUDA_KERNEL_NODE_PAR
     let is_kernel = params.func.0 == 0;
     let function = if is_kernel { params.kern.0 as u64 } else { params.func.0 as u64 };
     let name = driver.function_name(function, is_kernel);
-    let known = known.named(name.as_ref()).filter(|known| driver.has_parameters(function, is_kernel, known));
+    let known = known.by_name(name.as_ref()).filter(|known| driver.has_parameters(function, is_kernel, known));
     let sizes = known.map_or_else(|| driver.parameters(function), |known| Ok(known.clone()));
     let sizes = sizes.map_err(|failure| format!("the sizes of a kernel's arguments cannot be asked for: {failure}"))?;
     let word = |at: u64| {
@@ -205,7 +205,7 @@ pub unsafe fn kernel_at(driver: &Driver, known: &Parameters, address: u64, is_fi
 
 impl NodeOp {
     /// Puts it on a live stream. The CUresult.
-    pub fn put(&self, session: &Session, stream: StreamHandle) -> u32 {
+    pub fn launch(&self, session: &Session, stream: StreamHandle) -> u32 {
         let driver = session.driver;
         let done = match self {
             NodeOp::Kernel(kernel) => return kernel.launch(session, stream),
@@ -238,14 +238,14 @@ impl Kernel {
             list.extend(u64::from(id.0).to_le_bytes());
             list.extend(value);
         }
-        let Ok(list) = Memory::of(&list) else { return result::OUT_OF_MEMORY };
+        let Ok(list) = HostBuffer::from_bytes(&list) else { return result::OUT_OF_MEMORY };
         let attributes = (list.address(), self.attributes.len() as u64);
         // SAFETY: as above.
         code_of(unsafe { driver.launch_with(&launch, attributes, stream) })
     }
 
     /// The values of its parameters, and the pointers to them.
-    fn with_arguments(&self, session: &Session) -> Result<(Memory, Memory), Refusal> {
+    fn with_arguments(&self, session: &Session) -> Result<(HostBuffer, HostBuffer), Refusal> {
         /// For anything that a parameter can be.
         const ALIGNMENT: usize = 16;
         let (mut packed, mut places) = (Vec::new(), Vec::new());
@@ -254,9 +254,9 @@ impl Kernel {
             packed.extend(bytes);
             packed.resize(packed.len().next_multiple_of(ALIGNMENT), 0);
         }
-        let values = session.arguments.holding(Holds::Values, &packed, false)?;
+        let values = session.arguments.holding(RegionKind::Values, &packed, false)?;
         let pointers: Vec<u8> = places.iter().flat_map(|at| (values.address() + at).to_le_bytes()).collect();
-        let pointers = session.arguments.holding(Holds::Pointers, &pointers, false)?;
+        let pointers = session.arguments.holding(RegionKind::Pointers, &pointers, false)?;
         Ok((values, pointers))
     }
 }
@@ -271,7 +271,7 @@ impl Kernel {
     pub fn recorded<'t>(&self, session: &Session<'t>) -> Option<&'t trace::file::record::Kernel> {
         let is_named =
             |recorded: &trace::file::record::Kernel| self.name.as_ref().is_none_or(|name| *name == recorded.name);
-        let is_it = |handle| session.objects.find(Kind::Function, handle) == Found::Live(self.function);
+        let is_it = |handle| session.objects.find(Kind::Function, handle) == Lookup::Live(self.function);
         let all = || session.trace.kernels.values().filter(|recorded| is_named(recorded));
         // Of those that had the handle one after the other, the last: earlier ones are gone.
         let by_handle = all().filter(|recorded| is_it(recorded.handle)).max_by_key(|recorded| recorded.id);

@@ -4,16 +4,16 @@
 use libloading::Library;
 use std::sync::OnceLock;
 
-type Told = unsafe extern "C" fn(start: u64, size: u64);
+type BufferCallback = unsafe extern "C" fn(start: u64, size: u64);
 
-static WATCHER: OnceLock<Option<Told>> = OnceLock::new();
+static WATCHER: OnceLock<Option<BufferCallback>> = OnceLock::new();
 
 /// To be called before any buffer is made.
 pub fn find(driver: &Library) {
     WATCHER.get_or_init(|| {
         std::env::var_os("CUTRACE_SIM_GUARD")?;
         // SAFETY: only the simulated driver has such a function, of this signature.
-        unsafe { driver.get::<Told>(b"cutrace_sim_buffer") }.ok().map(|told| *told)
+        unsafe { driver.get::<BufferCallback>(b"cutrace_sim_buffer") }.ok().map(|told| *told)
     });
 }
 

@@ -67,7 +67,7 @@ impl Driver {
         Ok(Driver { entries: entries.collect(), _library: library })
     }
 
-    pub fn has(&self, id: usize) -> bool {
+    pub fn exports(&self, id: usize) -> bool {
         !self.entries[id].is_null()
     }
 
@@ -76,7 +76,7 @@ impl Driver {
     /// # Safety
     /// `words` are the arguments of that function, and what they point to is what it expects.
     pub unsafe fn call(&self, id: usize, words: &[u64]) -> u32 {
-        assert!(self.has(id) && words.len() >= FUNCTIONS[id].words());
+        assert!(self.exports(id) && words.len() >= FUNCTIONS[id].words());
         // SAFETY: the entry point and the thunk belong to the same line; the caller vouches for the
         // arguments.
         unsafe { THUNKS[id](self.entries[id], words.as_ptr()) }
@@ -84,7 +84,7 @@ impl Driver {
 
     /// What makes a call of a function that the driver [has](Driver::has), and its entry point.
     pub fn thunk(&self, id: usize) -> (Thunk, *const ()) {
-        assert!(self.has(id));
+        assert!(self.exports(id));
         (THUNKS[id], self.entries[id])
     }
 
@@ -93,7 +93,7 @@ impl Driver {
     /// # Safety
     /// As for [`call`](Driver::call).
     unsafe fn ask(&self, name: &'static str, words: &[u64]) -> Result<(), Failure> {
-        let id = by_name(name).map(id).filter(|id| self.has(*id)).ok_or(Failure { name, code: None })?;
+        let id = by_name(name).map(id).filter(|id| self.exports(*id)).ok_or(Failure { name, code: None })?;
         // SAFETY: forwarded.
         match unsafe { self.call(id, words) } {
             result::SUCCESS => Ok(()),

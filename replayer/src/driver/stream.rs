@@ -22,7 +22,7 @@ pub const GONE: u64 = u64::MAX;
 
 impl Queue {
     /// The stream that a call of this thread means by a handle, seen from this context.
-    pub fn of(context: u64, named: StreamHandle, thread: u32) -> Queue {
+    pub fn from_handle(context: u64, named: StreamHandle, thread: u32) -> Queue {
         Queue { context, stream: named.handle, thread: named.of(context, thread).thread }
     }
 
@@ -53,7 +53,7 @@ impl Queue {
     /// Waits until all work put here has finished; whether it has. `captures` are under way: a wait for the
     /// whole context would break them.
     pub fn wait(self, driver: &Driver, thread: u32, captures: bool) -> bool {
-        let waited = within(driver, self.context, || match self.has_name(thread) {
+        let waited = with_context(driver, self.context, || match self.has_name(thread) {
             true if captures && self.is_captured(driver) => None,
             true => Some(self.synchronize(driver)),
             false if captures => None,
@@ -86,7 +86,7 @@ impl Queue {
 /// Where a call puts its work: the default stream, if it names none.
 pub fn queue_of(driver: &Driver, thread: u32, function: &Function, words: &[u64]) -> Queue {
     let stream = stream_of(function, words).unwrap_or(0);
-    Queue::of(context_of(driver, stream), StreamHandle::new(function, stream), thread)
+    Queue::from_handle(context_of(driver, stream), StreamHandle::new(function, stream), thread)
 }
 
 /// The live stream that a call about to be made names.
@@ -105,18 +105,18 @@ pub fn context_of(driver: &Driver, stream: u64) -> u64 {
 
 /// Waits for all work of a context.
 pub fn synchronize(driver: &Driver, context: u64) -> Result<(), Failure> {
-    within(driver, context, || driver.synchronize_context())?
+    with_context(driver, context, || driver.synchronize_context())?
 }
 
 /// A wait for all work of a context that can be given up. A thread of its own makes it, which then stays
 /// behind.
-pub struct Waiting(Receiver<Result<(), Failure>>);
+pub struct ContextWait(Receiver<Result<(), Failure>>);
 
 /// Threads inside such a wait.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
-impl Waiting {
-    pub fn begin(driver: &Arc<Driver>, context: u64) -> Waiting {
+impl ContextWait {
+    pub fn begin(driver: &Arc<Driver>, context: u64) -> ContextWait {
         let (tell, told) = mpsc::channel();
         let driver = driver.clone();
         let wait = move || {
@@ -129,7 +129,7 @@ impl Waiting {
         if std::thread::Builder::new().spawn(wait).is_err() {
             INSIDE.fetch_sub(1, SeqCst);
         }
-        Waiting(told)
+        ContextWait(told)
     }
 
     /// None: it has not come to an end in this time.
@@ -159,7 +159,7 @@ pub fn relaxed<T>(driver: &Driver, work: impl FnOnce() -> T) -> T {
 }
 
 /// Has `work` done with this context current on this thread.
-pub fn within<T>(driver: &Driver, context: u64, work: impl FnOnce() -> T) -> Result<T, Failure> {
+pub fn with_context<T>(driver: &Driver, context: u64, work: impl FnOnce() -> T) -> Result<T, Failure> {
     if driver.current_context() == context {
         return Ok(work());
     }

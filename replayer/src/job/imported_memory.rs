@@ -19,7 +19,7 @@ impl Placement<'_> {
         if !self.is_in_place(memory.start) || !pieces.gaps(memory).is_empty() {
             return Err("it is not at its recorded address here".into());
         }
-        let all = pieces.around(memory).into_iter();
+        let all = pieces.pieces_around(memory).into_iter();
         let exported = all.map(|piece| Ok((piece.clone(), self.driver.export_mapped(piece.start)?)));
         exported.collect::<Result<_, Failure>>().map_err(|failure| failure.to_string())
     }

@@ -14,14 +14,14 @@ use trace::{Call, Trace};
 
 /// A launch that was given such memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Awaiting {
+pub struct PeerWait {
     pub launch: u64,
     pub kernel: String,
-    pub memory: Theirs,
+    pub memory: PeerMemory,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Theirs {
+pub enum PeerMemory {
     /// Host memory, which this call registered.
     Host { registered: u64, memory: Shared },
     /// Device memory that another process had exported.
@@ -34,7 +34,7 @@ pub fn may_await(trace: &Trace, plan: &Plan) -> bool {
 }
 
 /// Among the launches that one of these calls is, or waits for.
-pub fn awaiting(trace: &Trace, plan: &Plan, calls: &[u64]) -> Vec<Awaiting> {
+pub fn awaiting(trace: &Trace, plan: &Plan, calls: &[u64]) -> Vec<PeerWait> {
     let Some(last) = calls.iter().copied().max() else { return Vec::new() };
     let (mut work, mut objects) = (Outstanding::default(), Objects::default());
     // By the address that was registered.
@@ -58,14 +58,14 @@ pub fn awaiting(trace: &Trace, plan: &Plan, calls: &[u64]) -> Vec<Awaiting> {
         let range = |part: &Shared| part.start..part.start.saturating_add(part.len);
         let is_named = |part: &Shared| names(call, &Ranges::union(std::iter::once(range(part)), 1));
         let mut all = all.filter(|(_, part)| is_named(part));
-        all.next().map(|(registered, memory)| Theirs::Host { registered, memory })
+        all.next().map(|(registered, memory)| PeerMemory::Host { registered, memory })
     };
-    let device = |launch: u64| plan.job.single_rank.as_ref()?.given.get(&launch).cloned().map(Theirs::Device);
+    let device = |launch: u64| plan.job.single_rank.as_ref()?.given.get(&launch).cloned().map(PeerMemory::Device);
     let given = |launch: u64| {
         let call = trace.call(launch)?;
         let memory = host(&call).or_else(|| device(launch))?;
         let kernel = call.named_kernel().map(|kernel| kernel.name.clone());
-        Some(Awaiting { launch, kernel: kernel.unwrap_or_else(|| call.name().to_owned()), memory })
+        Some(PeerWait { launch, kernel: kernel.unwrap_or_else(|| call.name().to_owned()), memory })
     };
     let mut launches: Vec<u64> = work.under_way().chain(calls.iter().copied()).collect();
     launches.sort_unstable();

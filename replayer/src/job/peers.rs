@@ -44,7 +44,7 @@ pub struct HostPart {
 }
 
 /// Times are of the recorded clock, which is one for all processes of a host.
-pub trait Company: Debug + Send + Sync {
+pub trait Peers: Debug + Send + Sync {
     fn imports(&self) -> &Imports;
 
     /// What a call registers of memory that others have as well.

@@ -12,7 +12,7 @@ pub struct Ranks(HashMap<u64, HashSet<i32>>);
 
 impl Ranks {
     /// `all`: the communicators of each trace.
-    pub fn of<'t>(all: impl IntoIterator<Item = &'t Vec<Communicator>>) -> Ranks {
+    pub fn from_communicators<'t>(all: impl IntoIterator<Item = &'t Vec<Communicator>>) -> Ranks {
         let mut ranks = Ranks::default();
         for of in all.into_iter().flatten() {
             ranks.0.entry(of.id).or_default().insert(of.rank);
@@ -38,17 +38,20 @@ impl Ranks {
 
 /// What of a job is not replayed beside a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lacks {
+pub struct MissingPeers {
     /// Some of its processes.
     pub processes: bool,
     /// Ranks of this process's communicators: see [`Ranks::lack_some_of`].
     pub ranks: Option<bool>,
 }
 
-impl Lacks {
+impl MissingPeers {
     /// Of a process that is replayed by itself.
-    pub fn of_one(trace: &Trace) -> Lacks {
-        Lacks { processes: true, ranks: Ranks::of([&trace.communicators]).lack_some_of(&trace.communicators) }
+    pub fn of_one(trace: &Trace) -> MissingPeers {
+        MissingPeers {
+            processes: true,
+            ranks: Ranks::from_communicators([&trace.communicators]).lack_some_of(&trace.communicators),
+        }
     }
 }
 

@@ -13,15 +13,15 @@ use trace::{Call, Function, Trace};
 
 /// What a process exports and imports, in the order of its calls.
 #[derive(Debug, Default)]
-pub struct Crossings {
+pub struct SharedHandles {
     exports: Vec<Export>,
     imports: Vec<Import>,
-    registered: Vec<Registered>,
+    registered: Vec<RegisteredMemory>,
 }
 
 /// Host memory, mapped so that other processes may have it.
 #[derive(Debug)]
-struct Registered {
+struct RegisteredMemory {
     call: u64,
     end: u64,
     part: Shared,
@@ -45,22 +45,22 @@ struct Import {
     bytes: Vec<u8>,
 }
 
-impl Crossings {
-    pub fn of(trace: &Trace) -> Crossings {
-        let (mut found, mut streams) = (Crossings::default(), Streams::default());
+impl SharedHandles {
+    pub fn from_trace(trace: &Trace) -> SharedHandles {
+        let (mut found, mut streams) = (SharedHandles::default(), Streams::default());
         for call in trace.calls().filter(|call| !call.inner && call.took_effect()) {
             let Some(function) = call.function() else { continue };
             if let Some(change) = resolve(&call, function) {
                 streams.follow(Moment::of(&call), &change, false);
             }
-            found.see(&call, function, &streams.memory);
+            found.observe(&call, function, &streams.memory);
         }
         found
     }
 
-    fn see(&mut self, call: &Call, function: &Function, memory: &Memory) {
+    fn observe(&mut self, call: &Call, function: &Function, memory: &Memory) {
         let end = call.end.unwrap_or(u64::MAX);
-        let registered = |part: &Shared| Registered { call: call.number, end, part: *part };
+        let registered = |part: &Shared| RegisteredMemory { call: call.number, end, part: *part };
         self.registered.extend(call.shared_mappings().iter().map(registered));
         let Some((crossing, bytes)) = of(function).zip(bytes(call, function)) else { return };
         match crossing {
@@ -93,7 +93,7 @@ type ByBytes<'a> = HashMap<(What, &'a [u8]), Vec<(usize, &'a Export)>>;
 
 /// For each process what it imports; what nobody exported before is not in it. The same bytes may come again:
 /// the latest counts.
-pub fn matched(all: &[Crossings]) -> Vec<Imports> {
+pub fn matched(all: &[SharedHandles]) -> Vec<Imports> {
     let mut exports = ByBytes::new();
     for (process, crossings) in all.iter().enumerate() {
         for export in &crossings.exports {
@@ -108,7 +108,7 @@ pub fn matched(all: &[Crossings]) -> Vec<Imports> {
         let (memory, address) = (export.memory.clone(), export.address);
         Some(Source { process: *from as u32, call: export.call, memory, address })
     };
-    let imports = |(process, crossings): (usize, &Crossings)| {
+    let imports = |(process, crossings): (usize, &SharedHandles)| {
         let found = crossings.imports.iter().filter_map(|import| Some((import.call, source(process, import)?)));
         found.collect()
     };
@@ -127,10 +127,10 @@ pub struct SharedHost {
 }
 
 /// What is registered, and by which process.
-type ByProcess<'a> = Vec<(usize, &'a Registered)>;
+type ByProcess<'a> = Vec<(usize, &'a RegisteredMemory)>;
 
 /// `places`: a file's numbers tell it from others within one of these alone, one for each process.
-pub fn shared_host<P: Eq + Hash>(all: &[Crossings], places: &[P]) -> SharedHost {
+pub fn shared_host<P: Eq + Hash>(all: &[SharedHandles], places: &[P]) -> SharedHost {
     let mut by_file: HashMap<(&P, u64, u64), ByProcess> = HashMap::new();
     for (process, (crossings, place)) in all.iter().zip(places).enumerate() {
         for registered in &crossings.registered {
@@ -145,7 +145,7 @@ pub fn shared_host<P: Eq + Hash>(all: &[Crossings], places: &[P]) -> SharedHost 
         let file = shared.files.len() as u32;
         let end = |part: &Shared| part.offset.saturating_add(part.len);
         shared.files.push(of.iter().map(|(_, registered)| end(&registered.part)).max().unwrap_or(0));
-        for (process, Registered { call, end, part }) in of {
+        for (process, RegisteredMemory { call, end, part }) in of {
             let memory = part.start..part.start.saturating_add(part.len);
             let part = HostPart { memory, file, offset: part.offset };
             shared.parts[*process].entry(*call).or_default().push(part);
@@ -191,7 +191,7 @@ mod tests {
     fn the_latest_export_before_an_import_counts() {
         let traces =
             [exporter(&[(10, 7), (30, 8)]), importer(&[(5, 7), (20, 7), (40, 7), (50, 9)]), exporter(&[(33, 7)])];
-        let all: Vec<Crossings> = traces.iter().map(Crossings::of).collect();
+        let all: Vec<SharedHandles> = traces.iter().map(SharedHandles::from_trace).collect();
         let found = matched(&all);
         assert!(found[0].is_empty() && found[2].is_empty());
         let mut by_call: Vec<_> = found[1].iter().map(|(call, of)| (*call, of.process, of.call)).collect();

@@ -36,7 +36,7 @@ pub struct Delivery {
 
 /// An operation that was captured into a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedOperation {
     pub operation: u64,
     /// Recorded addresses; empty if it brings nothing.
     pub at: Range<u64>,
@@ -52,13 +52,13 @@ pub struct StandIn {
 }
 
 #[derive(Debug, Default)]
-pub struct Alone {
+pub struct SingleRank {
     /// Launches of NCCL's kernels, and what is written in their place.
     pub(crate) launches: HashMap<u64, Vec<Delivery>>,
     /// Launches of which that is not known.
     pub(crate) refused: HashSet<u64>,
     /// Launches of NCCL's kernels into captures.
-    pub(crate) captured: HashMap<u64, Vec<Captured>>,
+    pub(crate) captured: HashMap<u64, Vec<CapturedOperation>>,
     /// Launches of graphs, and what is written before them of what the operations in them delivered.
     pub(crate) of_graphs: HashMap<u64, Vec<Delivery>>,
     /// Questions about nodes of such graphs, which are others here.
@@ -99,8 +99,8 @@ pub const REFUSED: &str = "what this collective delivered is not in the trace";
 
 pub const TOUCHES: &str = "uses memory of another process, which holds zeros here";
 
-impl Alone {
-    pub fn of(trace: &Trace) -> Result<Alone, &'static str> {
+impl SingleRank {
+    pub fn from_trace(trace: &Trace) -> Result<SingleRank, &'static str> {
         let (keeps_collectives, keeps_memory) = (trace.keeps_collectives(), trace.keeps_shared_memory());
         if !keeps_collectives && !keeps_memory {
             return Err(NOT_KEPT);
@@ -111,7 +111,7 @@ impl Alone {
                 by_launch.entry(launch).or_default().push(delivered);
             }
         }
-        let mut alone = Alone { keeps_collectives, keeps_memory, is_asked_for: true, ..Alone::default() };
+        let mut alone = SingleRank { keeps_collectives, keeps_memory, is_asked_for: true, ..SingleRank::default() };
         let is_launch = |call: &Call| call.function().is_some_and(|f| f.class == Class::launch);
         for call in trace.calls().filter(is_launch) {
             if let Some(delivered) = by_launch.remove(&(call.thread, call.sequence)) {
@@ -133,7 +133,7 @@ impl Alone {
         let of = |of: &&Delivered| delivery(of.address, of.len, &of.pieces, &of.lost);
         let captured = |of: &&Delivered| {
             let end = of.address.checked_add(of.len).filter(|_| of.lost == CAPTURED)?;
-            Some(Captured { operation: of.operation, at: of.address..end })
+            Some(CapturedOperation { operation: of.operation, at: of.address..end })
         };
         if call.function().is_some_and(Function::launches_graph) {
             let in_graph = |one: &&Delivered| Delivery { of_graph: Some(one.operation), ..of(one) };
@@ -208,14 +208,14 @@ pub fn launches_nccl(call: &Call) -> bool {
 
 /// Whether an argument of the call, or of the kernel that it launches, is an address in this memory.
 pub fn names(call: &Call, memory: &Ranges) -> bool {
-    named(call, memory).is_some()
+    first_memory_of(call, memory).is_some()
 }
 
 /// The first such memory.
-pub fn named(call: &Call, memory: &Ranges) -> Option<Range<u64>> {
+pub fn first_memory_of(call: &Call, memory: &Ranges) -> Option<Range<u64>> {
     let find = |bytes: &[u8]| {
         let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-        words.find_map(|word| memory.around(word))
+        words.find_map(|word| memory.range_around(word))
     };
     find(call.argument_bytes()).or_else(|| {
         call.images().find_map(|image| match image.content {

@@ -5,7 +5,7 @@
 //! lie where there is nothing but arguments, and zeros behind them: values in front of zeros, arrays of
 //! pointers in front of pointers to zeros.
 
-use crate::memory::buffer::{Memory, Refusal};
+use crate::memory::buffer::{HostBuffer, Refusal};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const HALF: usize = MOST * 8;
 const ALIGNMENT: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub enum RegionKind {
     Pointers,
     Values,
 }
@@ -29,22 +29,22 @@ pub enum Holds {
 /// 2 * HALF ..   zeros
 /// ```
 struct Region {
-    memory: Memory,
+    memory: HostBuffer,
     /// Bytes not given away.
     free: usize,
 }
 
 impl Region {
-    fn new(holds: Holds) -> Result<Region, Refusal> {
-        let mut memory = Memory::zeroed(2 * HALF + MOST)?;
-        if holds == Holds::Pointers {
+    fn new(holds: RegionKind) -> Result<Region, Refusal> {
+        let mut memory = HostBuffer::zeroed(2 * HALF + MOST)?;
+        if holds == RegionKind::Pointers {
             let zeros = memory.address() + 2 * HALF as u64;
-            memory.put(HALF, &zeros.to_le_bytes().repeat(MOST));
+            memory.write(HALF, &zeros.to_le_bytes().repeat(MOST));
         }
         Ok(Region { memory, free: HALF })
     }
 
-    fn take(&mut self, len: usize) -> Option<u64> {
+    fn allocate(&mut self, len: usize) -> Option<u64> {
         self.free = self.free.checked_sub(len)?;
         Some(self.memory.address() + self.free as u64)
     }
@@ -56,7 +56,7 @@ impl Region {
 }
 
 pub struct Pool {
-    holds: Holds,
+    holds: RegionKind,
     /// Regions in which nothing is.
     #[allow(clippy::vec_box, reason = "a loan holds it in a box: it would contain itself")]
     unused: Mutex<Vec<Box<Region>>>,
@@ -81,29 +81,29 @@ impl Drop for Loan {
 }
 
 impl Pool {
-    fn new(holds: Holds) -> Arc<Pool> {
+    fn new(holds: RegionKind) -> Arc<Pool> {
         Arc::new(Pool { holds, unused: Mutex::default(), filled: Mutex::default() })
     }
 
     /// In a region of its own, which is there for others once the memory has been dropped.
-    fn lend(self: &Arc<Pool>, bytes: &[u8]) -> Result<Memory, Refusal> {
+    fn lend(self: &Arc<Pool>, bytes: &[u8]) -> Result<HostBuffer, Refusal> {
         let unused = self.unused.lock().pop();
         let mut region = unused.map_or_else(|| Region::new(self.holds).map(Box::new), Ok)?;
-        let at = region.take(room(bytes)?).expect("as much as a region has");
+        let at = region.allocate(room(bytes)?).expect("as much as a region has");
         let padding = region.padding();
-        Ok(put(at, bytes, padding, Loan { pool: self.clone(), region: Some(region) }))
+        Ok(write(at, bytes, padding, Loan { pool: self.clone(), region: Some(region) }))
     }
 
     /// Right in front of what was given last, for as long as the pool is there.
-    fn give(self: &Arc<Pool>, bytes: &[u8]) -> Result<Memory, Refusal> {
+    fn give(self: &Arc<Pool>, bytes: &[u8]) -> Result<HostBuffer, Refusal> {
         let room = room(bytes)?;
         let mut filled = self.filled.lock();
         if filled.last().is_none_or(|region| region.free < room) {
             filled.push(Region::new(self.holds)?);
         }
         let region = filled.last_mut().expect("one has room");
-        let at = region.take(room).expect("it has room");
-        Ok(put(at, bytes, region.padding(), Loan { pool: self.clone(), region: None }))
+        let at = region.allocate(room).expect("it has room");
+        Ok(write(at, bytes, region.padding(), Loan { pool: self.clone(), region: None }))
     }
 }
 
@@ -113,33 +113,33 @@ fn room(bytes: &[u8]) -> Result<usize, Refusal> {
     Some(bytes.len().next_multiple_of(ALIGNMENT)).filter(|room| *room <= HALF).ok_or_else(too_many)
 }
 
-fn put(at: u64, bytes: &[u8], padding: [u8; 8], loan: Loan) -> Memory {
+fn write(at: u64, bytes: &[u8], padding: [u8; 8], loan: Loan) -> HostBuffer {
     let room = bytes.len().next_multiple_of(ALIGNMENT);
     // SAFETY: of a region that the loan keeps; nobody else is given these bytes.
-    let mut memory = unsafe { Memory::of_arguments(at, room, loan) };
-    memory.put(0, bytes);
+    let mut memory = unsafe { HostBuffer::of_arguments(at, room, loan) };
+    memory.write(0, bytes);
     // Pointers are whole words, and it matters of them alone where a word of padding begins.
-    memory.put(bytes.len(), &padding.repeat(2)[..room - bytes.len()]);
+    memory.write(bytes.len(), &padding.repeat(2)[..room - bytes.len()]);
     memory.shorten(bytes.len());
     memory
 }
 
 /// The memory of all launches.
-pub struct Arguments {
+pub struct LaunchMemory {
     pointers: Arc<Pool>,
     values: Arc<Pool>,
 }
 
-impl Default for Arguments {
-    fn default() -> Arguments {
-        Arguments { pointers: Pool::new(Holds::Pointers), values: Pool::new(Holds::Values) }
+impl Default for LaunchMemory {
+    fn default() -> LaunchMemory {
+        LaunchMemory { pointers: Pool::new(RegionKind::Pointers), values: Pool::new(RegionKind::Values) }
     }
 }
 
-impl Arguments {
+impl LaunchMemory {
     /// `stays`: for as long as this is there, with all others that stay. Else for one call.
-    pub fn holding(&self, holds: Holds, bytes: &[u8], stays: bool) -> Result<Memory, Refusal> {
-        let pool = if holds == Holds::Pointers { &self.pointers } else { &self.values };
+    pub fn holding(&self, holds: RegionKind, bytes: &[u8], stays: bool) -> Result<HostBuffer, Refusal> {
+        let pool = if holds == RegionKind::Pointers { &self.pointers } else { &self.values };
         if stays { pool.give(bytes) } else { pool.lend(bytes) }
     }
 }
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     /// What the driver finds behind an argument, as far as it can read.
-    fn behind(memory: &Memory, len: usize) -> Vec<u8> {
+    fn behind(memory: &HostBuffer, len: usize) -> Vec<u8> {
         let end = memory.address() + memory.bytes().len() as u64;
         // SAFETY: as far as that a region reaches, which is kept.
         unsafe { std::slice::from_raw_parts(end as *const u8, len) }.to_vec()
@@ -161,9 +161,9 @@ mod tests {
 
     #[test]
     fn zeros_follow_arguments_however_many_are_read() {
-        let arguments = Arguments::default();
+        let arguments = LaunchMemory::default();
         for count in [1, 2, 3, MOST] {
-            let pointers = arguments.holding(Holds::Pointers, &vec![7; count * 8], false).unwrap();
+            let pointers = arguments.holding(RegionKind::Pointers, &vec![7; count * 8], false).unwrap();
             assert_eq!(pointers.bytes(), vec![7; count * 8]);
             let tail = words(&behind(&pointers, HALF));
             assert!(tail.iter().all(|zeros| *zeros == tail[0]));
@@ -172,16 +172,16 @@ mod tests {
             assert!(zeros.iter().all(|byte| *byte == 0));
         }
         for len in [1, 20, 16, HALF, 3] {
-            let values = arguments.holding(Holds::Values, &vec![7; len], false).unwrap();
+            let values = arguments.holding(RegionKind::Values, &vec![7; len], false).unwrap();
             assert_eq!((values.bytes(), behind(&values, MOST)), (&vec![7; len][..], vec![0; MOST]));
         }
-        assert!(arguments.holding(Holds::Values, &vec![7; HALF + 1], false).is_err());
+        assert!(arguments.holding(RegionKind::Values, &vec![7; HALF + 1], false).is_err());
     }
 
     #[test]
     fn a_region_is_used_again_when_its_memory_is_gone() {
-        let arguments = Arguments::default();
-        let lend = |bytes: &[u8]| arguments.holding(Holds::Values, bytes, false).unwrap();
+        let arguments = LaunchMemory::default();
+        let lend = |bytes: &[u8]| arguments.holding(RegionKind::Values, bytes, false).unwrap();
         let (one, other) = (lend(&[1; 8]), lend(&[2; 8]));
         let at = one.address();
         assert_ne!(at, other.address());
@@ -191,15 +191,15 @@ mod tests {
 
     #[test]
     fn what_stays_lies_in_front_of_its_kind() {
-        let arguments = Arguments::default();
-        let give = |bytes: &[u8]| arguments.holding(Holds::Pointers, bytes, true).unwrap();
+        let arguments = LaunchMemory::default();
+        let give = |bytes: &[u8]| arguments.holding(RegionKind::Pointers, bytes, true).unwrap();
         let first = give(&[1; 16]);
         let second = give(&[2; 8]);
         let following = words(&behind(&second, 32));
         assert_eq!(&following[1..3], &words(first.bytes()));
         assert_eq!(following[0], following[3]);
         // Beyond a region.
-        let more: Vec<Memory> = (0..3).map(|_| give(&vec![3; HALF])).collect();
+        let more: Vec<HostBuffer> = (0..3).map(|_| give(&vec![3; HALF])).collect();
         assert!(more.iter().all(|memory| words(&behind(memory, HALF)).iter().all(|word| *word != 0)));
         assert_eq!(first.bytes(), [1; 16]);
     }

@@ -15,7 +15,7 @@ use trace::base::bytes::u64_at;
 pub struct Refusal(pub String);
 
 /// Memory of the replayer's own, 16-byte aligned, that the driver may read and write by its address.
-pub struct Memory {
+pub struct HostBuffer {
     start: *mut u8,
     keeper: Keeper,
     len: usize,
@@ -38,7 +38,7 @@ enum Keeper {
 /// Memory of many calls, which lies in the order in which it was asked for.
 #[derive(Default)]
 pub struct Arena {
-    blocks: Mutex<Vec<(Memory, usize)>>,
+    blocks: Mutex<Vec<(HostBuffer, usize)>>,
 }
 
 const BLOCK: usize = 1 << 20;
@@ -46,28 +46,28 @@ const BLOCK: usize = 1 << 20;
 const MOST: usize = 4096;
 
 impl Arena {
-    pub fn give(arena: &Arc<Arena>, len: usize) -> Result<Memory, Refusal> {
+    pub fn give(arena: &Arc<Arena>, len: usize) -> Result<HostBuffer, Refusal> {
         if len > MOST {
-            return Memory::zeroed(len);
+            return HostBuffer::zeroed(len);
         }
         let taken = len.max(1).next_multiple_of(16);
         let mut blocks = arena.blocks.lock();
         if blocks.last().is_none_or(|(_, used)| used + taken > BLOCK) {
-            blocks.push((Memory::zeroed(BLOCK)?, 0));
+            blocks.push((HostBuffer::zeroed(BLOCK)?, 0));
         }
         let (block, used) = blocks.last_mut().expect("one has room");
         // SAFETY: within the block; nobody else is given these bytes.
         let start = unsafe { block.start.add(*used) };
         *used += taken;
-        Ok(Memory { start, keeper: Keeper::Arena { _keeps: arena.clone() }, len })
+        Ok(HostBuffer { start, keeper: Keeper::Arena { _keeps: arena.clone() }, len })
     }
 }
 
 // SAFETY: owned memory; the address is only shared with the driver.
-unsafe impl Send for Memory {}
+unsafe impl Send for HostBuffer {}
 
-impl Memory {
-    pub fn zeroed(len: usize) -> Result<Memory, Refusal> {
+impl HostBuffer {
+    pub fn zeroed(len: usize) -> Result<HostBuffer, Refusal> {
         let too_much = || Refusal(format!("needs {len} bytes of host memory"));
         let layout = Layout::from_size_align(len.max(1), 16).map_err(|_| too_much())?;
         // SAFETY: the size is not zero.
@@ -76,34 +76,34 @@ impl Memory {
             return Err(too_much());
         }
         guard::tell(start, layout.size());
-        Ok(Memory { start, keeper: Keeper::Own(layout), len })
+        Ok(HostBuffer { start, keeper: Keeper::Own(layout), len })
     }
 
-    pub fn of(bytes: &[u8]) -> Result<Memory, Refusal> {
-        let mut memory = Memory::zeroed(bytes.len())?;
-        memory.put(0, bytes);
+    pub fn from_bytes(bytes: &[u8]) -> Result<HostBuffer, Refusal> {
+        let mut memory = HostBuffer::zeroed(bytes.len())?;
+        memory.write(0, bytes);
         Ok(memory)
     }
 
     /// For bytes of which all are written before one is looked at. It may hold what the same memory held before
     /// it was given back, but not all of it: who compares it notices if nothing is written.
-    pub fn unwritten(len: usize) -> Result<Memory, Refusal> {
+    pub fn unwritten(len: usize) -> Result<HostBuffer, Refusal> {
         const STEP: usize = 64 << 10;
         if len < LONG {
-            return Memory::zeroed(len);
+            return HostBuffer::zeroed(len);
         }
-        let mut memory = Memory::long(len)?;
+        let mut memory = HostBuffer::long(len)?;
         for at in (0..len).step_by(STEP) {
             let changed = !memory.bytes()[at];
-            memory.put(at, &[changed]);
+            memory.write(at, &[changed]);
         }
         Ok(memory)
     }
 
     /// Pieces, one behind the other.
-    pub fn joined(pieces: &[&[u8]]) -> Result<Memory, Refusal> {
+    pub fn joined(pieces: &[&[u8]]) -> Result<HostBuffer, Refusal> {
         let len = pieces.iter().map(|piece| piece.len()).sum();
-        let memory = if len < LONG { Memory::zeroed(len) } else { Memory::long(len) }?;
+        let memory = if len < LONG { HostBuffer::zeroed(len) } else { HostBuffer::long(len) }?;
         let starts = pieces.iter().scan(memory.address(), |next, piece| {
             let start = *next;
             *next += piece.len() as u64;
@@ -116,17 +116,17 @@ impl Memory {
         Ok(memory)
     }
 
-    fn long(len: usize) -> Result<Memory, Refusal> {
-        let buffer = LongBuffer::take(len).ok_or_else(|| Refusal(format!("needs {len} bytes of host memory")))?;
+    fn long(len: usize) -> Result<HostBuffer, Refusal> {
+        let buffer = LongBuffer::allocate(len).ok_or_else(|| Refusal(format!("needs {len} bytes of host memory")))?;
         let start = buffer.start();
         guard::tell(start, len);
-        Ok(Memory { start, keeper: Keeper::Long { _keeps: buffer }, len })
+        Ok(HostBuffer { start, keeper: Keeper::Long { _keeps: buffer }, len })
     }
 
     /// # Safety
     /// Nobody else is given these bytes as long as the loan is there.
-    pub(crate) unsafe fn of_arguments(address: u64, len: usize, loan: Loan) -> Memory {
-        Memory { start: address as *mut u8, keeper: Keeper::Arguments { _keeps: loan }, len }
+    pub(crate) unsafe fn of_arguments(address: u64, len: usize, loan: Loan) -> HostBuffer {
+        HostBuffer { start: address as *mut u8, keeper: Keeper::Arguments { _keeps: loan }, len }
     }
 
     /// Whether it holds arguments of a launch, which the driver has read when the call returns.
@@ -149,7 +149,7 @@ impl Memory {
     }
 
     /// Writes what fits.
-    pub fn put(&mut self, offset: usize, bytes: &[u8]) {
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         // SAFETY: as in `bytes`, and self is borrowed for writing.
         let all: &mut [u8] = unsafe { std::slice::from_raw_parts_mut(self.start, self.len) };
         if let Some(to) = all.get_mut(offset..offset.saturating_add(bytes.len())) {
@@ -162,7 +162,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for HostBuffer {
     fn drop(&mut self) {
         match self.keeper {
             Keeper::Own(layout) => {
@@ -179,27 +179,27 @@ impl Drop for Memory {
 /// Bytes for the driver to read: where the trace has them, or in memory of the replayer's own.
 pub enum Payload<'t> {
     Borrowed(&'t [u8]),
-    Own(Memory),
+    Own(HostBuffer),
 }
 
 impl<'t> Payload<'t> {
     pub fn joined(pieces: &[&'t [u8]]) -> Result<Payload<'t>, Refusal> {
         match pieces {
             [all] => Ok(Payload::Borrowed(all)),
-            pieces => Memory::joined(pieces).map(Payload::Own),
+            pieces => HostBuffer::joined(pieces).map(Payload::Own),
         }
     }
 
     /// With other words at these offsets.
-    pub fn with(self, words: &[(usize, u64)]) -> Result<Payload<'t>, Refusal> {
+    pub fn with_words(self, words: &[(usize, u64)]) -> Result<Payload<'t>, Refusal> {
         if words.is_empty() {
             return Ok(self);
         }
         let mut memory = match self {
-            Payload::Borrowed(bytes) => Memory::joined(&[bytes])?,
+            Payload::Borrowed(bytes) => HostBuffer::joined(&[bytes])?,
             Payload::Own(memory) => memory,
         };
-        words.iter().for_each(|(at, word)| memory.put(*at, &word.to_le_bytes()));
+        words.iter().for_each(|(at, word)| memory.write(*at, &word.to_le_bytes()));
         Ok(Payload::Own(memory))
     }
 }
@@ -224,15 +224,15 @@ mod tests {
         let bytes: Vec<u8> = (0..LONG as u32 * 9).map(|n| ((n * 7) >> 5) as u8).collect();
         for len in [0, 5, LONG - 1, LONG, bytes.len()] {
             let pieces: Vec<&[u8]> = bytes[..len].chunks(300_007).collect();
-            assert!(Memory::joined(&pieces).expect("memory").bytes() == &bytes[..len], "{len}");
+            assert!(HostBuffer::joined(&pieces).expect("memory").bytes() == &bytes[..len], "{len}");
         }
     }
 
     #[test]
     fn memory_that_nobody_writes_is_not_what_was_there_before() {
-        let held = || Memory::unwritten(3 * LONG).expect("memory");
+        let held = || HostBuffer::unwritten(3 * LONG).expect("memory");
         let mut memory = held();
-        memory.put(0, &vec![7; 3 * LONG]);
+        memory.write(0, &vec![7; 3 * LONG]);
         let before = memory.bytes().to_vec();
         drop(memory);
         let again = held();
@@ -243,9 +243,9 @@ mod tests {
     #[test]
     fn a_payload_stays_where_it_is_unless_words_change() {
         let bytes = [1u8; 32];
-        let same = Payload::Borrowed(&bytes).with(&[]).expect("memory");
+        let same = Payload::Borrowed(&bytes).with_words(&[]).expect("memory");
         assert_eq!(same.as_ptr(), bytes.as_ptr());
-        let other = Payload::Borrowed(&bytes).with(&[(8, 2)]).expect("memory");
+        let other = Payload::Borrowed(&bytes).with_words(&[(8, 2)]).expect("memory");
         assert_eq!((&other[..8], &other[8..16], &other[16..]), (&bytes[..8], &2u64.to_le_bytes()[..], &bytes[16..]));
     }
 
@@ -254,14 +254,14 @@ mod tests {
         let arena = Arc::default();
         let give = |len| Arena::give(&arena, len).unwrap();
         let (mut one, other) = (give(20), give(MOST));
-        one.put(0, &[7; 20]);
+        one.write(0, &[7; 20]);
         assert_eq!((one.bytes(), other.address() - one.address()), (&[7; 20][..], 32));
-        one.put(16, &[8; 4]);
-        one.put(17, &[9; 4]);
+        one.write(16, &[8; 4]);
+        one.write(17, &[9; 4]);
         assert_eq!((&one.bytes()[16..], other.bytes()), (&[8; 4][..], &[0; MOST][..]));
         // Beyond a block, and what is too large for any.
-        let more: Vec<Memory> = (0..BLOCK / MOST + 2).map(|_| give(MOST)).collect();
-        let mut starts: Vec<u64> = more.iter().map(Memory::address).collect();
+        let more: Vec<HostBuffer> = (0..BLOCK / MOST + 2).map(|_| give(MOST)).collect();
+        let mut starts: Vec<u64> = more.iter().map(HostBuffer::address).collect();
         starts.sort_unstable();
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= MOST as u64));
         assert_eq!(give(MOST + 1).bytes().len(), MOST + 1);

@@ -13,7 +13,7 @@ pub struct Captures {
     gate: RwLock<()>,
 }
 
-pub type Held<'c> = RwLockReadGuard<'c, ()>;
+pub type CaptureGuard<'c> = RwLockReadGuard<'c, ()>;
 
 impl Captures {
     pub fn any(&self) -> bool {
@@ -21,14 +21,14 @@ impl Captures {
     }
 
     /// While this is held none begins, or is known to have ended.
-    pub fn hold(&self) -> Held<'_> {
+    pub fn hold(&self) -> CaptureGuard<'_> {
         // Callbacks look as well, which a wait that holds it may be for: it must not queue behind who wants
         // to begin one.
         self.gate.read_recursive()
     }
 
     /// Held across what would break a capture; none if one is under way.
-    pub fn none(&self) -> Option<Held<'_>> {
+    pub fn none(&self) -> Option<CaptureGuard<'_>> {
         Some(self.hold()).filter(|_| !self.any())
     }
 

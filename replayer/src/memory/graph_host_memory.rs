@@ -2,8 +2,8 @@
 //! work have left, so that all of them use one place for it, from the beginning.
 
 use crate::base::ranges::Ranges;
-use crate::memory::buffer::{Memory, Refusal};
-use crate::memory::live_address::HeldAddress;
+use crate::memory::buffer::{HostBuffer, Refusal};
+use crate::memory::live_address::LiveAddress;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::ops::Range;
 #[derive(Default)]
 pub struct GraphHostMemory {
     /// By the recorded start.
-    places: Mutex<BTreeMap<u64, Memory>>,
+    places: Mutex<BTreeMap<u64, HostBuffer>>,
 }
 
 impl GraphHostMemory {
@@ -35,8 +35,8 @@ impl GraphHostMemory {
     }
 
     /// Stands for memory that is nowhere.
-    pub fn stand_in(&self, recorded: &Range<u64>) -> Result<HeldAddress, Refusal> {
-        self.hold(recorded).map(HeldAddress::host)
+    pub fn stand_in(&self, recorded: &Range<u64>) -> Result<LiveAddress, Refusal> {
+        self.hold(recorded).map(LiveAddress::host)
     }
 
     /// The same, of memory that nobody could foresee as well.
@@ -44,7 +44,7 @@ impl GraphHostMemory {
         if let Some(live) = self.live(recorded) {
             return Ok(live);
         }
-        let memory = Memory::zeroed((recorded.end - recorded.start) as usize)?;
+        let memory = HostBuffer::zeroed((recorded.end - recorded.start) as usize)?;
         let live = memory.address();
         if let Some(outgrown) = self.places.lock().insert(recorded.start, memory) {
             // Nodes have been given it.

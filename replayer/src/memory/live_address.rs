@@ -3,77 +3,77 @@
 //! A trace may name any address, and what it was recorded for may not be here: it could not be allocated, it
 //! is freed by now, or the trace is forged. Under unified addressing the driver takes what it does not know
 //! for memory of the host, and would write the replay's own there. So an address of which the driver reads or
-//! writes bytes is a [`HeldAddress`], which only this rule makes: all of the bytes lie in memory that the
+//! writes bytes is a [`LiveAddress`], which only this rule makes: all of the bytes lie in memory that the
 //! replay holds for them now.
 //!
 //! Kernel arguments and payloads do not come this way ([`words`](crate::memory::words)): kernels run on the
 //! device.
 
 use crate::driver::{Failure, result};
-use crate::memory::buffer::Memory;
+use crate::memory::buffer::HostBuffer;
 use crate::memory::place::Placement;
-use crate::memory::translate::Of;
+use crate::memory::translate::MovedObject;
 use std::ops::Range;
 
 /// An address of memory that is the replay's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeldAddress(u64);
+pub struct LiveAddress(u64);
 
-impl HeldAddress {
+impl LiveAddress {
     pub fn word(self) -> u64 {
         self.0
     }
 
     /// Of bytes that the driver only reads.
-    pub fn read_only(bytes: &[u8]) -> HeldAddress {
-        HeldAddress(bytes.as_ptr() as u64)
+    pub fn read_only(bytes: &[u8]) -> LiveAddress {
+        LiveAddress(bytes.as_ptr() as u64)
     }
 
-    pub fn of(memory: &Memory) -> HeldAddress {
-        HeldAddress(memory.address())
+    pub fn from_buffer(memory: &HostBuffer) -> LiveAddress {
+        LiveAddress(memory.address())
     }
 
     /// Of host memory that the replay has found or made for the whole of a recorded range.
-    pub fn host(address: u64) -> HeldAddress {
-        HeldAddress(address)
+    pub fn host(address: u64) -> LiveAddress {
+        LiveAddress(address)
     }
 }
 
 impl Placement<'_> {
     /// Where the memory at these recorded addresses is now; none unless all of it is there.
-    pub fn bound(&self, recorded: &Range<u64>) -> Option<HeldAddress> {
+    pub fn bound(&self, recorded: &Range<u64>) -> Option<LiveAddress> {
         if recorded.is_empty() {
-            return Some(HeldAddress(self.moved(recorded.start).unwrap_or(recorded.start)));
+            return Some(LiveAddress(self.moved(recorded.start).unwrap_or(recorded.start)));
         }
         if let Some((live, of)) = self.translated(recorded) {
             let here = live..live.checked_add(recorded.end - recorded.start)?;
             let is_here = match of {
-                Of::Memory => self.is_pinned_elsewhere(&here) || self.is_devices(&here),
+                MovedObject::Memory => self.is_pinned_elsewhere(&here) || self.is_devices(&here),
                 // No free ends it for us, but its graph's end may.
-                Of::Graph => self.is_devices(&here),
-                Of::Reservation => true,
+                MovedObject::Graph => self.is_devices(&here),
+                MovedObject::Reservation => true,
             };
-            return is_here.then_some(HeldAddress(live));
+            return is_here.then_some(LiveAddress(live));
         }
         let is_placed = self.held.covers(recorded) && !self.is_missing(recorded);
-        (is_placed || self.pages.covers(recorded)).then_some(HeldAddress(recorded.start))
+        (is_placed || self.pages.covers(recorded)).then_some(LiveAddress(recorded.start))
     }
 
     /// The same for a node of a graph: the driver does not know memory of a graph until a launch has
     /// allocated it.
-    pub fn bound_in_node(&self, recorded: &Range<u64>) -> Option<HeldAddress> {
+    pub fn bound_in_node(&self, recorded: &Range<u64>) -> Option<LiveAddress> {
         let of_graph =
-            || self.translated(recorded).filter(|(_, of)| *of == Of::Graph).map(|(live, _)| HeldAddress(live));
+            || self.translated(recorded).filter(|(_, of)| *of == MovedObject::Graph).map(|(live, _)| LiveAddress(live));
         self.bound(recorded).or_else(of_graph)
     }
 
     /// Where a range is that moved as a whole, and what lies there.
-    fn translated(&self, recorded: &Range<u64>) -> Option<(u64, Of)> {
+    fn translated(&self, recorded: &Range<u64>) -> Option<(u64, MovedObject)> {
         if !self.translation.is_in_use() {
             return None;
         }
         let tables = self.translation.tables();
-        let learned = || Some((tables.learned(recorded.start)?, Of::Memory));
+        let learned = || Some((tables.learned(recorded.start)?, MovedObject::Memory));
         tables.live_range(recorded).or_else(|| learned().filter(|_| !self.is_in_place(recorded.start)))
     }
 

@@ -48,7 +48,7 @@ pub struct LongBuffer(Option<Pages>);
 
 impl LongBuffer {
     /// One of so many bytes or more, which may hold anything. None: there is no memory for it.
-    pub fn take(len: usize) -> Option<LongBuffer> {
+    pub fn allocate(len: usize) -> Option<LongBuffer> {
         let len = len.checked_next_multiple_of(STEP)?;
         let mut idle = IDLE.lock();
         let fitting = idle.iter().enumerate().filter(|(_, pages)| (len..=len.saturating_mul(2)).contains(&pages.len));
@@ -87,19 +87,20 @@ mod tests {
     fn a_buffer_is_used_again_and_few_stay() {
         // Of a length that no other test takes.
         const LEN: usize = 130 * STEP;
-        let buffer = LongBuffer::take(LEN - 1).expect("memory");
+        let buffer = LongBuffer::allocate(LEN - 1).expect("memory");
         let start = buffer.start();
         drop(buffer);
-        let (again, other) = (LongBuffer::take(LEN - STEP).expect("memory"), LongBuffer::take(LEN).expect("memory"));
+        let (again, other) =
+            (LongBuffer::allocate(LEN - STEP).expect("memory"), LongBuffer::allocate(LEN).expect("memory"));
         assert_eq!(again.start(), start);
         assert_ne!(other.start(), start);
         // No short one takes a long one's pages.
         drop((again, other));
-        let short = LongBuffer::take(STEP).expect("memory");
+        let short = LongBuffer::allocate(STEP).expect("memory");
         assert!(short.0.as_ref().is_some_and(|pages| pages.len <= 2 * STEP));
-        let many: Vec<LongBuffer> = (0..8).map(|_| LongBuffer::take(LEN).expect("memory")).collect();
+        let many: Vec<LongBuffer> = (0..8).map(|_| LongBuffer::allocate(LEN).expect("memory")).collect();
         drop(many);
         assert!(IDLE.lock().iter().map(|pages| pages.len).sum::<usize>() <= MOST_IDLE);
-        assert!(LongBuffer::take(usize::MAX).is_none());
+        assert!(LongBuffer::allocate(usize::MAX).is_none());
     }
 }

@@ -13,7 +13,7 @@ use trace::model::objects::NUMBERED_BY_CONTEXT;
 const KINDS: usize = Kind::Shareable as usize + 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum Lookup {
     Live(u64),
     /// The call that made the object was not replayed.
     Absent {
@@ -28,7 +28,7 @@ pub enum Found {
 }
 
 struct Bound {
-    found: Found,
+    found: Lookup,
     /// How many ends make an end of it.
     lives: u32,
 }
@@ -58,20 +58,20 @@ impl Objects {
         self.devices.values().filter(|here| **here == live).count() > 1
     }
 
-    pub fn find(&self, kind: Kind, recorded: u64) -> Found {
+    pub fn find(&self, kind: Kind, recorded: u64) -> Lookup {
         if kind == Kind::Device {
-            return Found::Live(u64::from(self.device(recorded as i32) as u32));
+            return Lookup::Live(u64::from(self.device(recorded as i32) as u32));
         }
         if kind.is_special(recorded) {
-            return Found::Live(recorded);
+            return Lookup::Live(recorded);
         }
-        self.bound[space(kind)].read().get(&recorded).map_or(Found::Unknown, |bound| bound.found)
+        self.bound[space(kind)].read().get(&recorded).map_or(Lookup::Unknown, |bound| bound.found)
     }
 
     /// The live object, if there is one.
     pub fn live(&self, kind: Kind, recorded: u64) -> Option<u64> {
         match self.find(kind, recorded) {
-            Found::Live(live) => Some(live),
+            Lookup::Live(live) => Some(live),
             _ => None,
         }
     }
@@ -80,9 +80,9 @@ impl Objects {
         if kind != Kind::Device && !kind.is_special(recorded) {
             let mut all = self.bound[space(kind)].write();
             let others =
-                all.get(&recorded).filter(|bound| bound.found == Found::Live(live)).map_or(0, |bound| bound.lives);
+                all.get(&recorded).filter(|bound| bound.found == Lookup::Live(live)).map_or(0, |bound| bound.lives);
             let lives = if NUMBERED_BY_CONTEXT.contains(&kind) { others + 1 } else { 1 };
-            all.insert(recorded, Bound { found: Found::Live(live), lives });
+            all.insert(recorded, Bound { found: Lookup::Live(live), lives });
             if recorded != live && IN_ARGUMENTS.contains(&kind) {
                 self.moved.store(true, Relaxed);
             }
@@ -98,7 +98,7 @@ impl Objects {
         if let Some(bound) = self.bound[space(kind)].write().get_mut(&recorded) {
             bound.lives = bound.lives.saturating_sub(1);
             if bound.lives == 0 {
-                bound.found = Found::Dead { call };
+                bound.found = Lookup::Dead { call };
             }
         }
     }
@@ -120,7 +120,7 @@ impl Objects {
         }
         let mut bound = self.bound[space(kind)].write();
         if made || !bound.contains_key(&recorded) {
-            bound.insert(recorded, Bound { found: Found::Absent { call }, lives: 1 });
+            bound.insert(recorded, Bound { found: Lookup::Absent { call }, lives: 1 });
         }
     }
 }
@@ -142,27 +142,27 @@ mod tests {
     #[test]
     fn the_last_binding_wins_and_special_values_pass() {
         let objects = Objects::new(HashMap::from([(0, 3)]));
-        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Unknown);
+        assert_eq!(objects.find(Kind::Stream, 0x10), Lookup::Unknown);
         objects.bind(Kind::Stream, 0x10, 0x20);
         objects.bind(Kind::Stream, 0x10, 0x30);
         objects.bind(Kind::Stream, 2, 0x99);
-        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Live(0x30));
-        assert_eq!(objects.find(Kind::Stream, 2), Found::Live(2));
-        assert_eq!(objects.find(Kind::Event, 0x10), Found::Unknown);
-        assert_eq!(objects.find(Kind::Device, 0), Found::Live(3));
-        assert_eq!(objects.find(Kind::Device, 5), Found::Live(5));
+        assert_eq!(objects.find(Kind::Stream, 0x10), Lookup::Live(0x30));
+        assert_eq!(objects.find(Kind::Stream, 2), Lookup::Live(2));
+        assert_eq!(objects.find(Kind::Event, 0x10), Lookup::Unknown);
+        assert_eq!(objects.find(Kind::Device, 0), Lookup::Live(3));
+        assert_eq!(objects.find(Kind::Device, 5), Lookup::Live(5));
     }
 
     #[test]
     fn a_dead_object_is_not_the_next_one_of_its_value() {
         let objects = Objects::new(HashMap::new());
         objects.end(Kind::Stream, 0x10, 3);
-        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Unknown);
+        assert_eq!(objects.find(Kind::Stream, 0x10), Lookup::Unknown);
         objects.bind(Kind::Stream, 0x10, 0x20);
         objects.end(Kind::Stream, 0x10, 4);
-        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Dead { call: 4 });
+        assert_eq!(objects.find(Kind::Stream, 0x10), Lookup::Dead { call: 4 });
         objects.bind(Kind::Stream, 0x10, 0x30);
-        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Live(0x30));
+        assert_eq!(objects.find(Kind::Stream, 0x10), Lookup::Live(0x30));
     }
 
     #[test]
@@ -171,29 +171,29 @@ mod tests {
         objects.bind(Kind::Texture, 1, 1);
         objects.bind(Kind::Texture, 1, 1);
         objects.end(Kind::Texture, 1, 4);
-        assert_eq!(objects.find(Kind::Texture, 1), Found::Live(1));
+        assert_eq!(objects.find(Kind::Texture, 1), Lookup::Live(1));
         objects.end(Kind::Texture, 1, 5);
-        assert_eq!(objects.find(Kind::Texture, 1), Found::Dead { call: 5 });
+        assert_eq!(objects.find(Kind::Texture, 1), Lookup::Dead { call: 5 });
         objects.bind(Kind::Stream, 0x10, 0x20);
         objects.bind(Kind::Stream, 0x10, 0x20);
         objects.end(Kind::Stream, 0x10, 6);
-        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Dead { call: 6 });
+        assert_eq!(objects.find(Kind::Stream, 0x10), Lookup::Dead { call: 6 });
     }
 
     #[test]
     fn a_kernel_passes_for_a_function() {
         let objects = Objects::new(HashMap::new());
         objects.bind(Kind::Kernel, 0x10, 0x20);
-        assert_eq!(objects.find(Kind::Function, 0x10), Found::Live(0x20));
+        assert_eq!(objects.find(Kind::Function, 0x10), Lookup::Live(0x20));
     }
 
     #[test]
     fn what_was_left_out_is_named() {
         let objects = Objects::new(HashMap::new());
         objects.forgo(Kind::Module, 0x10, 7, true);
-        assert_eq!(objects.find(Kind::Module, 0x10), Found::Absent { call: 7 });
+        assert_eq!(objects.find(Kind::Module, 0x10), Lookup::Absent { call: 7 });
         objects.bind(Kind::Module, 0x10, 0x20);
         objects.forgo(Kind::Module, 0x10, 8, false);
-        assert_eq!(objects.find(Kind::Module, 0x10), Found::Live(0x20));
+        assert_eq!(objects.find(Kind::Module, 0x10), Lookup::Live(0x20));
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 #[derive(Default)]
 pub struct Pieces {
-    by_start: BTreeMap<u64, Piece>,
+    by_start: BTreeMap<u64, MappedPiece>,
     /// Recorded allocations that have not been freed, by their start.
     live: BTreeMap<u64, Range<u64>>,
     /// The length of the longest that there was: such ranges may lie within others (what no recorded call
@@ -16,7 +16,7 @@ pub struct Pieces {
     longest: u64,
 }
 
-struct Piece {
+struct MappedPiece {
     end: u64,
     /// Live device.
     device: i32,
@@ -45,7 +45,7 @@ impl Pieces {
     /// The granules of a recorded range that are mapped and in which no allocation lives. The driver has
     /// given such a granule back, and has another with zeros for it when it is needed again; in others the
     /// bytes of what was freed stay (seen on driver 580: tests/gpu/facts/fresh_memory.c).
-    pub fn given_back(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+    pub fn idle_granules(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let wide = widen(range.clone(), GRANULE);
         let below = self.live.range(wide.start.saturating_sub(self.longest)..wide.end).map(|(_, live)| live.clone());
         let living = Ranges::union(below.filter(|live| live.end > wide.start), GRANULE);
@@ -54,11 +54,11 @@ impl Pieces {
     }
 
     pub fn mapped(&mut self, piece: Range<u64>, device: i32) {
-        self.by_start.insert(piece.start, Piece { end: piece.end, device, users: 0 });
+        self.by_start.insert(piece.start, MappedPiece { end: piece.end, device, users: 0 });
     }
 
     /// The pieces that overlap a range.
-    pub fn around(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+    pub fn pieces_around(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         self.overlapping(range).map(|(start, piece)| start..piece.end).collect()
     }
 
@@ -100,7 +100,7 @@ impl Pieces {
         }
     }
 
-    fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, &Piece)> {
+    fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, &MappedPiece)> {
         let first = self.by_start.range(..=range.start).next_back().map_or(range.start, |(start, _)| *start);
         let start = range.start;
         let pieces = self.by_start.range(first..range.end.max(first));
@@ -139,13 +139,13 @@ mod tests {
         pieces.allocated(512..G + 512);
         pieces.allocated(3 * G..3 * G + 512);
         pieces.freed(512);
-        assert_eq!(pieces.given_back(&(512..G)), vec![]);
-        assert_eq!(pieces.given_back(&(512..5 * G)), vec![G..3 * G]);
+        assert_eq!(pieces.idle_granules(&(512..G)), vec![]);
+        assert_eq!(pieces.idle_granules(&(512..5 * G)), vec![G..3 * G]);
         pieces.freed(0);
-        assert_eq!(pieces.given_back(&(512..1024)), vec![0..G]);
+        assert_eq!(pieces.idle_granules(&(512..1024)), vec![0..G]);
         pieces.allocated(0..4 * G);
         pieces.allocated(512..1024);
-        assert_eq!(pieces.given_back(&(2 * G + 512..2 * G + 1024)), vec![]);
+        assert_eq!(pieces.idle_granules(&(2 * G + 512..2 * G + 1024)), vec![]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::memory::objects::Objects;
 use crate::memory::pieces::Pieces;
 use crate::memory::pinned::map_host;
 use crate::memory::reserve::reserve;
-use crate::memory::stream_ordered::Ordered;
+use crate::memory::stream_ordered::StreamPosition;
 use crate::memory::translate::Translation;
 use crate::memory::words::unheld;
 use crate::plan::Plan;
@@ -172,7 +172,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Has memory where the recorded allocation had it. Needs a current context.
-    pub fn allocate(&self, allocation: &Allocation, ordered: Option<Ordered>) -> Result<(), Failure> {
+    pub fn allocate(&self, allocation: &Allocation, ordered: Option<StreamPosition>) -> Result<(), Failure> {
         let done = self.allocate_at(allocation, ordered);
         match done {
             Ok(()) => self.misses_no_more(&allocation.range),
@@ -181,7 +181,7 @@ impl<'a> Placement<'a> {
         done
     }
 
-    fn allocate_at(&self, allocation: &Allocation, ordered: Option<Ordered>) -> Result<(), Failure> {
+    fn allocate_at(&self, allocation: &Allocation, ordered: Option<StreamPosition>) -> Result<(), Failure> {
         let device = self.objects.device(allocation.device);
         let wide = widen(allocation.range.clone(), GRANULE);
         let len = allocation.range.end - allocation.range.start;
@@ -197,7 +197,12 @@ impl<'a> Placement<'a> {
     }
 
     /// At its addresses; false if the driver will not have it there.
-    fn put_back(&self, allocation: &Allocation, device: i32, ordered: &Option<Ordered>) -> Result<bool, Failure> {
+    fn put_back(
+        &self,
+        allocation: &Allocation,
+        device: i32,
+        ordered: &Option<StreamPosition>,
+    ) -> Result<bool, Failure> {
         // What was here before may have been elsewhere: a variable of a module that is gone, a neighbour in
         // need of more.
         self.translation.forget(&allocation.range);
@@ -207,7 +212,7 @@ impl<'a> Placement<'a> {
         // Not where work of what was freed may be under way yet.
         let is_settled = ordered.is_none() && self.left.lock().is_empty();
         if let Some(_none) = self.captures.none().filter(|_| is_settled && self.fill.is_none()) {
-            pieces.given_back(&allocation.range).into_iter().for_each(|granules| self.put_fill(granules));
+            pieces.idle_granules(&allocation.range).into_iter().for_each(|granules| self.put_fill(granules));
         }
         for gap in pieces.gaps(&allocation.range) {
             for block in self.reserved.iter().filter(|block| block.start < gap.end && gap.start < block.end) {

@@ -12,15 +12,15 @@ use trace::{Call, Function};
 
 /// Where in the order of work memory comes or goes.
 #[derive(Debug, Clone, Copy)]
-pub struct Ordered {
+pub struct StreamPosition {
     pool: Option<u64>,
     pub(crate) stream: StreamHandle,
 }
 
-impl Ordered {
+impl StreamPosition {
     /// What a recorded call says about it; none if it is no stream-ordered one, or if an object it names is
     /// not here.
-    pub fn of(call: &Call, function: &'static Function, objects: &Objects) -> Option<Ordered> {
+    pub fn from_call(call: &Call, function: &'static Function, objects: &Objects) -> Option<StreamPosition> {
         let live = |kind, at: usize| objects.live(kind, call.argument(function.params[at].name)?);
         let named = function.handle(Kind::MemoryPool);
         let pool = named.and_then(|at| live(Kind::MemoryPool, at));
@@ -28,7 +28,7 @@ impl Ordered {
             return None;
         }
         let stream = live(Kind::Stream, function.handle(Kind::Stream)?)?;
-        Some(Ordered { pool, stream: StreamHandle::new(function, stream) })
+        Some(StreamPosition { pool, stream: StreamHandle::new(function, stream) })
     }
 }
 
@@ -36,7 +36,7 @@ impl Placement<'_> {
     /// Device memory somewhere, filled, with room behind it: so its end is no other memory's address, and is
     /// known for what it is in results. Where a capture of another stream is under way, this
     /// one's order may not be touched: then it comes at once.
-    pub(crate) fn allocate_elsewhere(&self, len: u64, ordered: Option<Ordered>) -> Result<u64, Failure> {
+    pub(crate) fn allocate_elsewhere(&self, len: u64, ordered: Option<StreamPosition>) -> Result<u64, Failure> {
         const ROOM: u64 = 512;
         if self.is_exact {
             return self.allocate_anywhere(len, ordered);
@@ -50,16 +50,16 @@ impl Placement<'_> {
         }
         // The room behind other allocations may have filled a pool of limited size.
         match ordered {
-            Some(Ordered { pool: Some(_), stream }) if is_full(&done) => {
-                self.allocate_anywhere(len, Some(Ordered { pool: None, stream }))
+            Some(StreamPosition { pool: Some(_), stream }) if is_full(&done) => {
+                self.allocate_anywhere(len, Some(StreamPosition { pool: None, stream }))
             }
             _ => done,
         }
     }
 
-    fn allocate_anywhere(&self, len: u64, ordered: Option<Ordered>) -> Result<u64, Failure> {
+    fn allocate_anywhere(&self, len: u64, ordered: Option<StreamPosition>) -> Result<u64, Failure> {
         let none = self.captures.none();
-        let Some(Ordered { pool, stream }) = ordered.filter(|_| none.is_some()) else {
+        let Some(StreamPosition { pool, stream }) = ordered.filter(|_| none.is_some()) else {
             drop(none);
             let live = self.relaxed(|| self.driver.allocate(len))?;
             self.put_fill(live..live + len);
@@ -74,13 +74,13 @@ impl Placement<'_> {
 
     /// Fills memory that is allocated, perhaps again: when nothing uses it any more, or in the stream's
     /// order.
-    pub(crate) fn refill(&self, range: Range<u64>, ordered: &Option<Ordered>) {
+    pub(crate) fn refill(&self, range: Range<u64>, ordered: &Option<StreamPosition>) {
         let len = range.end - range.start;
         let none = self.captures.none();
         match ordered {
             // Work of the last owner, or a capture, may be under way: whoever waits would break it.
             _ if none.is_none() => _ = self.counts.unfilled.fetch_add(1, Relaxed),
-            Some(Ordered { stream, .. }) => {
+            Some(StreamPosition { stream, .. }) => {
                 if self.set(range.start, len, *stream).is_err() {
                     self.counts.unfilled.fetch_add(1, Relaxed);
                 }
@@ -93,7 +93,7 @@ impl Placement<'_> {
     }
 
     /// Frees in the stream's order what is elsewhere. What is at its place stays mapped.
-    pub fn free_async(&self, start: u64, ordered: Option<Ordered>) -> Result<(), Failure> {
+    pub fn free_async(&self, start: u64, ordered: Option<StreamPosition>) -> Result<(), Failure> {
         let is_of_graph = self.translation.is_of_graph(start);
         if !is_of_graph {
             self.left.lock().insert(self.driver.current_context());
@@ -110,7 +110,7 @@ impl Placement<'_> {
         if none.is_none() && !is_of_graph {
             return Ok(());
         }
-        let (Some(live), Some(Ordered { stream, .. })) = (self.translation.unbind(start), ordered) else {
+        let (Some(live), Some(StreamPosition { stream, .. })) = (self.translation.unbind(start), ordered) else {
             return Ok(());
         };
         match self.driver.free_ordered(live, stream) {

@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use trace::model::driver_addresses::{BLOCK, block_of};
 
 #[derive(Debug, Clone, Copy)]
-struct Moved {
+struct MovedRange {
     len: u64,
     to: u64,
-    of: Of,
+    of: MovedObject,
 }
 
 /// What lies at addresses that moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
+pub enum MovedObject {
     /// Memory, which ends when the driver says so.
     Memory,
     /// Memory of a graph: each launch allocates it again at the same address, so that no free ends it.
@@ -33,14 +33,14 @@ pub enum Of {
 #[derive(Default)]
 pub struct Tables {
     /// By recorded address.
-    live: Disjoint,
+    live: RangeMap,
     /// By live address.
-    recorded: Disjoint,
+    recorded: RangeMap,
     /// What was in `recorded` until its live address became another's, in that order. A copy that was under
     /// way then may still hold it.
-    past: Vec<(u64, Moved)>,
+    past: Vec<(u64, MovedRange)>,
     /// Of the driver's own, learned from results: by recorded address, and by live address.
-    blocks: (Disjoint, Disjoint),
+    blocks: (RangeMap, RangeMap),
 }
 
 #[derive(Default)]
@@ -55,20 +55,20 @@ pub struct Translation {
 impl Translation {
     /// `len` bytes at the recorded `start` are now at `live`. Older ranges that overlap are gone.
     pub fn bind(&self, start: u64, len: u64, live: u64) {
-        self.insert(start, Moved { len, to: live, of: Of::Memory });
+        self.insert(start, MovedRange { len, to: live, of: MovedObject::Memory });
     }
 
     /// As [`bind`](Translation::bind), for a reservation.
     pub fn bind_reserved(&self, start: u64, len: u64, live: u64) {
-        self.insert(start, Moved { len, to: live, of: Of::Reservation });
+        self.insert(start, MovedRange { len, to: live, of: MovedObject::Reservation });
     }
 
     /// As [`bind`](Translation::bind), for memory that a graph allocates whenever it is launched.
     pub fn bind_of_graph(&self, start: u64, len: u64, live: u64) {
-        self.insert(start, Moved { len, to: live, of: Of::Graph });
+        self.insert(start, MovedRange { len, to: live, of: MovedObject::Graph });
     }
 
-    fn insert(&self, start: u64, moved: Moved) {
+    fn insert(&self, start: u64, moved: MovedRange) {
         // A forged address may leave no room for what is said to be there.
         let ends = |start: u64| start.checked_add(moved.len).is_some_and(|end| end < u64::MAX);
         if start == 0 || moved.len == 0 || !ends(start) || !ends(moved.to) {
@@ -76,7 +76,7 @@ impl Translation {
         }
         let mut tables = self.tables.write();
         tables.live.insert(start, moved);
-        let past = tables.recorded.insert(moved.to, Moved { to: start, ..moved });
+        let past = tables.recorded.insert(moved.to, MovedRange { to: start, ..moved });
         tables.past.extend(past);
         self.count.store(tables.count(), Ordering::Release);
         if start != moved.to {
@@ -89,7 +89,7 @@ impl Translation {
     pub fn learn(&self, recorded: u64, live: u64) -> bool {
         let mut tables = self.tables.write();
         let (there, here) = (&tables.blocks.0, &tables.blocks.1);
-        if recorded % BLOCK != live % BLOCK || there.inside(recorded).is_some() || here.inside(live).is_some() {
+        if recorded % BLOCK != live % BLOCK || there.translate(recorded).is_some() || here.translate(live).is_some() {
             return false;
         }
         self.keep_block(&mut tables, recorded, live);
@@ -104,7 +104,7 @@ impl Translation {
     }
 
     fn keep_block(&self, tables: &mut Tables, recorded: u64, live: u64) {
-        let moved = |to| Moved { len: BLOCK, to: block_of(to), of: Of::Memory };
+        let moved = |to| MovedRange { len: BLOCK, to: block_of(to), of: MovedObject::Memory };
         tables.blocks.0.insert(block_of(recorded), moved(live));
         tables.blocks.1.insert(block_of(live), moved(recorded));
         self.count.store(tables.count(), Ordering::Release);
@@ -120,7 +120,7 @@ impl Translation {
         }
         let mut tables = self.tables.write();
         let moved = *tables.live.0.get(&start)?;
-        if moved.of != Of::Graph {
+        if moved.of != MovedObject::Graph {
             tables.live.0.remove(&start);
         }
         self.count.store(tables.count(), Ordering::Release);
@@ -140,7 +140,7 @@ impl Translation {
 
     /// Whether a graph allocates the memory that begins here.
     pub fn is_of_graph(&self, start: u64) -> bool {
-        self.is_in_use() && self.tables.read().live.0.get(&start).is_some_and(|moved| moved.of == Of::Graph)
+        self.is_in_use() && self.tables.read().live.0.get(&start).is_some_and(|moved| moved.of == MovedObject::Graph)
     }
 
     /// Where a recorded address is now, if it lies in a range that moved.
@@ -155,7 +155,7 @@ impl Translation {
 
     /// The same, of memory that calls told about.
     pub fn recorded_by_calls(&self, live: u64) -> Option<u64> {
-        if !self.has_moved() { None } else { self.tables.read().told(live) }
+        if !self.has_moved() { None } else { self.tables.read().recorded_address(live) }
     }
 
     /// This moment, to ask later what stood for what.
@@ -179,11 +179,11 @@ impl Translation {
 
 impl Tables {
     pub fn live(&self, recorded: u64) -> Option<u64> {
-        self.live.inside(recorded)
+        self.live.translate(recorded)
     }
 
     /// The same of a whole range, and what lies there.
-    pub fn live_range(&self, recorded: &Range<u64>) -> Option<(u64, Of)> {
+    pub fn live_range(&self, recorded: &Range<u64>) -> Option<(u64, MovedObject)> {
         let (start, moved) = self.live.0.range(..=recorded.start).next_back()?;
         let at = recorded.start - start;
         let is_inside = recorded.end.checked_sub(*start).is_some_and(|end| end <= moved.len);
@@ -197,7 +197,7 @@ impl Tables {
 
     /// Where an address of the driver's own is now, if that was learned.
     pub fn learned(&self, recorded: u64) -> Option<u64> {
-        self.blocks.0.inside(recorded)
+        self.blocks.0.translate(recorded)
     }
 
     fn count(&self) -> usize {
@@ -207,26 +207,26 @@ impl Tables {
     /// What a live address stood for at a moment, or for the first time after it.
     pub fn recorded(&self, live: u64, since: usize) -> Option<u64> {
         let gone = self.past.get(since..).unwrap_or_default();
-        let was = |(start, moved): &(u64, Moved)| {
+        let was = |(start, moved): &(u64, MovedRange)| {
             let at = live.checked_sub(*start).filter(|at| *at < moved.len)?;
             Some(moved.to + at)
         };
-        let now = || self.told(live).or_else(|| self.blocks.1.inside(live));
+        let now = || self.recorded_address(live).or_else(|| self.blocks.1.translate(live));
         gone.iter().find_map(was).or_else(now)
     }
 
-    fn told(&self, live: u64) -> Option<u64> {
-        self.recorded.inside(live).or_else(|| self.recorded.end(live))
+    fn recorded_address(&self, live: u64) -> Option<u64> {
+        self.recorded.translate(live).or_else(|| self.recorded.end(live))
     }
 
     /// All recorded addresses that may be translated, the ends of ranges too, lie in here.
     pub fn bounds(&self) -> Range<u64> {
-        around(&self.live.bounds(), &self.blocks.0.bounds())
+        range_around_both(&self.live.bounds(), &self.blocks.0.bounds())
     }
 }
 
 /// Both, and what lies between them.
-pub fn around(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
+pub fn range_around_both(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
     match (a.is_empty(), b.is_empty()) {
         (true, _) => b.clone(),
         (_, true) => a.clone(),
@@ -236,11 +236,11 @@ pub fn around(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
 
 /// Ranges by their start.
 #[derive(Default)]
-struct Disjoint(BTreeMap<u64, Moved>);
+struct RangeMap(BTreeMap<u64, MovedRange>);
 
-impl Disjoint {
+impl RangeMap {
     /// What it takes the place of.
-    fn insert(&mut self, start: u64, moved: Moved) -> Vec<(u64, Moved)> {
+    fn insert(&mut self, start: u64, moved: MovedRange) -> Vec<(u64, MovedRange)> {
         let stale = self.cut(&(start..start.saturating_add(moved.len)));
         self.0.insert(start, moved);
         // The same again is nothing new.
@@ -248,14 +248,14 @@ impl Disjoint {
     }
 
     /// Takes out what overlaps, whole.
-    fn cut(&mut self, at: &Range<u64>) -> Vec<(u64, Moved)> {
+    fn cut(&mut self, at: &Range<u64>) -> Vec<(u64, MovedRange)> {
         let before = self.0.range(..at.end).rev();
         let stale: Vec<u64> =
             before.take_while(|(start, moved)| **start + moved.len > at.start).map(|(start, _)| *start).collect();
         stale.into_iter().filter_map(|start| self.0.remove_entry(&start)).collect()
     }
 
-    fn inside(&self, address: u64) -> Option<u64> {
+    fn translate(&self, address: u64) -> Option<u64> {
         let (start, moved) = self.0.range(..=address).next_back()?;
         (address - start < moved.len).then(|| moved.to + (address - start))
     }

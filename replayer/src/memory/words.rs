@@ -8,7 +8,7 @@
 
 use crate::base::ranges::Ranges;
 use crate::memory::place::Placement;
-use crate::memory::translate::{Tables, Translation, around};
+use crate::memory::translate::{Tables, Translation, range_around_both};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -116,7 +116,7 @@ impl Placement<'_> {
             return Default::default();
         }
         let tables = self.translation.tables();
-        let bounds = around(&tables.bounds(), &self.unheld.bounds());
+        let bounds = range_around_both(&tables.bounds(), &self.unheld.bounds());
         moved(bytes, layout, &bounds, |value| self.word(&tables, value))
     }
 

@@ -10,7 +10,7 @@ use trace::api::{FUNCTIONS, Function};
 
 /// A memory call that is replayed by other means, see [`place`](crate::memory::place).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
+pub enum MemoryAction {
     Allocate,
     /// Frees, and waits for the context as the driver does.
     Free,
@@ -37,7 +37,7 @@ pub enum Action {
         wait: &'static str,
         of: &'static [usize],
     },
-    Memory(Memory),
+    Memory(MemoryAction),
 }
 
 pub fn action(function: &Function) -> Action {
@@ -53,16 +53,16 @@ pub fn action(function: &Function) -> Action {
 /// A line whose policy promises code that is not here; a test sees to it that there is none.
 const NO_CODE: &str = "this cutrace has no code for it";
 
-fn memory(function: &Function) -> Option<Memory> {
+fn memory(function: &Function) -> Option<MemoryAction> {
     Some(match function.effect {
-        Effect::Allocate { kind: Kind::Device | Kind::Managed | Kind::Pooled, .. } => Memory::Allocate,
-        Effect::Allocate { kind: Kind::Pinned, .. } => Memory::HostAllocate,
-        Effect::Allocate { kind: Kind::Registered, .. } => Memory::HostRegister,
-        Effect::Allocate { kind: Kind::Addresses, .. } => Memory::Reserve,
-        Effect::Free(Kind::Device) => Memory::Free,
-        Effect::Free(Kind::Pooled) => Memory::FreeAsync,
-        Effect::Free(Kind::Pinned | Kind::Registered) => Memory::HostFree,
-        Effect::Free(Kind::Addresses) => Memory::Unreserve,
+        Effect::Allocate { kind: Kind::Device | Kind::Managed | Kind::Pooled, .. } => MemoryAction::Allocate,
+        Effect::Allocate { kind: Kind::Pinned, .. } => MemoryAction::HostAllocate,
+        Effect::Allocate { kind: Kind::Registered, .. } => MemoryAction::HostRegister,
+        Effect::Allocate { kind: Kind::Addresses, .. } => MemoryAction::Reserve,
+        Effect::Free(Kind::Device) => MemoryAction::Free,
+        Effect::Free(Kind::Pooled) => MemoryAction::FreeAsync,
+        Effect::Free(Kind::Pinned | Kind::Registered) => MemoryAction::HostFree,
+        Effect::Free(Kind::Addresses) => MemoryAction::Unreserve,
         _ => return None,
     })
 }

@@ -1,7 +1,7 @@
 //! Points of a trace that a replay can stop at, and memory that can be looked at there, by the names that a
 //! user knows.
 
-use crate::plan::memory::allocation_names::{Named, Shown};
+use crate::plan::memory::allocation_names::{AllocationNames, RangeText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use trace::Trace;
@@ -109,7 +109,7 @@ fn distance(wanted: &str, known: &str) -> usize {
 
 /// Device memory to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Memory {
+pub enum DumpMemory {
     /// Recorded addresses.
     Range(Range<u64>),
     /// An allocation as `cutrace dump` names it: `mem` or `global`, and its number.
@@ -117,14 +117,14 @@ pub enum Memory {
 }
 
 /// The recorded addresses of memory that is alive when call `end` is entered.
-pub fn find_memory(trace: &Trace, end: u64, memory: &Memory) -> Result<Range<u64>, String> {
-    let named = Named::at(trace, end);
+pub fn find_memory(trace: &Trace, end: u64, memory: &DumpMemory) -> Result<Range<u64>, String> {
+    let named = AllocationNames::before_call(trace, end);
     let ends_with = |call: u64| {
         let name = trace.call(call).map_or("?", |call| call.name());
         format!("call {call} {name} gives it up; stop before it: --until {}", call.saturating_sub(1))
     };
     match memory {
-        Memory::Range(wanted) => {
+        DumpMemory::Range(wanted) => {
             let holder =
                 named.ranges().find(|range| (range.base..range.base.saturating_add(range.len)).contains(&wanted.start));
             let Some(holder) = holder.filter(|range| range.label != "host") else {
@@ -132,18 +132,18 @@ pub fn find_memory(trace: &Trace, end: u64, memory: &Memory) -> Result<Range<u64
             };
             match wanted.end.saturating_sub(holder.base.saturating_add(holder.len)) {
                 0 => Ok(wanted.clone()),
-                over => Err(format!("the range ends {over} bytes behind {}", Shown(holder))),
+                over => Err(format!("the range ends {over} bytes behind {}", RangeText(holder))),
             }
         }
-        Memory::Allocation(label, number) => {
+        DumpMemory::Allocation(label, number) => {
             let is_it = |range: &trace::model::objects::Range| (range.label, range.number) == (*label, *number);
             if let Some(range) = named.ranges().find(is_it) {
                 return Ok(range.base..range.base.saturating_add(range.len));
             }
-            if let Some((_, call)) = named.gone().find(|(range, _)| is_it(range)) {
+            if let Some((_, call)) = named.ended_ranges().find(|(range, _)| is_it(range)) {
                 return Err(format!("{label}#{number} is no more: {}", ends_with(call)));
             }
-            if let Some(call) = Named::birth(trace, label, *number) {
+            if let Some(call) = AllocationNames::birth(trace, label, *number) {
                 return Err(format!("{label}#{number} is not there yet: call {call} makes it"));
             }
             let there: Vec<String> = named

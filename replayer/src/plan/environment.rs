@@ -45,7 +45,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    pub fn of(trace: &Trace) -> Environment {
+    pub fn from_trace(trace: &Trace) -> Environment {
         let mut environment = Environment::default();
         for (name, value) in trace.preamble.environment.iter().filter(|(name, _)| name.starts_with("CUDA_")) {
             match SET.contains(&name.as_str()) && !value.contains('\0') {

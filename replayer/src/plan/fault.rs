@@ -19,7 +19,7 @@ pub struct Fault {
 
 impl Fault {
     /// If this call was told of one while that work was outstanding.
-    pub fn of(call: &Call, work: &Outstanding) -> Option<Fault> {
+    pub fn from_call(call: &Call, work: &Outstanding) -> Option<Fault> {
         let code = call.result.filter(|code| is_sticky(*code))?;
         let since = work.under_way().min().unwrap_or(call.number).min(call.number);
         Some(Fault { code, since, heard: call.number })

@@ -20,8 +20,8 @@ pub mod verdict;
 
 use crate::job::peers::Imports;
 use crate::job::plan::JobPlan;
-use crate::job::ranks::Lacks;
-use crate::job::single_rank::{Alone, WAITS};
+use crate::job::ranks::MissingPeers;
+use crate::job::single_rank::{SingleRank, WAITS};
 use crate::plan::comparability::Comparability;
 use crate::plan::counts::CallCounts;
 use crate::plan::devices::DeviceUse;
@@ -72,30 +72,30 @@ pub struct Missing {
 
 /// Of a process that is replayed by itself.
 pub fn plan(trace: &Trace) -> Plan {
-    let survey = match by_what_is_kept(trace) {
-        Some(alone) => Survey::alone(trace, alone),
-        None => Survey::of(trace, None),
+    let survey = match from_recorded_memory(trace) {
+        Some(alone) => Survey::single_rank(trace, alone),
+        None => Survey::new(trace, None),
     };
-    surveyed(trace, survey)
+    walk(trace, survey)
 }
 
 /// Where what imported memory held is in the trace, the others are not needed. A process may use NCCL with
 /// none but itself: where it has no memory of others, such launches are made.
-fn by_what_is_kept(trace: &Trace) -> Option<Alone> {
-    let mut alone = Alone::of(trace).ok().filter(|alone| alone.keeps_memory && !trace.held.is_empty())?;
+fn from_recorded_memory(trace: &Trace) -> Option<SingleRank> {
+    let mut alone = SingleRank::from_trace(trace).ok().filter(|alone| alone.keeps_memory && !trace.held.is_empty())?;
     alone.is_asked_for = false;
     Some(alone)
 }
 
 /// Of a process that is replayed beside others of its job, with what it imports.
-pub fn plan_in_company(trace: &Trace, imports: &Imports, lacks: Lacks) -> Plan {
-    surveyed(trace, Survey::in_company(trace, imports.clone(), lacks))
+pub fn plan_with_peers(trace: &Trace, imports: &Imports, lacks: MissingPeers) -> Plan {
+    walk(trace, Survey::with_peers(trace, imports.clone(), lacks))
 }
 
 /// Of a process that is replayed without the others of its job. An error says why that cannot be.
-pub fn plan_alone(trace: &Trace) -> Result<Plan, &'static str> {
-    match Alone::of(trace) {
-        Ok(alone) => Ok(surveyed(trace, Survey::alone(trace, alone))),
+pub fn plan_single_rank(trace: &Trace) -> Result<Plan, &'static str> {
+    match SingleRank::from_trace(trace) {
+        Ok(alone) => Ok(walk(trace, Survey::single_rank(trace, alone))),
         Err(_) if trace.nccl_events().next().is_none() => Ok(plan(trace)),
         Err(why) => Err(why),
     }
@@ -103,17 +103,17 @@ pub fn plan_alone(trace: &Trace) -> Result<Plan, &'static str> {
 
 /// What [`plan()`] says of a trace, by a walk that keeps nothing for each call.
 pub fn judge(trace: &Trace) -> Judgement {
-    surveyed(trace, Survey::to_judge(trace, by_what_is_kept(trace))).judgement
+    walk(trace, Survey::to_judge(trace, from_recorded_memory(trace))).judgement
 }
 
-/// The same of a process beside others of its job: see [`plan_in_company`].
-pub fn judge_in_company(trace: &Trace, imports: &Imports, lacks: Lacks) -> Judgement {
-    surveyed(trace, Survey::in_company(trace, imports.clone(), lacks).judging()).judgement
+/// The same of a process beside others of its job: see [`plan_with_peers`].
+pub fn judge_with_peers(trace: &Trace, imports: &Imports, lacks: MissingPeers) -> Judgement {
+    walk(trace, Survey::with_peers(trace, imports.clone(), lacks).only_verdict()).judgement
 }
 
-fn surveyed(trace: &Trace, mut survey: Survey) -> Plan {
+fn walk(trace: &Trace, mut survey: Survey) -> Plan {
     for call in trace.calls() {
-        survey.see(trace, &call);
+        survey.observe(trace, &call);
     }
     survey.finish(trace)
 }
@@ -129,7 +129,7 @@ impl Plan {
     }
 
     /// Whether a call is made that lacks something, so that memory behind it may not be what it was.
-    pub fn was_in_part(&self, call: u64) -> bool {
+    pub fn may_differ(&self, call: u64) -> bool {
         self.comparability.may_differ.contains(&call)
     }
 
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn only_variables_that_change_what_is_computed_are_set_again() {
         let mut trace = initialised().trace();
-        assert_eq!(Environment::of(&trace).set, [("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned())]);
+        assert_eq!(Environment::from_trace(&trace).set, [("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned())]);
         trace.preamble.environment = [
             ("CUDA_LAUNCH_BLOCKING", "1"),
             ("CUDA_DEVICE_DEFAULT_STACK_SIZE_MAX", "2048"),
@@ -375,7 +375,7 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
-        let environment = Environment::of(&trace);
+        let environment = Environment::from_trace(&trace);
         let set = [
             ("CUDA_LAUNCH_BLOCKING", "1"),
             ("CUDA_DEVICE_DEFAULT_STACK_SIZE_MAX", "2048"),

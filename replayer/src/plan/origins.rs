@@ -21,14 +21,14 @@ use trace::{Call, Function, Trace};
 pub struct Origins {
     objects: Objects,
     missing: Vec<Missing>,
-    found: HashMap<u64, Found>,
+    found: HashMap<u64, AdoptedFunction>,
     /// Launched functions that were found, by id: each is one life of its handle.
     used: HashSet<u32>,
 }
 
 /// A function that a call is the first to use: to be looked up in its module before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct AdoptedFunction {
     pub function: u64,
     pub module: u64,
     pub name: String,
@@ -43,7 +43,7 @@ pub struct Missing {
 }
 
 impl Origins {
-    pub fn see(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
+    pub fn observe(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         if call.succeeded() {
             for (at, param) in function.params.iter().enumerate() {
                 let Form::Handle(kind) = param.ty.form else { continue };
@@ -109,13 +109,13 @@ impl Origins {
         }
         self.objects.adopt(Kind::Function, function, (Kind::Module, kernel.module), &kernel.name);
         self.used.insert(kernel.id);
-        let found = Found { function, module: kernel.module, name: kernel.name.clone() };
+        let found = AdoptedFunction { function, module: kernel.module, name: kernel.name.clone() };
         self.found.insert(call.number, found);
         true
     }
 
     /// By the call that needs each.
-    pub fn take_found(&mut self) -> HashMap<u64, Found> {
+    pub fn take_found(&mut self) -> HashMap<u64, AdoptedFunction> {
         std::mem::take(&mut self.found)
     }
 

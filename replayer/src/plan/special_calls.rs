@@ -1,12 +1,12 @@
 //! Calls that cannot be made again just as they were recorded, for reasons that the plan finds in other calls.
 
-use crate::plan::origins::Found;
+use crate::plan::origins::AdoptedFunction;
 use std::collections::{HashMap, HashSet};
 
 #[derive(Default)]
 pub struct SpecialCalls {
     /// Functions that no call looked up, by the call that needs them first.
-    pub(crate) functions: HashMap<u64, Found>,
+    pub(crate) functions: HashMap<u64, AdoptedFunction>,
     /// Calls that need a function of which nothing tells what it is.
     pub(crate) unknown_functions: HashSet<u64>,
     /// Calls that failed, and whose device range leaves the allocation it begins in: the replay's are rounded

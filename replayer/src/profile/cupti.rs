@@ -10,7 +10,7 @@
 
 use crate::driver::{id, result};
 use crate::profile::kernels::Kernels;
-use crate::profile::work_description::{Made, launched};
+use crate::profile::work_description::{StartedCall, launched};
 use crate::profile::{Collector, Submitted, now};
 use crate::session::Session;
 use parking_lot::Mutex;
@@ -52,13 +52,13 @@ struct Subscription {
     /// What is to be added to CUPTI's time to make it CLOCK_MONOTONIC.
     offset: i64,
     calls: Mutex<HashMap<u32, Submitted>>,
-    waiting: Mutex<Vec<Waiting>>,
+    waiting: Mutex<Vec<UnmatchedRecord>>,
     /// Records of calls that are not the trace's.
     foreign: AtomicU64,
 }
 
 /// A record whose call was not known yet when it came.
-struct Waiting {
+struct UnmatchedRecord {
     correlation: u32,
     timed: Timed,
     kernel: Option<String>,
@@ -134,7 +134,12 @@ impl Cupti {
     ///
     /// # Safety
     /// As for [`Driver::call`](crate::driver::Driver::call).
-    pub unsafe fn call(&self, session: &Session, kernels: &Kernels, Made { call, live, words, .. }: Made) -> u32 {
+    pub unsafe fn call(
+        &self,
+        session: &Session,
+        kernels: &Kernels,
+        StartedCall { call, live, words, .. }: StartedCall,
+    ) -> u32 {
         IDS.with_borrow_mut(Vec::clear);
         ATTENDS.set(true);
         let begin = self.subscription.collector.begins(session.trace, call);
@@ -192,7 +197,7 @@ impl Cupti {
 }
 
 impl Subscription {
-    fn see(&self, activity: Activity) {
+    fn record(&self, activity: Activity) {
         let mut timed = activity.timed;
         if timed.start == 0 || timed.end < timed.start {
             return self.collector.untimed("CUPTI has no times for it", 1);
@@ -202,11 +207,11 @@ impl Subscription {
         let (correlation, kernel) = (activity.correlation, activity.kernel.map(|name| name.to_string_lossy()));
         let submitted = self.calls.lock().get(&correlation).copied();
         if let Some(submitted) = submitted {
-            return self.collector.take(submitted.owns(timed), kernel.as_deref());
+            return self.collector.record(submitted.owns(timed), kernel.as_deref());
         }
         let kernel = kernel.map(|name| name.into_owned());
         let mut waiting = self.waiting.lock();
-        waiting.push(Waiting { correlation, timed, kernel, late: false });
+        waiting.push(UnmatchedRecord { correlation, timed, kernel, late: false });
         if waiting.len() >= WAITING {
             drop(waiting);
             self.match_up();
@@ -220,9 +225,9 @@ impl Subscription {
         for record in waiting {
             let submitted = self.calls.lock().get(&record.correlation).copied();
             match submitted {
-                Some(submitted) => self.collector.take(submitted.owns(record.timed), record.kernel.as_deref()),
+                Some(submitted) => self.collector.record(submitted.owns(record.timed), record.kernel.as_deref()),
                 None if record.late => _ = self.foreign.fetch_add(1, Relaxed),
-                None => self.waiting.lock().push(Waiting { late: true, ..record }),
+                None => self.waiting.lock().push(UnmatchedRecord { late: true, ..record }),
             }
         }
     }
@@ -255,7 +260,7 @@ extern "C" fn complete(context: *const c_void, stream: u32, buffer: *mut u8, _: 
     if let Some(subscription) = subscription() {
         let see = |record: Record| {
             if let Record::Work(activity) = record {
-                subscription.see(activity);
+                subscription.record(activity);
             }
         };
         // SAFETY: what CUPTI has just handed in, of a version that was found to be known.

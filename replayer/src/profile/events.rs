@@ -7,10 +7,10 @@
 //! Events tell differences, as floats: each is taken to a near base event, whose place on the host's clock is
 //! known.
 
-use crate::driver::stream::{Queue, context_of, stream_of, within};
+use crate::driver::stream::{Queue, context_of, stream_of, with_context};
 use crate::driver::{Driver, Failure, id, result};
 use crate::profile::kernels::Kernels;
-use crate::profile::work_description::{Described, Made, describe};
+use crate::profile::work_description::{StartedCall, TimedWork, describe};
 use crate::profile::{Collector, now};
 use crate::session::Session;
 use parking_lot::Mutex;
@@ -80,16 +80,16 @@ impl<'t> Events<'t> {
         session: &Session<'t>,
         collector: &Collector,
         kernels: &Kernels,
-        made: Made<'_, 't>,
+        made: StartedCall<'_, 't>,
     ) -> u32 {
-        let Made { call, live, words, .. } = made;
+        let StartedCall { call, live, words, .. } = made;
         let driver = session.driver;
         // SAFETY: forwarded from the caller.
         let plain = || unsafe { driver.call(id(live), words) };
         let named = StreamHandle::new(live, stream_of(live, words).unwrap_or(0));
-        let Some(Described { timed, kernel, function }) = describe(session, made) else { return plain() };
+        let Some(TimedWork { timed, kernel, function }) = describe(session, made) else { return plain() };
         let context = context_of(driver, named.handle);
-        let queue = Queue::of(context, named, call.thread);
+        let queue = Queue::from_handle(context, named, call.thread);
         if session.placement.captures.any() && queue.is_captured(driver) {
             // What is captured is timed when its graph runs.
             if named.is_default() {
@@ -154,24 +154,25 @@ impl<'t> Events<'t> {
         let mut state = self.state.lock();
         let state = &mut *state;
         if !state.contexts.contains_key(&context) {
-            let stream = within(driver, context, || driver.create_stream())??;
-            let (base, apart) = within(driver, context, || based(driver, stream, None))??;
+            let stream = with_context(driver, context, || driver.create_stream())??;
+            let (base, apart) = with_context(driver, context, || based(driver, stream, None))??;
             state.uncertainty = state.uncertainty.max(apart);
             state.count += 1;
             let (number, device) = (
                 state.count,
-                within(driver, context, || driver.current_device())?.map_or(timed::UNKNOWN, |device| device as u32),
+                with_context(driver, context, || driver.current_device())?
+                    .map_or(timed::UNKNOWN, |device| device as u32),
             );
             state.contexts.insert(context, Context { number, device, stream, spare: Vec::new(), base: Arc::new(base) });
         }
         let known = state.contexts.get_mut(&context).expect("just made");
         if now() - known.base.at > BASE {
-            let (base, _) = within(driver, context, || based(driver, known.stream, Some(&known.base)))??;
+            let (base, _) = with_context(driver, context, || based(driver, known.stream, Some(&known.base)))??;
             known.base = Arc::new(base);
         }
         let mut one = || match known.spare.pop() {
             Some(event) => Ok(event),
-            None => within(driver, context, || driver.create_event(true))?,
+            None => with_context(driver, context, || driver.create_event(true))?,
         };
         Ok(([one()?, one()?], known.base.clone()))
     }
@@ -187,7 +188,7 @@ impl<'t> Events<'t> {
         session.placement.relaxed(|| {
             state.pairs.retain_mut(|pair| {
                 let is_ending = ends == Some(pair.context);
-                let read = within(driver, pair.context, || read(driver, pair));
+                let read = with_context(driver, pair.context, || read(driver, pair));
                 match read.and_then(|read| read) {
                     Ok(true) => {}
                     Ok(false) if !is_ending => return true,
@@ -196,7 +197,7 @@ impl<'t> Events<'t> {
                         return false;
                     }
                 }
-                collector.take(pair.timed, pair.kernel);
+                collector.record(pair.timed, pair.kernel);
                 if let Some(context) = state.contexts.get_mut(&pair.context) {
                     context.spare.extend(pair.events);
                 }

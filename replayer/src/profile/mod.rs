@@ -22,12 +22,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use trace::file::record::{Timed, timed};
 use trace::{Call, Trace};
-pub use work_description::Made;
+pub use work_description::StartedCall;
 
 /// Takes what was measured. Called from threads of the replay and of CUPTI.
 pub trait Times: Send {
     /// One kernel, copy or fill, with the kernel's name.
-    fn take(&mut self, timed: Timed, kernel: Option<&str>);
+    fn record(&mut self, timed: Timed, kernel: Option<&str>);
 }
 
 /// What is measured with, and where to.
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Measure {
 
 /// How it was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Measured {
+pub struct Measurement {
     /// As in TIMED records.
     pub source: u8,
     /// CUPTI's own version; 0 for events.
@@ -123,13 +123,13 @@ impl Collector {
     }
 
     /// With the times of the device and of the call on CLOCK_MONOTONIC; puts them on the trace's clock.
-    pub fn take(&self, mut timed: Timed, kernel: Option<&str>) {
+    pub fn record(&self, mut timed: Timed, kernel: Option<&str>) {
         let offset = self.offset.get().copied().unwrap_or(0);
         for time in [&mut timed.start, &mut timed.end, &mut timed.submitted, &mut timed.returned] {
             *time = time.saturating_add(offset);
         }
         self.counts.lock().works += 1;
-        self.to.lock().take(timed, kernel);
+        self.to.lock().record(timed, kernel);
     }
 
     pub fn untimed(&self, why: &str, count: u64) {
@@ -176,7 +176,7 @@ impl<'t> Profiler<'t> {
     ///
     /// # Safety
     /// As for that.
-    pub unsafe fn call(&self, session: &Session<'t>, made: Made<'_, 't>) -> u32 {
+    pub unsafe fn call(&self, session: &Session<'t>, made: StartedCall<'_, 't>) -> u32 {
         match &self.source {
             // SAFETY: forwarded from the caller.
             Source::Cupti(cupti) => unsafe { cupti.call(session, &self.kernels, made) },
@@ -201,7 +201,7 @@ impl<'t> Profiler<'t> {
     }
 
     /// Everything is at rest: nothing more comes.
-    pub fn finish(self, session: &Session) -> Measured {
+    pub fn finish(self, session: &Session) -> Measurement {
         let (source, version, uncertainty) = match self.source {
             Source::Cupti(cupti) => {
                 let (version, uncertainty) = cupti.finish();
@@ -210,7 +210,7 @@ impl<'t> Profiler<'t> {
             Source::Events(events) => (timed::EVENTS, 0, events.finish(session, &self.collector)),
         };
         let counts = std::mem::take(&mut *self.collector.counts.lock());
-        Measured {
+        Measurement {
             source,
             version,
             why: self.why,

@@ -1,6 +1,6 @@
 //! Times written down: a trace with everything of the one that is replayed, and what was measured.
 
-use crate::profile::{Measured, Times};
+use crate::profile::{Measurement, Times};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -44,7 +44,7 @@ impl TimedTrace {
 }
 
 impl Times for TimedTrace {
-    fn take(&mut self, timed: Timed, kernel: Option<&str>) {
+    fn record(&mut self, timed: Timed, kernel: Option<&str>) {
         let name = match kernel.map(|kernel| (kernel, self.names.get(kernel))) {
             None => 0,
             Some((_, Some(number))) => *number,
@@ -59,7 +59,7 @@ impl Times for TimedTrace {
     }
 }
 
-impl Measured {
+impl Measurement {
     /// The record that stands behind what was measured.
     pub fn profile(&self, driver: String) -> Profile {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

@@ -4,14 +4,14 @@ use crate::session::Session;
 use trace::api::effect::Work;
 use trace::api::types::{Form, Kind};
 use trace::file::record::{Timed, timed};
-use trace::model::copy_endpoints::{Copied, End, copied};
+use trace::model::copy_endpoints::{CopyEndpoints, End, copy_endpoints};
 use trace::read::requested_size::moved;
 use trace::show::launch::{kernel, shape};
 use trace::{Call, Function};
 
 /// A call that is about to be made.
 #[derive(Clone, Copy)]
-pub struct Made<'a, 't> {
+pub struct StartedCall<'a, 't> {
     pub call: &'a Call<'t>,
     pub live: &'static Function,
     pub words: &'a [u64],
@@ -20,7 +20,7 @@ pub struct Made<'a, 't> {
 }
 
 /// Work to be timed.
-pub struct Described<'t> {
+pub struct TimedWork<'t> {
     pub timed: Timed,
     pub kernel: Option<&'t str>,
     /// The live function that is launched; 0 for none.
@@ -39,9 +39,9 @@ mod memory {
 const PEER: u8 = 10;
 
 /// None: nothing that can be timed by itself.
-pub fn describe<'t>(session: &Session, made: Made<'_, 't>) -> Option<Described<'t>> {
-    let Made { call, live, words, brings } = made;
-    let mut described = Described { timed: Timed::BLANK, kernel: None, function: 0 };
+pub fn describe<'t>(session: &Session, made: StartedCall<'_, 't>) -> Option<TimedWork<'t>> {
+    let StartedCall { call, live, words, brings } = made;
+    let mut described = TimedWork { timed: Timed::BLANK, kernel: None, function: 0 };
     let timed = &mut described.timed;
     match live.work()? {
         Work::Graph => timed.what = timed::GRAPH,
@@ -64,7 +64,7 @@ pub fn describe<'t>(session: &Session, made: Made<'_, 't>) -> Option<Described<'
         }
         _ => {
             timed.what = timed::COPY;
-            let all = copied(call, call.function()?);
+            let all = copy_endpoints(call, call.function()?);
             timed.bytes = all.iter().fold(0, |sum, copy| sum.saturating_add(copy.bytes));
             let mut kinds = all.iter().map(|copy| kinds(session, copy));
             let first = kinds.next()?;
@@ -88,7 +88,7 @@ fn is_between_contexts(live: &Function) -> bool {
     live.params.iter().filter(|param| matches!(param.ty.form, Form::Handle(Kind::Context))).count() == 2
 }
 
-fn kinds(session: &Session, copy: &Copied) -> (u8, u8) {
+fn kinds(session: &Session, copy: &CopyEndpoints) -> (u8, u8) {
     let kind = |end: End| match end {
         End::Host(at) | End::Unified(at) if is_pinned(session, at) => memory::PINNED,
         End::Host(_) => memory::PAGEABLE,

@@ -6,10 +6,10 @@ pub mod relocation_coverage;
 
 use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::Culprit;
-use crate::diagnose::serial_launches::{SerialLaunches, Watched};
+use crate::diagnose::serial_launches::{SerialLaunches, SerialReport};
 use crate::driver::result_name;
-use crate::profile::Measured;
-use crate::run::repeat::timing::Repeated;
+use crate::profile::Measurement;
+use crate::run::repeat::timing::RepeatTimes;
 use crate::run::state::Run;
 use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ impl Outcome {
 
 /// Where memory went.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placed {
+pub struct PlacementCounts {
     /// Allocations at their recorded addresses, and elsewhere.
     pub placed: u64,
     pub translated: u64,
@@ -87,11 +87,11 @@ pub struct Report {
     pub unreached: Vec<u64>,
     /// Submissions to one stream that overlapped when recorded: entry order was assumed.
     pub overlapping_submissions: u64,
-    pub placement: Placed,
+    pub placement: PlacementCounts,
     /// The call that the replay was asked to stop before.
     pub stopped_before: Option<(u64, String)>,
     /// If launches went one at a time.
-    pub watched: Option<Watched>,
+    pub watched: Option<SerialReport>,
     /// The launch that failed, if they did and one was found. The replay has stopped there.
     pub culprit: Option<Culprit>,
     /// A failure of earlier work that the program had met, and the call that told it.
@@ -99,9 +99,9 @@ pub struct Report {
     /// What every launch made of memory, if that was asked for.
     pub trail: Vec<Entry>,
     /// How the device's times were taken, if they were.
-    pub measured: Option<Measured>,
+    pub measured: Option<Measurement>,
     /// What the repeated range took.
-    pub repeated: Option<Repeated>,
+    pub repeated: Option<RepeatTimes>,
     /// Work that did not come to an end, and of which the recording does not tell that it did.
     pub under_way: Vec<Work>,
     pub elapsed: Duration,
@@ -132,7 +132,7 @@ impl Report {
         Report {
             outcome,
             calls: run.trace.len() as u64,
-            came_back: came_back(run, &tally),
+            came_back: has_results(run, &tally),
             printed_otherwise: false,
             tally,
             inner: plan.counts.inner,
@@ -140,7 +140,7 @@ impl Report {
             launches,
             unreached,
             overlapping_submissions: plan.counts.overlapping_submissions,
-            placement: Placed {
+            placement: PlacementCounts {
                 placed: counts.placed.load(Relaxed),
                 translated: counts.translated.load(Relaxed),
                 host_placed: counts.host_placed.load(Relaxed),
@@ -176,7 +176,7 @@ impl Report {
     }
 }
 
-fn came_back(run: &Run, tally: &Tally) -> bool {
+fn has_results(run: &Run, tally: &Tally) -> bool {
     let is_result = |call: u64| tally.compared.contains(&call) || !tally.unchanged.contains(&call);
     let (launches, unreached) = run.plan.comparability.reach.count_below(run.end, is_result);
     let any_bytes = tally.checked.bytes > 0 && launches == 0;

@@ -1,7 +1,7 @@
 //! How far a replay can be trusted in which memory is not where it was.
 
 use crate::memory::words::Words;
-use crate::report::{Placed, Report};
+use crate::report::{PlacementCounts, Report};
 
 /// What translation cannot find, wherever memory is elsewhere.
 pub const UNTRANSLATED: &str = "addresses that kernels make out of integers, and any that are kept in another form than 8 aligned bytes, cannot be found";
@@ -14,7 +14,7 @@ impl Report {
     }
 }
 
-fn trust(words: &Words, placed: &Placed) -> Vec<String> {
+fn trust(words: &Words, placed: &PlacementCounts) -> Vec<String> {
     let is_elsewhere = placed.translated + placed.host_translated > 0;
     if !is_elsewhere && *words == Words::default() {
         return Vec::new();
@@ -49,10 +49,13 @@ mod tests {
 
     #[test]
     fn nothing_to_say_where_all_is_at_its_place() {
-        assert_eq!(trust(&Words::default(), &Placed { placed: 5, host_placed: 2, ..Placed::default() }), [""; 0]);
+        assert_eq!(
+            trust(&Words::default(), &PlacementCounts { placed: 5, host_placed: 2, ..PlacementCounts::default() }),
+            [""; 0]
+        );
         let words = Words { arguments: 1, ..Words::default() };
         assert_eq!(
-            trust(&words, &Placed::default()),
+            trust(&words, &PlacementCounts::default()),
             ["0 addresses in payloads, 1 in kernel arguments, 0 mapped back in results"]
         );
     }
@@ -60,7 +63,7 @@ mod tests {
     #[test]
     fn what_may_be_missed_is_said() {
         let words = Words { payloads: 1, left: 2, learned: 1, ..Words::default() };
-        let lines = trust(&words, &Placed { translated: 1, ..Placed::default() });
+        let lines = trust(&words, &PlacementCounts { translated: 1, ..PlacementCounts::default() });
         assert!(lines[0].starts_with("1 address in payloads"), "{lines:?}");
         assert!(lines[1].starts_with("1 block of addresses"), "{lines:?}");
         assert!(lines[2].starts_with("2 addresses left"), "{lines:?}");

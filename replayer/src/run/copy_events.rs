@@ -2,7 +2,7 @@
 //! arrived when its stream, which has been given more since, does not.
 
 use crate::driver::Driver;
-use crate::driver::stream::{Queue, within};
+use crate::driver::stream::{Queue, with_context};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ impl Arrivals {
     pub fn mark(&self, driver: &Driver, queue: Queue, call: u64) -> Option<Arrival> {
         let known = self.idle.lock().get_mut(&queue.context).and_then(Vec::pop);
         // A copy on a stream does not need the stream's context to be current.
-        let create = || within(driver, queue.context, || driver.create_event(false));
+        let create = || with_context(driver, queue.context, || driver.create_event(false));
         let event = known.or_else(|| create().ok()?.ok())?;
         let arrival = Arrival { event, context: queue.context, call };
         match queue.record(driver, event) {
@@ -37,8 +37,8 @@ impl Arrivals {
         }
     }
 
-    pub fn has_come(&self, driver: &Driver, arrival: Arrival) -> bool {
-        let asked = within(driver, arrival.context, || driver.query_event(arrival.event));
+    pub fn has_arrived(&self, driver: &Driver, arrival: Arrival) -> bool {
+        let asked = with_context(driver, arrival.context, || driver.query_event(arrival.event));
         matches!(asked, Ok(Ok(true)))
     }
 

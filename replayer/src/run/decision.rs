@@ -3,7 +3,7 @@
 
 use crate::driver::result;
 use crate::job::run::single_rank::{self, OF_OTHERS};
-use crate::plan::action::{Action, Memory, action};
+use crate::plan::action::{Action, MemoryAction, action};
 use crate::run::profiler_marks;
 use crate::run::repeat::gate::EVENTS;
 use crate::run::state::Run;
@@ -28,7 +28,7 @@ pub(crate) enum Decision {
     /// Made, as this function: for each of these arguments once.
     Execute { made: &'static Function, arguments: &'static [usize] },
     /// Replayed by other means.
-    Emulate(Memory),
+    Emulate(MemoryAction),
     /// What it exports or imports is shared with the replays of other processes.
     Cross(Crossing),
     /// What collectives had delivered is written in its place.
@@ -78,7 +78,7 @@ pub(crate) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
             Decision::Execute { made, arguments: of }
         }
         Action::Poll { of: [_, _, ..], .. } => Decision::Skip("asked for a time in vain when recorded"),
-        Action::Memory(Memory::Allocate) if run.plan.graph_nodes.allocations.contains_key(&call.number) => itself,
+        Action::Memory(MemoryAction::Allocate) if run.plan.graph_nodes.allocations.contains_key(&call.number) => itself,
         Action::Memory(memory) if call.succeeded() => Decision::Emulate(memory),
         _ => itself,
     }

@@ -6,7 +6,7 @@ use crate::check;
 use crate::check::payload;
 use crate::driver::{id, result};
 use crate::memory::buffer::Refusal;
-use crate::profile::Made;
+use crate::profile::StartedCall;
 use crate::run::callbacks::runs;
 use crate::run::worker::Worker;
 use crate::run::{finish, hazards, profiler_marks, results};
@@ -41,14 +41,14 @@ impl<'t> Worker<'_, 't> {
         from: &[usize],
     ) {
         let Some(mut built) = self.build(call, function, live) else { return };
-        self.before(&built);
+        self.before_call(&built);
         let Some(result) = self.make(&built, from) else {
             return self.skip(&call, function, "was made in a callback, which does not come to it here");
         };
         self.tally.executed += 1;
         self.compare(&call, result);
         match result {
-            result::SUCCESS if call.succeeded() => self.after(&mut built),
+            result::SUCCESS if call.succeeded() => self.after_call(&mut built),
             _ if call.succeeded() => self.failed_here(&built),
             _ => {}
         }
@@ -61,12 +61,12 @@ impl<'t> Worker<'_, 't> {
     /// None if it is left out.
     fn build(&mut self, call: Call<'t>, function: &'static Function, live: &'static Function) -> Option<Built<'t>> {
         let run = self.run;
-        if !run.driver.has(id(live)) {
+        if !run.driver.exports(id(live)) {
             self.refuse(&call, function, "this driver has no such function");
             return None;
         }
         let (mut frame, built) = Builder::build(run, call, function, &mut self.tally, None);
-        hazards::before(run, &call, &mut frame, &mut self.tally);
+        hazards::before_call(run, &call, &mut frame, &mut self.tally);
         runs::hand_over(run, call, &mut frame);
         if let Err(Refusal(why)) = built {
             match call.succeeded() {
@@ -81,7 +81,7 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// What a call ends is waited for, and what it gives its stream to do follows what was seen before.
-    fn before(&mut self, built: &Built<'t>) {
+    fn before_call(&mut self, built: &Built<'t>) {
         let (run, Built { call, function, words, .. }) = (self.run, built);
         if let Some(at) = function.ends(Kind::Stream) {
             run.readbacks.destroys_stream(words[at]);
@@ -163,7 +163,7 @@ impl<'t> Worker<'_, 't> {
             // SAFETY: as above.
             (Some(watch), _) => unsafe { watch.call(run, call, live, words) },
             // SAFETY: as above.
-            (None, Some(profiler)) => unsafe { profiler.call(run, Made { call, live, words, brings: false }) },
+            (None, Some(profiler)) => unsafe { profiler.call(run, StartedCall { call, live, words, brings: false }) },
         }
     }
 
@@ -176,7 +176,7 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// It succeeded here, and did when recorded.
-    fn after(&mut self, built: &mut Built<'t>) {
+    fn after_call(&mut self, built: &mut Built<'t>) {
         let run = self.run;
         let Built { call, function, words, frame, ending, .. } = built;
         self.tally.other_numbers += u64::from(run.reserved_ids.differs(run, call, function, words));

@@ -5,8 +5,8 @@
 
 use crate::check::payload;
 use crate::driver::result_name;
-use crate::driver::stream::{Queue, synchronize, within};
-use crate::run::quiesce::{Idle, Quiesced};
+use crate::driver::stream::{Queue, synchronize, with_context};
+use crate::run::quiesce::{Idle, QuiesceResult};
 use crate::run::readbacks::Pending;
 use crate::run::state::Run;
 use crate::tally::{Divergence, Tally};
@@ -15,7 +15,7 @@ use std::ops::Range;
 /// Before a context is ended: its copies.
 pub fn context_ends(run: &Run, context: u64, tally: &mut Tally) {
     // A capture would not survive the wait.
-    let wait = |_none| Idle::of(run.placement.relaxed(|| synchronize(run.driver, context)));
+    let wait = |_none| Idle::from_wait(run.placement.relaxed(|| synchronize(run.driver, context)));
     let rest = run.placement.captures.none().map_or(Idle::Never, wait);
     if let Some(profiler) = &run.profiler {
         profiler.context_ends(run, context);
@@ -48,13 +48,13 @@ pub fn memory_ends(run: &Run, range: &Range<u64>, thread: u32, tally: &mut Tally
 
 /// After the last call, when all work has been waited for: compares what it brought, and gives everything
 /// back; whether nothing is in use any more.
-pub fn finish(run: &Run, rests: &Quiesced, tally: &mut Tally) -> bool {
+pub fn finish(run: &Run, rests: &QuiesceResult, tally: &mut Tally) -> bool {
     run.contexts.lock().clear();
     let (mut all_at_rest, mut live) = (true, None);
     for &(context, rest) in &rests.contexts {
         let has_come = |pending: &Pending| match rest {
             Idle::Done => true,
-            Idle::Never => run.placement.relaxed(|| has_come(run, pending)),
+            Idle::Never => run.placement.relaxed(|| has_arrived(run, pending)),
             Idle::Gone | Idle::Failed(_) => false,
         };
         settle(run, run.readbacks.of_context(context), has_come, tally);
@@ -73,7 +73,7 @@ pub fn finish(run: &Run, rests: &Quiesced, tally: &mut Tally) -> bool {
     let retained = std::mem::take(&mut *run.retained.lock());
     match all_at_rest {
         true => match live {
-            Some(context) => _ = within(run.driver, context, || run.placement.release()),
+            Some(context) => _ = with_context(run.driver, context, || run.placement.release()),
             None => run.placement.release(),
         },
         // Some work may still use it: it goes with the process.
@@ -83,15 +83,14 @@ pub fn finish(run: &Run, rests: &Quiesced, tally: &mut Tally) -> bool {
 }
 
 /// Of a copy in a context that does not come to rest.
-fn has_come(run: &Run, pending: &Pending) -> bool {
+fn has_arrived(run: &Run, pending: &Pending) -> bool {
     /// Whose own stream it is, nobody here is.
     const NOBODY: u32 = u32::MAX;
     let Queue { context, .. } = pending.queue;
     match pending.arrival {
-        Some(arrival) => run.readbacks.arrivals.has_come(run.driver, arrival),
-        None => {
-            within(run.driver, context, || pending.queue.is_finished(run.driver, context, NOBODY)).is_ok_and(|is| is)
-        }
+        Some(arrival) => run.readbacks.arrivals.has_arrived(run.driver, arrival),
+        None => with_context(run.driver, context, || pending.queue.is_finished(run.driver, context, NOBODY))
+            .is_ok_and(|is| is),
     }
 }
 

@@ -1,7 +1,7 @@
 //! How long a replay waits for calls that do not come back: what is said of them, and when it gives up.
 
 use crate::base::error::Error;
-use crate::job::peer_waits::{Awaiting, awaiting, may_await};
+use crate::job::peer_waits::{PeerWait, awaiting, may_await};
 use crate::options::Progress;
 use crate::run::state::Run;
 use crate::run::watchdog::{PATIENCE, Watchdog};
@@ -23,16 +23,16 @@ pub fn attend<'s>(
     limit: Option<Duration>,
     progress: &'s dyn Progress,
 ) -> Result<(), Error> {
-    let stalled = |calls: &[u64]| progress.stalled(PATIENCE, &named(run.trace, calls));
+    let stalled = |calls: &[u64]| progress.stalled(PATIENCE, &call_names(run.trace, calls));
     let _untold = Builder::new().spawn_scoped(scope, move || watchdog.watch(|_| PATIENCE, stalled));
     let lacks_others = run.company.is_none() && may_await(run.trace, run.plan);
-    let others = move |calls: &[u64]| -> Vec<Awaiting> {
+    let others = move |calls: &[u64]| -> Vec<PeerWait> {
         if lacks_others { awaiting(run.trace, run.plan, calls) } else { Vec::new() }
     };
     if lacks_others {
         let tell = move |calls: &[u64]| match &others(calls)[..] {
             [] => {}
-            others => progress.awaits_others(SOON, &named(run.trace, calls), others),
+            others => progress.awaits_others(SOON, &call_names(run.trace, calls), others),
         };
         let _untold = Builder::new().spawn_scoped(scope, move || watchdog.watch(|_| SOON, tell));
     }
@@ -40,7 +40,7 @@ pub fn attend<'s>(
         let longest = limit.unwrap_or(LONG);
         let tell = move |calls: &[u64]| {
             if limit.is_some() || !others(calls).is_empty() {
-                progress.gives_up(longest, &named(run.trace, calls));
+                progress.gives_up(longest, &call_names(run.trace, calls));
             }
         };
         let started = Builder::new().spawn_scoped(scope, move || watchdog.watch(|_| longest, tell));
@@ -49,7 +49,7 @@ pub fn attend<'s>(
     Ok(())
 }
 
-fn named(trace: &Trace, calls: &[u64]) -> Vec<(u64, String)> {
+fn call_names(trace: &Trace, calls: &[u64]) -> Vec<(u64, String)> {
     let name = |call: trace::Call| match call.named_kernel() {
         Some(kernel) if !kernel.name.is_empty() => format!("{} of {}", call.name(), kernel.name),
         _ => call.name().to_owned(),

@@ -6,7 +6,7 @@
 
 use crate::call::frame::{Frame, Hazard};
 use crate::check::payload;
-use crate::driver::stream::{Queue, within};
+use crate::driver::stream::{Queue, with_context};
 use crate::run::readbacks::Pending;
 use crate::run::state::Run;
 use crate::tally::Tally;
@@ -36,24 +36,24 @@ const FOR_FLAGS: Duration = Duration::from_millis(1);
 ///
 /// If it does not wait, and the program knew otherwise that the copies were done, it had let them the time.
 /// If it does, it may lose patience, but had not when the program let that time pass.
-pub struct Held {
+pub struct FlagQueues {
     queues: HashSet<Queue>,
     /// From when on they are waited for.
     since: Instant,
 }
 
-impl Held {
-    pub fn at(queues: HashSet<Queue>) -> Held {
-        Held { queues, since: Instant::now() }
+impl FlagQueues {
+    pub fn new(queues: HashSet<Queue>) -> FlagQueues {
+        FlagQueues { queues, since: Instant::now() }
     }
 
-    pub fn nowhere() -> Held {
-        Held::at(HashSet::new())
+    pub fn nowhere() -> FlagQueues {
+        FlagQueues::new(HashSet::new())
     }
 }
 
 /// Before a call is made: does what its frame says of host memory.
-pub fn before<'t>(run: &Run<'t>, call: &Call<'t>, frame: &mut Frame<'t>, tally: &mut Tally) {
+pub fn before_call<'t>(run: &Run<'t>, call: &Call<'t>, frame: &mut Frame<'t>, tally: &mut Tally) {
     for hazard in std::mem::take(&mut frame.hazards) {
         match hazard {
             Hazard::Write { to, recorded, bytes } => write(run, call, &to, recorded, &bytes, tally),
@@ -76,7 +76,7 @@ fn write(run: &Run, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally
     if !run.readbacks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
         return;
     }
-    wait_for_readers(run, call.thread, &range, call.begin, &Held::nowhere(), tally);
+    wait_for_readers(run, call.thread, &range, call.begin, &FlagQueues::nowhere(), tally);
     for (row, bytes) in rows() {
         let start = recorded + (row - to.address);
         run.callbacks.write(call.begin, start..start + to.row_bytes, |part| {
@@ -89,7 +89,7 @@ fn write(run: &Run, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally
 }
 
 /// Of live memory, which had changed by that time when recorded.
-pub fn wait_for_readers(run: &Run, thread: u32, live: &Range<u64>, time: u64, held: &Held, tally: &mut Tally) {
+pub fn wait_for_readers(run: &Run, thread: u32, live: &Range<u64>, time: u64, held: &FlagQueues, tally: &mut Tally) {
     let moment = |ticks| run.trace.nanoseconds(ticks);
     let mut longest = Duration::ZERO;
     for (queue, is_launch, put) in run.readbacks.take_readers(live, time) {
@@ -120,7 +120,7 @@ pub fn compare_due(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
         return;
     }
     let driver = run.driver;
-    let has_come = |arrival| run.placement.relaxed(|| run.readbacks.arrivals.has_come(driver, arrival));
+    let has_come = |arrival| run.placement.relaxed(|| run.readbacks.arrivals.has_arrived(driver, arrival));
     // What it waits for may not come here: the work before it may have been left out.
     let until = Instant::now() + FOR_ARRIVALS;
     for arrival in run.readbacks.arrivals_before(time) {
@@ -141,7 +141,7 @@ pub fn compare_due(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
         }
         // To ask a stream that is captured would end that.
         let ask = || !queue.is_captured(driver) && queue.is_finished(driver, queue.context, thread);
-        queue.has_name(thread) && run.placement.relaxed(|| within(driver, queue.context, ask)).unwrap_or(false)
+        queue.has_name(thread) && run.placement.relaxed(|| with_context(driver, queue.context, ask)).unwrap_or(false)
     };
     for pending in run.readbacks.seen_before(time, finished) {
         payload::compare(run, pending.call, &pending.readback, tally);
@@ -155,7 +155,7 @@ pub fn before_overwrite(run: &Run, thread: u32, live: &Range<u64>, tally: &mut T
 }
 
 fn arrived(run: &Run, thread: u32, live: &Range<u64>, wait: Duration, tally: &mut Tally) {
-    let has_come = |arrival| run.placement.relaxed(|| run.readbacks.arrivals.has_come(run.driver, arrival));
+    let has_come = |arrival| run.placement.relaxed(|| run.readbacks.arrivals.has_arrived(run.driver, arrival));
     let until = Instant::now() + wait;
     // Not taken out before it has come: a callback behind it, which may write there, compares it by itself.
     loop {
@@ -187,7 +187,7 @@ fn finished(run: &Run, thread: u32, queue: Queue, wait: Duration) -> bool {
     }
     let until = Instant::now() + wait;
     let ask = || queue.is_finished(run.driver, queue.context, thread);
-    while !within(run.driver, queue.context, ask).unwrap_or(true) {
+    while !with_context(run.driver, queue.context, ask).unwrap_or(true) {
         if Instant::now() > until {
             return false;
         }

@@ -1,9 +1,9 @@
 //! What begins or ends with a call: objects, contexts, and memory, which is the placement's in a replay.
 
-use crate::driver::stream::within;
+use crate::driver::stream::with_context;
 use crate::driver::{Failure, result, result_name};
-use crate::memory::stream_ordered::Ordered;
-use crate::plan::action::Memory;
+use crate::memory::stream_ordered::StreamPosition;
+use crate::plan::action::MemoryAction;
 use crate::run::worker::Worker;
 use crate::run::{finish, hazards};
 use crate::session::device_memory;
@@ -46,9 +46,9 @@ impl<'t> Worker<'_, 't> {
 
     /// What a call does that has to do with memory. To free some a thread needs no current context: the
     /// driver finds it by the memory, and waits for what may use that (tests/gpu/facts/no_context.c).
-    pub(crate) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
+    pub(crate) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: MemoryAction) {
         let freed = match (memory, resolve(call, function)) {
-            (Memory::Free | Memory::HostFree, Some(Change::Freed { at, .. })) => Some(at),
+            (MemoryAction::Free | MemoryAction::HostFree, Some(Change::Freed { at, .. })) => Some(at),
             _ => None,
         };
         let driver = self.run.driver;
@@ -63,14 +63,14 @@ impl<'t> Worker<'_, 't> {
                 self.emulate_here(call, function, memory);
             };
             // A context that cannot be made current here is of no use.
-            let _ = context.and_then(|context| within(driver, context, here));
+            let _ = context.and_then(|context| with_context(driver, context, here));
         }
         if !is_done {
             self.emulate_here(call, function, memory);
         }
     }
 
-    fn emulate_here(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
+    fn emulate_here(&mut self, call: &Call<'t>, function: &'static Function, memory: MemoryAction) {
         let placement = &self.run.placement;
         let (at, bytes) = match resolve(call, function) {
             Some(Change::Allocated { at, bytes: Some(bytes), .. }) => (at, bytes),
@@ -79,26 +79,26 @@ impl<'t> Worker<'_, 't> {
         };
         let range = at..at.saturating_add(bytes);
         let done: Result<(), Failure> = match memory {
-            Memory::Allocate => match self.run.plan.memory.allocations.get(&call.number) {
+            MemoryAction::Allocate => match self.run.plan.memory.allocations.get(&call.number) {
                 Some(allocation) => {
-                    let ordered = Ordered::of(call, function, self.run.objects);
+                    let ordered = StreamPosition::from_call(call, function, self.run.objects);
                     placement.takes_over(&self.run.plan.memory.handovers, call.number, at, ordered);
                     placement.allocate(allocation, ordered)
                 }
                 None => return self.refuse(call, function, "its memory is none that is planned for"),
             },
-            Memory::Free => placement.free(at),
-            Memory::FreeAsync => {
-                let ordered = Ordered::of(call, function, self.run.objects);
+            MemoryAction::Free => placement.free(at),
+            MemoryAction::FreeAsync => {
+                let ordered = StreamPosition::from_call(call, function, self.run.objects);
                 placement.hands_over(&self.run.plan.memory.handovers, call.number, at, ordered);
                 placement.free_async(at, ordered)
             }
-            Memory::HostAllocate => placement.pin(range),
-            Memory::HostRegister => match self.host_shared_by(call) {
+            MemoryAction::HostAllocate => placement.pin(range),
+            MemoryAction::HostRegister => match self.host_shared_by(call) {
                 Ok(shared) => placement.pin_with(range, &shared),
                 Err(why) => return self.refuse(call, function, &why),
             },
-            Memory::HostFree => {
+            MemoryAction::HostFree => {
                 if let Some(range) = placement.pinned_elsewhere(at) {
                     finish::memory_ends(self.run, &range, self.thread, &mut self.tally);
                 } else if let Some(range) = placement.pinned_at(at) {
@@ -106,8 +106,8 @@ impl<'t> Worker<'_, 't> {
                 }
                 placement.unpin(at)
             }
-            Memory::Reserve => placement.reserve(range, call.argument("alignment").unwrap_or(0)),
-            Memory::Unreserve => match call.argument("size") {
+            MemoryAction::Reserve => placement.reserve(range, call.argument("alignment").unwrap_or(0)),
+            MemoryAction::Unreserve => match call.argument("size") {
                 Some(bytes) => placement.unreserve(at, bytes),
                 None => return self.refuse(call, function, "the length of its memory was not recorded"),
             },

@@ -4,7 +4,7 @@
 //! that nobody wrote, or that a call behind the stop writes; a kernel spins. It is given as long as it had
 //! when recorded, and some seconds; what the recording did wait for is waited for.
 
-use crate::driver::stream::{Waiting, context_of, within};
+use crate::driver::stream::{ContextWait, context_of, with_context};
 use crate::driver::{Failure, result};
 use crate::session::Session;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub enum Idle {
 
 impl Idle {
     /// What a wait for it says.
-    pub fn of(waited: Result<(), Failure>) -> Idle {
+    pub fn from_wait(waited: Result<(), Failure>) -> Idle {
         match waited {
             Ok(()) => Idle::Done,
             Err(Failure { code: Some(result::INVALID_CONTEXT | result::CONTEXT_IS_DESTROYED), .. }) => Idle::Gone,
@@ -46,7 +46,7 @@ pub fn patience(left: &Left) -> Duration {
     left.took + MORE
 }
 
-pub struct Quiesced {
+pub struct QuiesceResult {
     /// Live contexts.
     pub contexts: Vec<(u64, Idle)>,
     /// What was given up.
@@ -54,15 +54,15 @@ pub struct Quiesced {
 }
 
 /// Waits for all work of all contexts. Calls from this one on have not been made.
-pub fn all(session: &Session, before: u64) -> Quiesced {
+pub fn all(session: &Session, before: u64) -> QuiesceResult {
     let contexts: Vec<u64> = session.contexts.lock().iter().copied().collect();
     let begun = Instant::now();
-    let waits: Vec<Waiting> = contexts.iter().map(|context| Waiting::begin(session.driver, *context)).collect();
+    let waits: Vec<ContextWait> = contexts.iter().map(|context| ContextWait::begin(session.driver, *context)).collect();
     let mut left: Option<Left> = None;
     let mut is_given_up = false;
-    let mut wait = |wait: &Waiting| {
+    let mut wait = |wait: &ContextWait| {
         if let Some(waited) = wait.end(AT_FIRST.saturating_sub(begun.elapsed())) {
-            return Idle::of(waited);
+            return Idle::from_wait(waited);
         }
         let left = left.get_or_insert_with(|| left_at(session.trace, before));
         let patience = match left.works.is_empty() {
@@ -71,7 +71,7 @@ pub fn all(session: &Session, before: u64) -> Quiesced {
         };
         let waited = wait.end(patience);
         is_given_up |= waited.is_none();
-        waited.map_or(Idle::Never, Idle::of)
+        waited.map_or(Idle::Never, Idle::from_wait)
     };
     let rests = waits.iter().map(&mut wait).collect::<Vec<Idle>>();
     let works = left.filter(|_| is_given_up).map_or_else(Vec::new, |left| left.works);
@@ -79,7 +79,7 @@ pub fn all(session: &Session, before: u64) -> Quiesced {
         works.into_iter().partition(|work| session.placement.relaxed(|| is_finished(session, work)));
     // Something is, if not what any stream tells.
     let under_way = if under_way.is_empty() { finished } else { under_way };
-    Quiesced { contexts: contexts.into_iter().zip(rests).collect(), under_way }
+    QuiesceResult { contexts: contexts.into_iter().zip(rests).collect(), under_way }
 }
 
 /// Whether a stream says so.
@@ -93,12 +93,12 @@ fn is_finished(session: &Session, work: &Work) -> bool {
     let ask = |handle| session.driver.query_stream(StreamHandle { handle, per_thread: false });
     let asked = place
         .filter(|_| work.queue.thread.is_none())
-        .map(|(context, stream)| within(session.driver, context, || ask(stream)));
+        .map(|(context, stream)| with_context(session.driver, context, || ask(stream)));
     matches!(asked, Some(Ok(Ok(true))))
 }
 
 /// `stream#3 has not come to the end of its work: call 7 cuLaunchKernel and 2 more`
-pub fn told(session: &Session, work: &Work) -> String {
+pub fn describe(session: &Session, work: &Work) -> String {
     let first = work.calls[0];
     let name = session.trace.call(first).map_or("?", |call| call.name());
     let more = match work.calls.len() - 1 {

@@ -3,7 +3,7 @@
 use crate::call::readback::{Readback, meet};
 use crate::driver::Driver;
 use crate::driver::stream::{GONE, Queue};
-use crate::memory::buffer::Memory;
+use crate::memory::buffer::HostBuffer;
 use crate::run::copy_events::{Arrival, Arrivals};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
@@ -43,17 +43,17 @@ pub struct Readbacks<'t> {
     /// And when the last of them was put there, when recorded.
     sources: Mutex<HashMap<Source, u64>>,
     /// Memory of the replay's own that asynchronous copies read.
-    lent: Mutex<Lent>,
+    lent: Mutex<LentBuffers>,
 }
 
 /// By queue, so that each is asked once, and how many bytes it is.
 #[derive(Default)]
-struct Lent {
-    of: HashMap<Queue, Vec<Memory>>,
+struct LentBuffers {
+    of: HashMap<Queue, Vec<HostBuffer>>,
     bytes: usize,
 }
 
-impl Lent {
+impl LentBuffers {
     fn give_back(&mut self, mut is_finished: impl FnMut(Queue) -> bool) {
         for (_, memory) in self.of.extract_if(|queue, _| is_finished(*queue)) {
             self.bytes -= memory.iter().map(|memory| memory.bytes().len()).sum::<usize>();
@@ -106,19 +106,19 @@ impl<'t> Readbacks<'t> {
         };
         sources.retain(|source, _| !finished(source.queue));
         lent.give_back(&mut finished);
-        self.take(pending, |pending| finished(pending.queue))
+        self.remove(pending, |pending| finished(pending.queue))
     }
 
     /// Copies on this queue among the first so many. Which of calls that overlapped came first their numbers
     /// do not tell.
     pub fn of_queue(&self, queue: Queue, count: u64) -> Vec<Pending<'t>> {
-        self.take(self.pending.lock(), |pending| pending.queue == queue && pending.number < count)
+        self.remove(self.pending.lock(), |pending| pending.queue == queue && pending.number < count)
     }
 
     /// Copies put on any stream of this context.
     pub fn of_context(&self, context: u64) -> Vec<Pending<'t>> {
         self.sources.lock().retain(|source, _| source.queue.context != context);
-        self.take(self.pending.lock(), |pending| pending.queue.context == context)
+        self.remove(self.pending.lock(), |pending| pending.queue.context == context)
     }
 
     /// A stream is about to be destroyed: from now on its handle must not be asked about.
@@ -145,7 +145,7 @@ impl<'t> Readbacks<'t> {
 
     /// Copies that had been looked at before that time when recorded, if here they have finished, too.
     pub fn seen_before(&self, time: u64, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
-        let seen = self.take(self.pending.lock(), |pending| pending.seen < time && finished(pending));
+        let seen = self.remove(self.pending.lock(), |pending| pending.seen < time && finished(pending));
         let pending = self.pending.lock();
         let earliest = pending.iter().map(|pending| pending.seen).min().unwrap_or(u64::MAX);
         self.earliest.store(earliest, Relaxed);
@@ -168,7 +168,7 @@ impl<'t> Readbacks<'t> {
         pending.iter_mut().filter(|pending| pending.arrival == Some(arrival)).for_each(|late| late.seen = u64::MAX);
     }
 
-    fn take(
+    fn remove(
         &self,
         mut pending: MutexGuard<Vec<Pending<'t>>>,
         mut which: impl FnMut(&Pending<'t>) -> bool,
@@ -185,7 +185,7 @@ impl<'t> Readbacks<'t> {
 
     /// Those of them that `finished` tells to have.
     pub fn landed_in(&self, range: &Range<u64>, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
-        self.take(self.pending.lock(), |pending| pending.readback.lands_in(range) && finished(pending))
+        self.remove(self.pending.lock(), |pending| pending.readback.lands_in(range) && finished(pending))
     }
 
     pub fn is_landing_in(&self, range: &Range<u64>) -> bool {
@@ -198,7 +198,7 @@ impl<'t> Readbacks<'t> {
     }
 
     /// Everything that is left.
-    pub fn drain(&self) -> (Vec<Pending<'t>>, Vec<(Memory, Queue)>) {
+    pub fn drain(&self) -> (Vec<Pending<'t>>, Vec<(HostBuffer, Queue)>) {
         let lent = std::mem::take(&mut *self.lent.lock()).of.into_iter();
         let lent = lent.flat_map(|(queue, all)| all.into_iter().map(move |memory| (memory, queue)));
         (std::mem::take(&mut *self.pending.lock()), lent.collect())
@@ -210,8 +210,8 @@ impl<'t> Readbacks<'t> {
     }
 
     /// A copy of this queue reads the memory, which is given back when it has finished.
-    pub fn lend(&self, memory: impl Iterator<Item = Memory>, queue: Queue) {
-        let memory: Vec<Memory> = memory.collect();
+    pub fn lend(&self, memory: impl Iterator<Item = HostBuffer>, queue: Queue) {
+        let memory: Vec<HostBuffer> = memory.collect();
         if memory.is_empty() {
             return;
         }

@@ -46,7 +46,7 @@ pub fn before_callback(run: &Run, (thread, ran): (u32, Range<u64>), memory: &[Ra
 }
 
 /// Whether some launch has not made of this memory yet what had been found there by that time.
-pub fn are_to_come(run: &Run, time: u64, memory: &[Range<u64>]) -> bool {
+pub fn are_outstanding(run: &Run, time: u64, memory: &[Range<u64>]) -> bool {
     let is_shared =
         |launch: u64, address| run.plan.comparability.host_races.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
     let differs = |launch: u64, image: &Image| {
@@ -72,7 +72,7 @@ fn found_before<'t>(run: &Run<'t>, time: u64, memory: &[Range<u64>]) -> Vec<(Cal
 /// launch, and not known if somebody else has written there by then.
 fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come: bool, tally: &mut Tally) {
     let Some(live) = run.host(&image.memory()) else { return };
-    let Some(before) = take(run, launch, image) else { return };
+    let Some(before) = take_hash(run, launch, image) else { return };
     if run.plan.comparability.host_races.contains(&(call.number, launch.number, image.address)) {
         tally.not_compared(call.number);
         return;
@@ -107,7 +107,7 @@ fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come:
 }
 
 /// What was there before, of a result that is compared now.
-fn take(run: &Run, launch: &Call, image: &Image) -> Option<Hash> {
+fn take_hash(run: &Run, launch: &Call, image: &Image) -> Option<Hash> {
     let mut all = run.before_launches.lock();
     let Entry::Occupied(mut known) = all.entry((launch.number, image.address, image.len)) else { return None };
     known.get_mut().1 -= 1;

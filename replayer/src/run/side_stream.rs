@@ -3,7 +3,7 @@
 
 use crate::driver::Failure;
 use crate::driver::guard;
-use crate::driver::stream::{Queue, within};
+use crate::driver::stream::{Queue, with_context};
 use crate::session::Session;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -49,7 +49,7 @@ impl SideStream {
     pub fn context_ends(&self, session: &Session, context: u64) {
         self.busy.lock().retain(|queue| queue.context != context);
         if let Some(stream) = self.streams.lock().remove(&context) {
-            let _ = within(session.driver, context, || session.driver.destroy_stream(stream));
+            let _ = with_context(session.driver, context, || session.driver.destroy_stream(stream));
         }
     }
 
@@ -76,7 +76,7 @@ impl SideStream {
             std::thread::sleep(BETWEEN_LOOKS);
         }
         // SAFETY: the stream is waited for while the bytes are borrowed.
-        self.beside(session, |stream| unsafe { session.driver.write_ordered(live, bytes, stream) }).map(|()| false)
+        self.copy_aside(session, |stream| unsafe { session.driver.write_ordered(live, bytes, stream) }).map(|()| false)
     }
 
     fn is_busy(&self, session: &Session, thread: u32) -> bool {
@@ -86,7 +86,7 @@ impl SideStream {
         // To ask a stream that is captured would end that.
         let is_finished = |queue: &Queue| queue.is_captured(driver) || queue.is_finished(driver, queue.context, thread);
         busy.retain(|queue| {
-            let ask = || within(driver, queue.context, || is_finished(queue));
+            let ask = || with_context(driver, queue.context, || is_finished(queue));
             !queue.has_name(thread) || !session.placement.relaxed(ask).unwrap_or(true)
         });
         busy.iter().any(|queue| queue.has_name(thread))
@@ -97,13 +97,13 @@ impl SideStream {
         guard::tell(into.as_ptr(), into.len());
         let (start, len) = (into.as_mut_ptr(), into.len() as u64);
         // SAFETY: the stream is waited for before the buffer is used again.
-        let done = self.beside(session, |stream| unsafe { session.driver.read_ordered(start, live, len, stream) });
+        let done = self.copy_aside(session, |stream| unsafe { session.driver.read_ordered(start, live, len, stream) });
         guard::tell(into.as_ptr(), 0);
         done
     }
 
     /// Has a copy made on a stream of our own, and waits for it.
-    fn beside(&self, session: &Session, copy: impl FnOnce(StreamHandle) -> Result<(), Failure>) -> Option<()> {
+    fn copy_aside(&self, session: &Session, copy: impl FnOnce(StreamHandle) -> Result<(), Failure>) -> Option<()> {
         let driver = session.driver;
         let context = match driver.current_context() {
             0 => session.contexts.lock().first().copied()?,
@@ -113,7 +113,7 @@ impl SideStream {
             let stream = self.stream(session, context)?;
             copy(stream).and_then(|()| driver.synchronize_stream(stream)).ok()
         };
-        session.placement.relaxed(|| within(driver, context, work)).ok().flatten()
+        session.placement.relaxed(|| with_context(driver, context, work)).ok().flatten()
     }
 
     /// In the current context.

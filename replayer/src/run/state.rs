@@ -6,7 +6,7 @@ use crate::profile::Profiler;
 use crate::run::callbacks::Callbacks;
 use crate::run::host_writes::HostWrites;
 use crate::run::readbacks::Readbacks;
-use crate::run::repeat::gate::Repeats;
+use crate::run::repeat::gate::RepeatGate;
 use crate::run::side_stream::SideStream;
 use crate::run::texture_ids::ReservedIds;
 use crate::session::Session;
@@ -36,7 +36,7 @@ pub struct Run<'a> {
     /// Launches that other tools are to look at.
     pub marked: Option<BTreeSet<u64>>,
     /// If a range of calls is to be made again and again.
-    pub repeats: Option<Repeats>,
+    pub repeats: Option<RepeatGate>,
     /// If launches go one at a time.
     pub watch: Option<SerialLaunches>,
 }

@@ -21,16 +21,16 @@ pub struct Watchdog {
 const NONE: u64 = u64::MAX;
 
 /// What was found when it was looked last.
-struct Seen {
+struct LaneState {
     done: u64,
     inside: Vec<u64>,
     since: Instant,
     told: bool,
 }
 
-impl Seen {
-    fn at(now: Instant) -> Seen {
-        Seen { done: 0, inside: Vec::new(), since: now, told: false }
+impl LaneState {
+    fn new(now: Instant) -> LaneState {
+        LaneState { done: 0, inside: Vec::new(), since: now, told: false }
     }
 
     /// The calls that have not come back for too long, the first time that this is found of them.
@@ -39,7 +39,7 @@ impl Seen {
         let mut inside: Vec<u64> = at.inside.iter().map(|call| call.load(Relaxed)).collect();
         inside.retain(|call| *call != NONE);
         if (done, &inside) != (self.done, &self.inside) || inside.is_empty() {
-            *self = Seen { done, inside, since: now, told: false };
+            *self = LaneState { done, inside, since: now, told: false };
         } else if !self.told && now.duration_since(self.since) >= patience(&inside) {
             inside.sort_unstable();
             self.told = true;
@@ -60,7 +60,7 @@ impl Watchdog {
     }
 
     /// The lane's worker makes this call.
-    pub fn within<T>(&self, lane: usize, call: u64, work: impl FnOnce() -> T) -> T {
+    pub fn watch_call<T>(&self, lane: usize, call: u64, work: impl FnOnce() -> T) -> T {
         self.inside[lane].store(call, Relaxed);
         let done = work();
         self.inside[lane].store(NONE, Relaxed);
@@ -76,7 +76,7 @@ impl Watchdog {
     /// Looks on until [`end`](Watchdog::end), and calls `tell` once whenever nothing has come back for as
     /// long as `patience` says of the calls that workers are inside of.
     pub fn watch(&self, patience: impl Fn(&[u64]) -> Duration, tell: impl Fn(&[u64])) {
-        let mut seen = Seen::at(Instant::now());
+        let mut seen = LaneState::new(Instant::now());
         let mut ended = self.ended.lock();
         while !*ended {
             self.end.wait_for(&mut ended, patience(&[]) / 8);
@@ -103,7 +103,7 @@ pub fn watched<T>(patience: Duration, tell: impl Fn() + Sync, work: impl FnOnce(
         let watch = || watchdog.watch(|_| patience, |_| tell());
         let _unwatched = std::thread::Builder::new().spawn_scoped(scope, watch);
         let _end = EndAtLast(&watchdog);
-        watchdog.within(0, 0, work)
+        watchdog.watch_call(0, 0, work)
     })
 }
 
@@ -126,7 +126,7 @@ mod tests {
     /// before each look.
     fn told(watchdog: &Watchdog, looks: u32, mut before: impl FnMut(u32)) -> Vec<Vec<u64>> {
         let begun = Instant::now();
-        let mut seen = Seen::at(begun);
+        let mut seen = LaneState::new(begun);
         let mut look = |turn| {
             before(turn);
             seen.look(watchdog, begun + turn * SHORT / 4, |_| SHORT)
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn a_call_that_does_not_come_back_is_named_once() {
         let watchdog = Watchdog::new(3);
-        watchdog.within(2, 9, || {
-            watchdog.within(0, 7, || {
+        watchdog.watch_call(2, 9, || {
+            watchdog.watch_call(0, 7, || {
                 assert_eq!(told(&watchdog, 4, |_| ()), [[0; 0]; 0]);
                 assert_eq!(told(&watchdog, 20, |_| ()), [[7, 9]]);
             });
@@ -152,10 +152,10 @@ mod tests {
     fn calls_that_come_back_and_lanes_that_wait_for_each_other_are_no_stall() {
         let watchdog = Watchdog::new(2);
         // Between two looks it is the same call, and another time that it is made.
-        let again = |_| watchdog.within(1, 5, || ());
-        watchdog.within(0, 5, || assert_eq!(told(&watchdog, 20, again), [[0; 0]; 0]));
+        let again = |_| watchdog.watch_call(1, 5, || ());
+        watchdog.watch_call(0, 5, || assert_eq!(told(&watchdog, 20, again), [[0; 0]; 0]));
         let next = |_| _ = watchdog.lane(0).fetch_add(1, Relaxed);
-        watchdog.within(0, 5, || assert_eq!(told(&watchdog, 20, next), [[0; 0]; 0]));
+        watchdog.watch_call(0, 5, || assert_eq!(told(&watchdog, 20, next), [[0; 0]; 0]));
         assert_eq!(told(&watchdog, 20, |_| ()), [[0; 0]; 0]);
     }
 
@@ -166,7 +166,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| watchdog.watch(|_| SHORT, |stalled| calls.lock().push(stalled.to_vec())));
             let _end = EndAtLast(&watchdog);
-            watchdog.within(0, 7, || {
+            watchdog.watch_call(0, 7, || {
                 while calls.lock().is_empty() {
                     std::thread::sleep(SHORT / 8);
                 }

@@ -16,7 +16,7 @@ impl<'t> Worker<'_, 't> {
         // Work on a stream needs no current context.
         let context = Some(self.run.driver.current_context()).filter(|context| *context != 0);
         let context = context.unwrap_or_else(|| context_of(self.run.driver, stream));
-        Queue::of(context, StreamHandle::new(function, stream), self.thread)
+        Queue::from_handle(context, StreamHandle::new(function, stream), self.thread)
     }
 
     /// Copies of this call: compared at once if it waited for them, later if it did not.

@@ -37,7 +37,7 @@ impl<'t> Worker<'_, 't> {
         let mut done = 0;
         let stride = if self.run.plan.calls() < MANY { 1 } else { STRIDE };
         for step in lane.steps.iter().take_while(|step| step.call < self.run.end) {
-            let held = self.run.repeats.as_ref().map(|repeats| repeats.before(self.run, gate, step.call));
+            let held = self.run.repeats.as_ref().map(|repeats| repeats.before_call(self.run, gate, step.call));
             if held.is_some_and(|held| held.is_err()) {
                 return gate.abort();
             }
@@ -48,7 +48,7 @@ impl<'t> Worker<'_, 't> {
                 if !self.is_in_turn(&call) {
                     return gate.abort();
                 }
-                watchdog.within(index, call.number, || self.perform(call));
+                watchdog.watch_call(index, call.number, || self.perform(call));
                 self.run.callbacks.inside.passed(call.number);
             }
             if let (Some(watch), Some(first)) = (&self.run.watch, &self.tally.first) {
@@ -81,8 +81,8 @@ impl<'t> Worker<'_, 't> {
     }
 
     fn perform(&mut self, call: Call<'t>) {
-        runs::before(self.run, &call, &mut self.tally);
-        apply::before(self.run, &call, &mut self.tally);
+        runs::before_call(self.run, &call, &mut self.tally);
+        apply::before_call(self.run, &call, &mut self.tally);
         let Some(function) = call.function() else {
             return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
         };

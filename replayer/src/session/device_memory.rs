@@ -1,9 +1,9 @@
 //! Device memory read by the replay itself, beside what the program does: on a stream of its own, in a mode
 //! in which a capture elsewhere neither forbids it nor is broken by it.
 
-use crate::driver::stream::within;
+use crate::driver::stream::with_context;
 use crate::driver::{Failure, result};
-use crate::memory::buffer::Memory;
+use crate::memory::buffer::HostBuffer;
 use crate::session::Session;
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ const PIECE: u64 = 16 << 20;
 pub fn read(session: &Session, live: Range<u64>, mut see: impl FnMut(&[u8])) -> Result<(), Failure> {
     let driver = session.driver;
     let no_memory = |_| Failure { name: "malloc", code: Some(result::OUT_OF_MEMORY) };
-    let buffer = Memory::zeroed(PIECE.min(live.end - live.start) as usize).map_err(no_memory)?;
+    let buffer = HostBuffer::zeroed(PIECE.min(live.end - live.start) as usize).map_err(no_memory)?;
     let mut work = || -> Result<(), Failure> {
         let stream = driver.create_stream()?;
         let mut at = live.start;
@@ -32,7 +32,7 @@ pub fn read(session: &Session, live: Range<u64>, mut see: impl FnMut(&[u8])) -> 
         driver.destroy_stream(stream).and(done)
     };
     let context = context_of(session, live.start)?;
-    session.placement.relaxed(|| within(driver, context, &mut work))?
+    session.placement.relaxed(|| with_context(driver, context, &mut work))?
 }
 
 /// A live context from which the memory can be reached: its own if it has one, else any.

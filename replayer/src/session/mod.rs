@@ -7,8 +7,8 @@ pub mod device_memory;
 use crate::base::extent::Tolerance;
 use crate::driver::Driver;
 use crate::job::graph_deliveries::GraphDeliveries;
-use crate::job::peers::Company;
-use crate::memory::arguments::Arguments;
+use crate::job::peers::Peers;
+use crate::memory::arguments::LaunchMemory;
 use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
@@ -33,9 +33,9 @@ pub struct Session<'a> {
     /// Live contexts that the replay made or retained.
     pub contexts: Mutex<BTreeSet<u64>>,
     /// What linkers made, by recorded address.
-    pub linked: Mutex<HashMap<u64, Linked>>,
+    pub linked: Mutex<HashMap<u64, DriverImage>>,
     /// Memory for those of launches.
-    pub arguments: Arguments,
+    pub arguments: LaunchMemory,
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when
@@ -44,7 +44,7 @@ pub struct Session<'a> {
     /// The same by the call that exported, where a later call of this process imports it.
     pub exported: Mutex<HashMap<u64, OwnedFd>>,
     /// If other processes of the job are replayed beside this one.
-    pub company: Option<Arc<dyn Company>>,
+    pub company: Option<Arc<dyn Peers>>,
     /// Calls that took effect when recorded and were refused: what they would have written is not known.
     pub refused: Mutex<BTreeSet<u64>>,
     pub verify: bool,
@@ -53,7 +53,7 @@ pub struct Session<'a> {
 }
 
 /// An image in memory of the live driver's.
-pub struct Linked {
+pub struct DriverImage {
     pub address: u64,
     pub len: u64,
     /// The recorded CUlinkState, with which it ends.

@@ -6,7 +6,7 @@ use crate::replay::as_json::ReplaySummary;
 use crate::replay::together::progress::Page;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
-use replayer::{Company, HostPart, Imports, Lacks, Live, Source};
+use replayer::{HostPart, Imports, Live, MissingPeers, Peers, Source};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
@@ -86,8 +86,8 @@ impl Link {
     }
 
     /// What of the job is not replayed.
-    pub fn lacks(&self) -> Lacks {
-        Lacks { processes: self.part.is_incomplete, ranks: self.part.lacks_ranks }
+    pub fn lacks(&self) -> MissingPeers {
+        MissingPeers { processes: self.part.is_incomplete, ranks: self.part.lacks_ranks }
     }
 
     /// A call goes on without what it would have to wait for.
@@ -119,7 +119,7 @@ impl Link {
     }
 }
 
-impl Company for Link {
+impl Peers for Link {
     fn imports(&self) -> &Imports {
         &self.imports
     }

@@ -11,7 +11,7 @@ use analysis::calls::losses;
 use analysis::job::Job;
 use analysis::text::shell::shell;
 use anyhow::Result;
-use replayer::{Crossings, HostPart, Imports, Lacks, Ranks, SharedHost};
+use replayer::{HostPart, Imports, MissingPeers, Ranks, SharedHandles, SharedHost};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub fn replay(request: &ReplayRequest, job: Job, start: &Start) -> Result<Replay
             Ok(trace) => {
                 // As `info` judges it: what this one wrote for the others may be gone.
                 is_incomplete |= losses::has_lost(&trace);
-                crossings.push(Crossings::of(&trace));
+                crossings.push(SharedHandles::from_trace(&trace));
                 communicators.push(trace.communicators.clone());
                 processes.push(Process { path, about: process });
             }
@@ -57,8 +57,8 @@ pub fn replay(request: &ReplayRequest, job: Job, start: &Start) -> Result<Replay
     // A file is told from others by its numbers within one run of one host, and may be another in the next.
     let place = |of: &Process| (of.about.host.clone(), of.about.boot.clone(), of.about.recording);
     let host = replayer::shared_host(&crossings, &processes.iter().map(place).collect::<Vec<_>>());
-    let ranks = Ranks::of(&communicators);
-    let lacks = communicators.iter().map(|of| Lacks { processes: is_incomplete, ranks: ranks.lack_some_of(of) });
+    let ranks = Ranks::from_communicators(&communicators);
+    let lacks = communicators.iter().map(|of| MissingPeers { processes: is_incomplete, ranks: ranks.lack_some_of(of) });
     let parts = parts(&imports, &crossings, &host, &lacks.collect::<Vec<_>>());
     let (page, times) = Page::new(processes.len())?;
     let started = Instant::now();
@@ -93,7 +93,7 @@ fn readable(path: &Path, of: &Path) -> Result<Trace, String> {
 }
 
 /// Who shares something with whom, be it through others, and from when on.
-fn parts(imports: &[Imports], crossings: &[Crossings], host: &SharedHost, lacks: &[Lacks]) -> Vec<Part> {
+fn parts(imports: &[Imports], crossings: &[SharedHandles], host: &SharedHost, lacks: &[MissingPeers]) -> Vec<Part> {
     let mut groups: Vec<usize> = (0..imports.len()).collect();
     let mut join = |process: usize, with: usize| {
         let (one, other) = (groups[process], groups[with]);

@@ -31,7 +31,7 @@ impl End {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyEndpoints {
     pub from: End,
     pub to: End,
     pub bytes: u64,
@@ -40,7 +40,7 @@ pub struct Copied {
 }
 
 /// The copies of a call.
-pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
+pub fn copy_endpoints(call: &Call, function: &'static Function) -> Vec<CopyEndpoints> {
     if let Some(all) = batch(call, function) {
         return all;
     }
@@ -54,7 +54,7 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
 
 /// The copy of a call whose arguments are its two ends and a length, as those of most copies are: none of
 /// others.
-pub fn flat_copy(call: &Call, function: &'static Function) -> Option<Copied> {
+pub fn flat_copy(call: &Call, function: &'static Function) -> Option<CopyEndpoints> {
     let (mut from, mut to) = (None, None);
     let is_unified = function.copies_unified();
     let writes = |role| matches!(role, Role::Sink(_) | Role::Writes(_));
@@ -75,7 +75,7 @@ pub fn flat_copy(call: &Call, function: &'static Function) -> Option<Copied> {
     }
     let (from, to) = from.zip(to)?;
     let bytes = call.argument("ByteCount").or_else(|| call.argument("size")).unwrap_or(0);
-    Some(Copied { from, to, bytes, is_dense: true })
+    Some(CopyEndpoints { from, to, bytes, is_dense: true })
 }
 
 /// The memory that a call's copies and fills touch, whosever it is: rows by themselves, unless they are very
@@ -110,7 +110,7 @@ pub fn memory(call: &Call, function: &'static Function) -> Vec<Range<u64>> {
 }
 
 /// Arrays of addresses and sizes.
-fn batch(call: &Call, function: &'static Function) -> Option<Vec<Copied>> {
+fn batch(call: &Call, function: &'static Function) -> Option<Vec<CopyEndpoints>> {
     let list = |name| {
         let (address, count) = (call.argument(name)?, call.argument("count")?);
         let bytes = call.memory(When::Entry, address, count.checked_mul(8)?)?;
@@ -123,13 +123,13 @@ fn batch(call: &Call, function: &'static Function) -> Option<Vec<Copied>> {
     let each = from.into_iter().zip(to).zip(sizes);
     let copy = |((from, to), bytes)| {
         let (from, to) = (End::Unified(from), End::Unified(to));
-        Copied { from, to, bytes, is_dense: true }
+        CopyEndpoints { from, to, bytes, is_dense: true }
     };
     Some(each.map(copy).collect())
 }
 
 /// A copy by its descriptor.
-fn described(ty: &'static Type, bytes: &[u8]) -> Option<Copied> {
+fn described(ty: &'static Type, bytes: &[u8]) -> Option<CopyEndpoints> {
     let Form::Struct(fields) = ty.form else { return None };
     let fields: Vec<(&str, usize, &'static Type)> =
         fields.iter().map(|field| (field.name, field.offset as usize, field.ty)).collect();
@@ -164,7 +164,7 @@ fn described(ty: &'static Type, bytes: &[u8]) -> Option<Copied> {
         None => [field("WidthInBytes")?, field("Height")?, field("Depth").unwrap_or(1)],
     };
     let total = extent.into_iter().try_fold(1u64, |product, n| product.checked_mul(n))?;
-    Some(Copied { from, to, bytes: total, is_dense: false })
+    Some(CopyEndpoints { from, to, bytes: total, is_dense: false })
 }
 
 fn word(bytes: &[u8]) -> Option<u64> {

@@ -5,7 +5,7 @@ use foldhash::HashSet;
 use trace::Function;
 use trace::api::effect::{Memory, Work};
 use trace::base::hash::{Hash, Hasher};
-use trace::model::copy_endpoints::{Copied, End, copied, flat_copy};
+use trace::model::copy_endpoints::{CopyEndpoints, End, copy_endpoints, flat_copy};
 use trace::read::call::Content;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,7 +53,7 @@ pub fn is_copy(step: &Step) -> bool {
 
 /// The copies of a call; `managed`: where variables in managed memory begin.
 pub fn copies(step: &Step, managed: &HashSet<u64>) -> Vec<Transfer> {
-    let all = step.function.map(|function| copied(step.call, function)).unwrap_or_default();
+    let all = step.function.map(|function| copy_endpoints(step.call, function)).unwrap_or_default();
     all.into_iter().map(|copied| transfer(step, managed, copied)).collect()
 }
 
@@ -62,7 +62,11 @@ pub fn only_copy(step: &Step, managed: &HashSet<u64>) -> Option<Transfer> {
     flat_copy(step.call, step.function?).map(|copied| transfer(step, managed, copied))
 }
 
-fn transfer(step: &Step, managed: &HashSet<u64>, Copied { from, to, bytes, is_dense }: Copied) -> Transfer {
+fn transfer(
+    step: &Step,
+    managed: &HashSet<u64>,
+    CopyEndpoints { from, to, bytes, is_dense }: CopyEndpoints,
+) -> Transfer {
     Transfer {
         from: place(step, managed, from),
         to: place(step, managed, to),

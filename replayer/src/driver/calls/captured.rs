@@ -8,13 +8,13 @@ use trace::api::types::CUdeviceptr;
 use trace::model::stream::StreamHandle;
 
 /// Live device memory that is copied.
-pub struct Copied {
+pub struct CaptureCopy {
     pub to: u64,
     pub from: u64,
     pub len: u64,
 }
 
-impl Copied {
+impl CaptureCopy {
     fn described(&self) -> CUDA_MEMCPY3D {
         // SAFETY: plain numbers and pointers, for which zeros are valid.
         let mut copy = unsafe { std::mem::zeroed::<CUDA_MEMCPY3D>() };
@@ -31,7 +31,7 @@ impl Driver {
     ///
     /// # Safety
     /// The places must be memory that is there when the graph runs.
-    pub unsafe fn capture_copies(&self, copies: &[Copied], stream: StreamHandle) -> Result<(), Failure> {
+    pub unsafe fn capture_copies(&self, copies: &[CaptureCopy], stream: StreamHandle) -> Result<(), Failure> {
         const SET: u64 = 1;
         let (mut status, mut id, mut graph, mut nodes, mut count) = (0u64, 0u64, 0u64, 0u64, 0u64);
         let at = |word: &mut u64| std::ptr::from_mut(word) as u64;
@@ -42,7 +42,7 @@ impl Driver {
         let behind = [nodes, count];
         let node = match copies {
             // SAFETY: the driver has just told the graph and the nodes.
-            [] => unsafe { self.told("cuGraphAddEmptyNode", |made| [made, graph, behind[0], behind[1]]) }?,
+            [] => unsafe { self.output_of("cuGraphAddEmptyNode", |made| [made, graph, behind[0], behind[1]]) }?,
             [copy] => self.add_copy(graph, behind, copy)?,
             copies => self.add_copies(graph, behind, copies)?,
         };
@@ -51,20 +51,21 @@ impl Driver {
         unsafe { self.ask(update, &[stream.handle, &raw const node as u64, 1, SET]) }
     }
 
-    fn add_copy(&self, graph: u64, [nodes, count]: [u64; 2], copy: &Copied) -> Result<u64, Failure> {
+    fn add_copy(&self, graph: u64, [nodes, count]: [u64; 2], copy: &CaptureCopy) -> Result<u64, Failure> {
         let (described, context) = (copy.described(), self.current_context());
         let described = &raw const described as u64;
         // SAFETY: a graph, as many nodes of it as told, and a whole struct.
-        unsafe { self.told("cuGraphAddMemcpyNode", |made| [made, graph, nodes, count, described, context]) }
+        unsafe { self.output_of("cuGraphAddMemcpyNode", |made| [made, graph, nodes, count, described, context]) }
     }
 
-    fn add_copies(&self, graph: u64, [nodes, count]: [u64; 2], copies: &[Copied]) -> Result<u64, Failure> {
+    fn add_copies(&self, graph: u64, [nodes, count]: [u64; 2], copies: &[CaptureCopy]) -> Result<u64, Failure> {
         // SAFETY: an output word and a plain value.
-        let child: u64 = unsafe { self.told("cuGraphCreate", |made| [made, 0]) }?;
+        let child: u64 = unsafe { self.output_of("cuGraphCreate", |made| [made, 0]) }?;
         let made = copies.iter().try_for_each(|copy| self.add_copy(child, [0, 0], copy).map(drop));
         // SAFETY: two graphs, and as many nodes of the first as told. The node has a copy of the other.
-        let node = made
-            .and_then(|()| unsafe { self.told("cuGraphAddChildGraphNode", |made| [made, graph, nodes, count, child]) });
+        let node = made.and_then(|()| unsafe {
+            self.output_of("cuGraphAddChildGraphNode", |made| [made, graph, nodes, count, child])
+        });
         // SAFETY: the graph is the replay's own.
         unsafe { self.ask("cuGraphDestroy", &[child]) }.and(node)
     }

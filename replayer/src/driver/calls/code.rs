@@ -29,7 +29,7 @@ impl Driver {
     /// The image is whole, as its headers or its ending zero tell.
     pub unsafe fn load_module(&self, image: &[u8]) -> Result<u64, Failure> {
         // SAFETY: an output word; forwarded from the caller.
-        unsafe { self.told("cuModuleLoadData", |module| [module, image.as_ptr() as u64]) }
+        unsafe { self.output_of("cuModuleLoadData", |module| [module, image.as_ptr() as u64]) }
     }
 
     pub fn unload_module(&self, module: u64) -> Result<(), Failure> {
@@ -39,7 +39,7 @@ impl Driver {
 
     pub fn function_of_module(&self, module: u64, name: &CStr) -> Result<u64, Failure> {
         // SAFETY: an output word, a handle, a name with its NUL.
-        unsafe { self.told("cuModuleGetFunction", |function| [function, module, name.as_ptr() as u64]) }
+        unsafe { self.output_of("cuModuleGetFunction", |function| [function, module, name.as_ptr() as u64]) }
     }
 
     /// Whether a module has what a function of the driver's finds by name; none if the function finds nothing
@@ -63,12 +63,12 @@ impl Driver {
     /// The function of a live kernel; an error if it is a function itself.
     pub fn function_of_kernel(&self, kernel: u64) -> Result<u64, Failure> {
         // SAFETY: an output word and a handle.
-        unsafe { self.told("cuKernelGetFunction", |function| [function, kernel]) }
+        unsafe { self.output_of("cuKernelGetFunction", |function| [function, kernel]) }
     }
 
     pub fn function_attribute(&self, function: u64, which: CUfunction_attribute) -> Result<i32, Failure> {
         // SAFETY: an output word, a plain value and a handle.
-        unsafe { self.told("cuFuncGetAttribute", |value| [value, which.0.into(), function]) }
+        unsafe { self.output_of("cuFuncGetAttribute", |value| [value, which.0.into(), function]) }
     }
 
     /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor can have at a
@@ -76,7 +76,7 @@ impl Driver {
     pub fn active_blocks(&self, function: u64, threads: u32, shared: u32) -> Result<i32, Failure> {
         let name = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
         // SAFETY: an output word, a handle, plain values.
-        unsafe { self.told(name, |blocks| [blocks, function, threads.into(), shared.into()]) }
+        unsafe { self.output_of(name, |blocks| [blocks, function, threads.into(), shared.into()]) }
     }
 
     /// The name of a live function, or of a kernel in its place: which it is likely to be is asked for first.
@@ -85,7 +85,7 @@ impl Driver {
         names.rotate_left(is_kernel.into());
         names.into_iter().find_map(|name| {
             // SAFETY: an output word and a handle.
-            let text: usize = unsafe { self.told(name, |text| [text, function]) }.ok()?;
+            let text: usize = unsafe { self.output_of(name, |text| [text, function]) }.ok()?;
             // SAFETY: the driver has just handed out a string of its own.
             (text != 0).then(|| unsafe { CStr::from_ptr(text as *const c_char) }.to_string_lossy().into_owned())
         })
@@ -184,6 +184,6 @@ impl Driver {
 
     /// Of a function and its earlier form the one that the driver has.
     pub(super) fn newest(&self, newer: &'static str, older: &'static str) -> &'static str {
-        if trace::api::by_name(newer).is_some_and(|function| self.has(id(function))) { newer } else { older }
+        if trace::api::by_name(newer).is_some_and(|function| self.exports(id(function))) { newer } else { older }
     }
 }

@@ -12,12 +12,12 @@ impl Driver {
     /// As 13000 for 13.0.
     pub fn version(&self) -> Result<i32, Failure> {
         // SAFETY: an output word.
-        unsafe { self.told("cuDriverGetVersion", |version| [version]) }
+        unsafe { self.output_of("cuDriverGetVersion", |version| [version]) }
     }
 
     pub fn device_count(&self) -> Result<i32, Failure> {
         // SAFETY: an output word.
-        unsafe { self.told("cuDeviceGetCount", |count| [count]) }
+        unsafe { self.output_of("cuDeviceGetCount", |count| [count]) }
     }
 
     pub fn device_name(&self, device: i32) -> Result<String, Failure> {
@@ -30,25 +30,25 @@ impl Driver {
 
     pub fn device_attribute(&self, device: i32, which: CUdevice_attribute) -> Result<i32, Failure> {
         // SAFETY: an output word and plain values.
-        unsafe { self.told("cuDeviceGetAttribute", |value| [value, which.0.into(), u64::from(device as u32)]) }
+        unsafe { self.output_of("cuDeviceGetAttribute", |value| [value, which.0.into(), u64::from(device as u32)]) }
     }
 
     /// In bytes.
     pub fn total_memory(&self, device: i32) -> Result<u64, Failure> {
         // SAFETY: an output word and a plain value.
-        unsafe { self.told("cuDeviceTotalMem_v2", |bytes| [bytes, u64::from(device as u32)]) }
+        unsafe { self.output_of("cuDeviceTotalMem_v2", |bytes| [bytes, u64::from(device as u32)]) }
     }
 
     /// Of the calling thread; 0 for none.
     pub fn current_context(&self) -> u64 {
         // SAFETY: an output word.
-        unsafe { self.told("cuCtxGetCurrent", |context| [context]) }.unwrap_or(0)
+        unsafe { self.output_of("cuCtxGetCurrent", |context| [context]) }.unwrap_or(0)
     }
 
     /// That of the current context.
     pub fn current_device(&self) -> Result<i32, Failure> {
         // SAFETY: an output word.
-        unsafe { self.told("cuCtxGetDevice", |device| [device]) }
+        unsafe { self.output_of("cuCtxGetDevice", |device| [device]) }
     }
 
     pub fn set_context(&self, context: u64) -> Result<(), Failure> {
@@ -63,12 +63,12 @@ impl Driver {
 
     pub fn pop_context(&self) -> Result<u64, Failure> {
         // SAFETY: an output word.
-        unsafe { self.told("cuCtxPopCurrent_v2", |context| [context]) }
+        unsafe { self.output_of("cuCtxPopCurrent_v2", |context| [context]) }
     }
 
     pub fn retain_primary_context(&self, device: i32) -> Result<u64, Failure> {
         // SAFETY: an output word and a plain value.
-        unsafe { self.told("cuDevicePrimaryCtxRetain", |context| [context, u64::from(device as u32)]) }
+        unsafe { self.output_of("cuDevicePrimaryCtxRetain", |context| [context, u64::from(device as u32)]) }
     }
 
     /// Whether anybody holds it.
@@ -76,7 +76,7 @@ impl Driver {
         let mut flags = 0u32;
         let words = |active| [u64::from(device as u32), &raw mut flags as u64, active];
         // SAFETY: a plain value and two output words.
-        let active: i32 = unsafe { self.told("cuDevicePrimaryCtxGetState", words) }?;
+        let active: i32 = unsafe { self.output_of("cuDevicePrimaryCtxGetState", words) }?;
         Ok(active != 0)
     }
 

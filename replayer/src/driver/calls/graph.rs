@@ -15,7 +15,7 @@ pub const COPY_WORDS: usize = size_of::<CUDA_MEMCPY3D>() / 8;
 impl Driver {
     pub fn nodes(&self, graph: u64) -> Result<Vec<u64>, Failure> {
         // SAFETY: a handle and an output word.
-        let mut count: u64 = unsafe { self.told("cuGraphGetNodes", |count| [graph, 0, count]) }?;
+        let mut count: u64 = unsafe { self.output_of("cuGraphGetNodes", |count| [graph, 0, count]) }?;
         let mut found = vec![0u64; count as usize];
         if count > 0 {
             // SAFETY: a handle, room for as many nodes, and how many.
@@ -48,12 +48,12 @@ impl Driver {
 
     pub fn node_type(&self, node: u64) -> Result<CUgraphNodeType, Failure> {
         // SAFETY: a handle and an output word.
-        unsafe { self.told("cuGraphNodeGetType", |kind| [node, kind]) }.map(CUgraphNodeType)
+        unsafe { self.output_of("cuGraphNodeGetType", |kind| [node, kind]) }.map(CUgraphNodeType)
     }
 
     pub fn child_graph(&self, node: u64) -> Result<u64, Failure> {
         // SAFETY: a handle and an output word.
-        unsafe { self.told("cuGraphChildGraphNodeGetGraph", |child| [node, child]) }
+        unsafe { self.output_of("cuGraphChildGraphNodeGetGraph", |child| [node, child]) }
     }
 
     /// What it points to is the driver's, and good as long as the node is as it was.

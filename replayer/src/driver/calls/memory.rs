@@ -18,7 +18,7 @@ const DESCRIPTOR: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_
 
 /// What the driver says of an address.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Pointed {
+pub struct AddressInfo {
     pub is_device: bool,
     pub is_managed: bool,
     /// The allocation around it.
@@ -29,7 +29,7 @@ pub struct Pointed {
 impl Driver {
     pub fn allocate(&self, len: u64) -> Result<u64, Failure> {
         // SAFETY: an output word and a plain value.
-        unsafe { self.told("cuMemAlloc_v2", |start| [start, len]) }
+        unsafe { self.output_of("cuMemAlloc_v2", |start| [start, len]) }
     }
 
     pub fn free(&self, start: u64) -> Result<(), Failure> {
@@ -44,12 +44,12 @@ impl Driver {
             Some(pool) => {
                 let name = twin(stream, "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync_ptsz");
                 // SAFETY: an output word and plain values.
-                unsafe { self.told(name, |start| [start, len, pool, handle]) }
+                unsafe { self.output_of(name, |start| [start, len, pool, handle]) }
             }
             None => {
                 let name = twin(stream, "cuMemAllocAsync", "cuMemAllocAsync_ptsz");
                 // SAFETY: as above.
-                unsafe { self.told(name, |start| [start, len, handle]) }
+                unsafe { self.output_of(name, |start| [start, len, handle]) }
             }
         }
     }
@@ -62,7 +62,7 @@ impl Driver {
     /// Takes addresses: these, if they can be had and `at` is not 0. Where they begin.
     pub fn reserve_addresses(&self, len: u64, alignment: u64, at: u64) -> Result<u64, Failure> {
         // SAFETY: an output word and plain values.
-        unsafe { self.told("cuMemAddressReserve", |start| [start, len, alignment, at, 0]) }
+        unsafe { self.output_of("cuMemAddressReserve", |start| [start, len, alignment, at, 0]) }
     }
 
     pub fn free_addresses(&self, start: u64, len: u64) -> Result<(), Failure> {
@@ -74,7 +74,7 @@ impl Driver {
     /// `is_shared`: other processes may map it, too.
     pub fn map_new(&self, device: i32, start: u64, len: u64, is_shared: bool) -> Result<(), Failure> {
         let handle = self.create(device, len, is_shared)?;
-        self.map_held(handle, start, len)
+        self.map_and_release(handle, start, len)
     }
 
     /// Physical memory of a device.
@@ -92,7 +92,7 @@ impl Driver {
             prop.requestedHandleTypes = DESCRIPTOR;
         }
         // SAFETY: an output word and a struct that outlives the call.
-        unsafe { self.told("cuMemCreate", |handle| [handle, len, &raw const prop as u64, 0]) }
+        unsafe { self.output_of("cuMemCreate", |handle| [handle, len, &raw const prop as u64, 0]) }
     }
 
     /// A pool of a device's memory.
@@ -103,11 +103,11 @@ impl Driver {
         props.location.r#type = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
         props.location.id = device;
         // SAFETY: an output word and a struct that outlives the call.
-        unsafe { self.told("cuMemPoolCreate", |pool| [pool, &raw const props as u64]) }
+        unsafe { self.output_of("cuMemPoolCreate", |pool| [pool, &raw const props as u64]) }
     }
 
     /// The mapping keeps the memory; the handle is given up.
-    fn map_held(&self, handle: u64, start: u64, len: u64) -> Result<(), Failure> {
+    fn map_and_release(&self, handle: u64, start: u64, len: u64) -> Result<(), Failure> {
         // SAFETY: no pointers are followed.
         let mapped = unsafe { self.ask("cuMemMap", &[start, len, 0, handle, 0]) };
         // SAFETY: as above.
@@ -118,10 +118,10 @@ impl Driver {
     /// A descriptor of the physical memory that is mapped there.
     pub fn export_mapped(&self, at: u64) -> Result<OwnedFd, Failure> {
         // SAFETY: an output word and a plain value.
-        let handle: u64 = unsafe { self.told("cuMemRetainAllocationHandle", |handle| [handle, at]) }?;
+        let handle: u64 = unsafe { self.output_of("cuMemRetainAllocationHandle", |handle| [handle, at]) }?;
         let kind = u64::from(DESCRIPTOR.0);
         // SAFETY: an output word and plain values.
-        let made = unsafe { self.told::<i32, 4>("cuMemExportToShareableHandle", |made| [made, handle, kind, 0]) };
+        let made = unsafe { self.output_of::<i32, 4>("cuMemExportToShareableHandle", |made| [made, handle, kind, 0]) };
         // SAFETY: no pointers are followed.
         unsafe { self.ask("cuMemRelease", &[handle]) }?;
         // SAFETY: just made, and nobody else's.
@@ -133,8 +133,8 @@ impl Driver {
         let kind = u64::from(DESCRIPTOR.0);
         // SAFETY: an output word and plain values.
         let handle: u64 =
-            unsafe { self.told("cuMemImportFromShareableHandle", |handle| [handle, descriptor as u64, kind]) }?;
-        self.map_held(handle, start, len)
+            unsafe { self.output_of("cuMemImportFromShareableHandle", |handle| [handle, descriptor as u64, kind]) }?;
+        self.map_and_release(handle, start, len)
     }
 
     pub fn unmap(&self, start: u64, len: u64) -> Result<(), Failure> {
@@ -172,7 +172,7 @@ impl Driver {
     pub fn is_device_memory(&self, address: u64) -> bool {
         let which = Question::CU_POINTER_ATTRIBUTE_MEMORY_TYPE.0.into();
         // SAFETY: an output word; the driver does not follow the address.
-        let kind = unsafe { self.told::<u32, 3>("cuPointerGetAttribute", |kind| [kind, which, address]) };
+        let kind = unsafe { self.output_of::<u32, 3>("cuPointerGetAttribute", |kind| [kind, which, address]) };
         kind.is_ok_and(|kind| kind == CUmemorytype::CU_MEMORYTYPE_DEVICE.0)
     }
 
@@ -180,10 +180,10 @@ impl Driver {
     pub fn context_of_memory(&self, address: u64) -> Result<u64, Failure> {
         let which = Question::CU_POINTER_ATTRIBUTE_CONTEXT.0.into();
         // SAFETY: an output word; the driver does not follow the address.
-        unsafe { self.told("cuPointerGetAttribute", |context| [context, which, address]) }
+        unsafe { self.output_of("cuPointerGetAttribute", |context| [context, which, address]) }
     }
 
-    pub fn pointed(&self, address: u64) -> Result<Pointed, Failure> {
+    pub fn pointed(&self, address: u64) -> Result<AddressInfo, Failure> {
         let questions = [
             Question::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
             Question::CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -197,7 +197,7 @@ impl Driver {
         // SAFETY: questions, and for each answer as much room as the widest takes.
         unsafe { self.ask("cuPointerGetAttributes", &words) }?;
         let is_device = kind == u64::from(CUmemorytype::CU_MEMORYTYPE_DEVICE.0);
-        Ok(Pointed { is_device, is_managed: managed != 0, start, len })
+        Ok(AddressInfo { is_device, is_managed: managed != 0, start, len })
     }
 
     /// Has read the bytes when it returns.

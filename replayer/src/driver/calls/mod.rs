@@ -22,7 +22,7 @@ impl Driver {
     ///
     /// # Safety
     /// As for [`call`](Driver::call).
-    unsafe fn told<T: Default, const N: usize>(
+    unsafe fn output_of<T: Default, const N: usize>(
         &self,
         name: &'static str,
         words: impl FnOnce(u64) -> [u64; N],

@@ -9,7 +9,7 @@ impl Driver {
     pub fn create_stream(&self) -> Result<StreamHandle, Failure> {
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING.0.into();
         // SAFETY: an output word and a plain value.
-        let handle = unsafe { self.told("cuStreamCreate", |stream| [stream, flags]) }?;
+        let handle = unsafe { self.output_of("cuStreamCreate", |stream| [stream, flags]) }?;
         Ok(StreamHandle { handle, per_thread: false })
     }
 
@@ -20,7 +20,7 @@ impl Driver {
 
     pub fn context_of_stream(&self, stream: u64) -> Result<u64, Failure> {
         // SAFETY: an output word and a handle.
-        unsafe { self.told("cuStreamGetCtx", |context| [stream, context]) }
+        unsafe { self.output_of("cuStreamGetCtx", |context| [stream, context]) }
     }
 
     /// Whether all of its work is done.
@@ -38,13 +38,13 @@ impl Driver {
     pub fn is_capturing(&self, stream: StreamHandle) -> Result<bool, Failure> {
         let name = twin(stream, "cuStreamIsCapturing", "cuStreamIsCapturing_ptsz");
         // SAFETY: an output word and a handle.
-        unsafe { self.told::<u32, 2>(name, |status| [stream.handle, status]) }.map(|status| status != 0)
+        unsafe { self.output_of::<u32, 2>(name, |status| [stream.handle, status]) }.map(|status| status != 0)
     }
 
     pub fn create_event(&self, is_timed: bool) -> Result<u64, Failure> {
         let flags = if is_timed { 0 } else { CUevent_flags::CU_EVENT_DISABLE_TIMING.0.into() };
         // SAFETY: an output word and a plain value.
-        unsafe { self.told("cuEventCreate", |event| [event, flags]) }
+        unsafe { self.output_of("cuEventCreate", |event| [event, flags]) }
     }
 
     /// What waits for it goes on waiting.
@@ -92,14 +92,14 @@ impl Driver {
         }
         let [a, b, c, d, e, f, g, h] = words;
         // SAFETY: an output word and a plain value of eight words.
-        unsafe { self.told("cuIpcOpenEventHandle", |event| [event, a, b, c, d, e, f, g, h]) }
+        unsafe { self.output_of("cuIpcOpenEventHandle", |event| [event, a, b, c, d, e, f, g, h]) }
     }
 
     /// Milliseconds between two events that have happened.
     pub fn elapsed(&self, from: u64, to: u64) -> Result<f32, Failure> {
         let name = self.newest("cuEventElapsedTime_v2", "cuEventElapsedTime");
         // SAFETY: an output word and two handles.
-        unsafe { self.told(name, |milliseconds| [milliseconds, from, to]) }
+        unsafe { self.output_of(name, |milliseconds| [milliseconds, from, to]) }
     }
 }
 

@@ -10,7 +10,7 @@ use trace::read::shared_handles::{Crossing, What, exported_address};
 use trace::{Call, Function};
 
 /// Why it is not done: what is not there is refused, what fails differs from the recording.
-enum Failed {
+enum ExchangeError {
     Refused(String),
     Differs(String),
 }
@@ -26,13 +26,13 @@ impl<'t> Worker<'_, 't> {
             Crossing::Exports(What::Physical) => return self.exports_file(call, function),
             Crossing::Imports(What::Physical) => match self.imported_file(&call) {
                 Ok(()) => return self.execute(call, function, function, &[0]),
-                Err(why) => Err(Failed::Refused(why)),
+                Err(why) => Err(ExchangeError::Refused(why)),
             },
             Crossing::Exports(what) => {
                 let live = self.exported(&call, function, what);
                 let why = live.as_ref().err().cloned();
                 self.tell(&call, live);
-                why.map_or(Ok(()), |why| Err(Failed::Refused(why)))
+                why.map_or(Ok(()), |why| Err(ExchangeError::Refused(why)))
             }
             Crossing::Imports(what) => self.imported(&call, function, what),
             Crossing::Closes => {
@@ -42,7 +42,7 @@ impl<'t> Worker<'_, 't> {
                     Some(start) => self.run.placement.close_stand_in(*start),
                     None => self.run.placement.close(address),
                 };
-                closed.map_err(|failure| Failed::Differs(failure.to_string()))
+                closed.map_err(|failure| ExchangeError::Differs(failure.to_string()))
             }
         };
         match done {
@@ -50,8 +50,8 @@ impl<'t> Worker<'_, 't> {
                 self.tally.executed += 1;
                 self.compare(&call, result::SUCCESS);
             }
-            Err(Failed::Refused(why)) => self.refuse(&call, function, &why),
-            Err(Failed::Differs(why)) => {
+            Err(ExchangeError::Refused(why)) => self.refuse(&call, function, &why),
+            Err(ExchangeError::Differs(why)) => {
                 self.diverged(&call, "result", "CUDA_SUCCESS".into(), why);
                 self.forgo(&call, function);
             }
@@ -130,10 +130,10 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
-    fn imported(&self, call: &Call, function: &Function, what: What) -> Result<(), Failed> {
+    fn imported(&self, call: &Call, function: &Function, what: What) -> Result<(), ExchangeError> {
         let run = self.run;
-        let (source, live) = self.ask(call).map_err(Failed::Refused)?;
-        let differs = |failure: Failure| Failed::Differs(failure.to_string());
+        let (source, live) = self.ask(call).map_err(ExchangeError::Refused)?;
+        let differs = |failure: Failure| ExchangeError::Differs(failure.to_string());
         match (what, live) {
             (What::Event, Live::Event(bytes)) => {
                 let made = function.creates(Kind::Event).and_then(|at| call.output_of(at));
@@ -143,7 +143,7 @@ impl<'t> Worker<'_, 't> {
             }
             (What::Memory, Live::Memory(pieces)) => {
                 let planned = run.plan.memory.allocations.get(&call.number);
-                let planned = planned.ok_or_else(|| Failed::Refused(NOT_EXPORTED.into()))?;
+                let planned = planned.ok_or_else(|| ExchangeError::Refused(NOT_EXPORTED.into()))?;
                 let (range, device) = (planned.range.clone(), run.objects.device(planned.device));
                 run.placement.import(range, device, source.memory.start, pieces).map_err(differs)
             }
@@ -154,7 +154,7 @@ impl<'t> Worker<'_, 't> {
                 made.into_iter().for_each(|made| run.objects.bind(Kind::MemoryPool, made, live));
                 Ok(())
             }
-            _ => Err(Failed::Refused(OTHERWISE.into())),
+            _ => Err(ExchangeError::Refused(OTHERWISE.into())),
         }
     }
 }

@@ -3,10 +3,10 @@
 //! written before the calls that use it.
 
 use crate::base::addresses::GRANULE;
-use crate::driver::calls::captured::Copied;
+use crate::driver::calls::captured::CaptureCopy;
 use crate::driver::result;
 use crate::driver::stream::{Queue, context_of};
-use crate::job::single_rank::{Captured, Delivery, REFUSED, UNHELD};
+use crate::job::single_rank::{CapturedOperation, Delivery, REFUSED, UNHELD};
 use crate::plan::Plan;
 use crate::run::decision::Decision;
 use crate::run::hazards;
@@ -116,17 +116,17 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// Copies in the place of collectives that were captured; false if they cannot be.
-    fn capture(&mut self, call: &Call<'t>, function: &'static Function, captured: &[Captured]) -> bool {
+    fn capture(&mut self, call: &Call<'t>, function: &'static Function, captured: &[CapturedOperation]) -> bool {
         let run = self.run;
         let put = || {
             let stream = stream_of(run, call, function).ok_or("its stream is not here")?;
             let mut copies = Vec::new();
-            for Captured { operation, at } in captured.iter().filter(|one| !one.at.is_empty()) {
+            for CapturedOperation { operation, at } in captured.iter().filter(|one| !one.at.is_empty()) {
                 let to = run.placement.bound(at).ok_or(OF_NO_MEMORY)?.word();
                 let len = at.end - at.start;
                 let from =
                     run.graph_deliveries.make(run.driver, *operation, len).map_err(|failure| failure.to_string())?;
-                copies.push(Copied { to, from, len });
+                copies.push(CaptureCopy { to, from, len });
             }
             // SAFETY: both places are memory that is there: what was recorded, and of the replay's own.
             unsafe { run.driver.capture_copies(&copies, stream) }.map_err(|failure| failure.to_string())
@@ -166,7 +166,7 @@ impl<'t> Worker<'_, 't> {
             return None;
         };
         hazards::compare_due(run, self.thread, call.begin, &mut self.tally);
-        run.side_stream.submits(|| Queue::of(context_of(run.driver, stream.handle), stream, self.thread));
+        run.side_stream.submits(|| Queue::from_handle(context_of(run.driver, stream.handle), stream, self.thread));
         let mut written = 0;
         for (delivery, missing) in deliveries(run.plan, call) {
             let pieces = match pieces(run, delivery, missing) {

@@ -16,7 +16,7 @@ const NO_LAUNCH: &str = "nothing is told of this launch of its graph";
 
 /// What graphs use are numbers here: of operations, and one that says that a node is lacking.
 #[derive(Default)]
-pub(crate) struct Captured {
+pub(crate) struct GraphOperations {
     graphs: Graphs,
     /// NCCL's operations by their numbers here.
     operations: Vec<u64>,
@@ -26,7 +26,7 @@ pub(crate) struct Captured {
 
 const LACKS: u32 = u32::MAX;
 
-impl Captured {
+impl GraphOperations {
     /// The call that is seen is these operations.
     pub fn holds(&mut self, operations: impl Iterator<Item = u64>) {
         for operation in operations {
@@ -42,9 +42,9 @@ impl Captured {
         }
     }
 
-    fn see(&mut self, call: &Call, function: &Function, target: Target) -> BTreeSet<u32> {
+    fn follow(&mut self, call: &Call, function: &Function, target: Target) -> BTreeSet<u32> {
         let put = Arc::new(std::mem::take(&mut self.put));
-        let used = self.graphs.see(call, function, target, put);
+        let used = self.graphs.follow(call, function, target, put);
         used.filter(|_| function.launches_graph()).map(Arc::unwrap_or_clone).unwrap_or_default()
     }
 }
@@ -56,7 +56,7 @@ impl Survey {
         let is_about_graphs =
             function.family.starts_with("graph") || function.begins_capture() || function.ends_capture();
         let used = match target.capture.is_some() || is_about_graphs {
-            true => self.captured.see(call, function, target),
+            true => self.captured.follow(call, function, target),
             // A kernel may launch the graphs that it is given.
             false if function.class == Class::launch && !self.captured.operations.is_empty() => described(trace, call)
                 .flat_map(|word| self.captured.graphs.launched(word).iter().copied().collect::<Vec<u32>>())
@@ -89,7 +89,7 @@ impl Survey {
         }
         let node = function.handle(Kind::GraphNode).and_then(|at| call.argument_of(at));
         if let Some(node) = node.filter(|_| function.class == Class::query)
-            && self.captured.graphs.around(node).iter().any(|number| *number != LACKS)
+            && self.captured.graphs.graph_of_node(node).iter().any(|number| *number != LACKS)
         {
             alone.about_nodes.insert(call.number);
         }

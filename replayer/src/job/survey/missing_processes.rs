@@ -26,7 +26,7 @@ const OF_GRAPH: &str = "its graph may lack nodes, as calls that make some were r
 const MOST: u64 = 1 << 39;
 
 #[derive(Default)]
-pub struct Absent {
+pub struct MissingProcesses {
     exports: Vec<Export>,
     /// Exports of this process that it imports itself.
     own: HashSet<u64>,
@@ -51,7 +51,7 @@ struct Export {
     function: &'static str,
 }
 
-impl Absent {
+impl MissingProcesses {
     /// Where memory is mapped that is exported for the first time.
     fn exports(&mut self, handle: u64, call: u64) -> Vec<u64> {
         match self.exported.entry(handle) {
@@ -251,7 +251,7 @@ impl Survey {
 
     /// What others may have written of what was exported.
     pub(crate) fn exports_end(&mut self) {
-        let Absent { exports, own, .. } = std::mem::take(&mut self.absent);
+        let MissingProcesses { exports, own, .. } = std::mem::take(&mut self.absent);
         for Export { call, function } in exports.iter().filter(|export| !own.contains(&export.call)) {
             self.reasons.about_call(format!("{function}: {WRITTEN_BY_OTHERS}"), *call);
             self.plan.comparability.may_differ.insert(*call);
@@ -262,8 +262,8 @@ impl Survey {
 #[cfg(test)]
 mod tests {
     use crate::base::sample::Sample;
-    use crate::job::ranks::Lacks;
-    use crate::plan::{Plan, plan, plan_in_company};
+    use crate::job::ranks::MissingPeers;
+    use crate::plan::{Plan, plan, plan_with_peers};
     use std::collections::HashMap;
 
     const AT: u64 = 0x7f00_0000_0000;
@@ -300,7 +300,7 @@ mod tests {
         sample.launch(0, 42..43, AT);
         assert_eq!(refused(&plan(&sample.trace())), [3, 4]);
         // Beside others none of which had exported it, closing it is nothing, too.
-        assert_eq!(refused(&plan_in_company(&sample.trace(), &HashMap::new(), Lacks::default())), [3, 4, 9]);
+        assert_eq!(refused(&plan_with_peers(&sample.trace(), &HashMap::new(), MissingPeers::default())), [3, 4, 9]);
     }
 
     fn map(sample: &mut Sample, time: u64, at: u64, handle: u64) {
@@ -384,8 +384,8 @@ mod tests {
         };
         for (plan, is_told) in [
             (plan(&trace), true),
-            (plan_in_company(&trace, &HashMap::new(), Lacks { processes: true, ranks: None }), true),
-            (plan_in_company(&trace, &HashMap::new(), Lacks::default()), false),
+            (plan_with_peers(&trace, &HashMap::new(), MissingPeers { processes: true, ranks: None }), true),
+            (plan_with_peers(&trace, &HashMap::new(), MissingPeers::default()), false),
         ] {
             assert_eq!((told(&plan), plan.comparability.may_differ.contains(&2)), (is_told, is_told));
         }

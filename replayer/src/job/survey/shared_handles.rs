@@ -21,7 +21,7 @@ impl Survey {
                     self.plan.job.own_exports.insert(call.number, *export);
                     self.imports_own(*export);
                 }
-                None if self.is_alone() => self.stands_in(call, function),
+                None if self.is_single_rank() => self.stands_in(call, function),
                 None => self.is_not_exported(call, function, What::Physical, change),
             },
             (Some(Crossing::Imports(What::Physical)), None) => {
@@ -98,8 +98,8 @@ impl Survey {
 mod tests {
     use crate::base::sample::Sample;
     use crate::job::peers::Source;
-    use crate::job::ranks::Lacks;
-    use crate::plan::plan_in_company;
+    use crate::job::ranks::MissingPeers;
+    use crate::plan::plan_with_peers;
 
     const AT: u64 = 0x7f00_0000_0000;
 
@@ -116,7 +116,7 @@ mod tests {
             sample.call(0, "cuMemsetD8_v2", time + 2..time + 3, &[AT, 0, 16], &[]);
         }
         let source = || Source { process: 1, call: 0, memory: AT..AT + 4096, address: AT };
-        let plan = plan_in_company(&sample.trace(), &[(1, source()), (2, source())].into(), Lacks::default());
+        let plan = plan_with_peers(&sample.trace(), &[(1, source()), (2, source())].into(), MissingPeers::default());
         let reasons: Vec<String> = plan.judgement.reasons.iter().map(ToString::to_string).collect();
         // What is there is filled, what is gone is memory that nobody knows.
         assert!(matches!(&reasons[..], [one] if one.ends_with("(1 call: 6)")), "{reasons:?}");

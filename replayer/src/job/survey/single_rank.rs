@@ -1,7 +1,9 @@
 //! What takes the place of other processes where one is replayed without them.
 
 use crate::job::ranks::is_one_of_several;
-use crate::job::single_rank::{Alone, REFUSED, StandIn, TOUCHES, UNHELD, WAITS, launches_nccl, named, names};
+use crate::job::single_rank::{
+    REFUSED, SingleRank, StandIn, TOUCHES, UNHELD, WAITS, first_memory_of, launches_nccl, names,
+};
 use crate::plan::survey::walk::Survey;
 use std::ops::Range;
 use trace::api::effect::Memory;
@@ -23,25 +25,25 @@ const OF_OTHERS: &str = "left out or stood in for, as it is about what other pro
 
 impl Survey {
     /// Of a process that is replayed without the others of its job.
-    pub fn alone(trace: &Trace, alone: Alone) -> Survey {
-        let mut survey = Survey::of(trace, None);
+    pub fn single_rank(trace: &Trace, alone: SingleRank) -> Survey {
+        let mut survey = Survey::new(trace, None);
         survey.plan.job.single_rank = Some(alone);
         survey
     }
 
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn is_single_rank(&self) -> bool {
         self.plan.job.single_rank.is_some()
     }
 
     /// A call about what is shared with other processes.
-    pub(crate) fn is_of_others(&mut self, call: &Call, function: &'static Function, change: Option<Change>) -> bool {
-        let Some(crossing) = across::of(function).filter(|_| self.is_alone()) else { return false };
+    pub(crate) fn is_about_peers(&mut self, call: &Call, function: &'static Function, change: Option<Change>) -> bool {
+        let Some(crossing) = across::of(function).filter(|_| self.is_single_rank()) else { return false };
         self.notes.about_call(format!("{}: {OF_OTHERS}", function.name), call.number);
         match (crossing, change) {
             (Crossing::Imports(What::Memory), Some(Change::Allocated { .. })) => self.opens(call, function, change),
             (Crossing::Closes, Some(Change::Freed { kind, at, .. })) => {
                 let Some(alone) = &mut self.plan.job.single_rank else { return true };
-                if let Some(range) = self.live.around(at).filter(|range| alone.foreign.contains(range.start)) {
+                if let Some(range) = self.live.range_around(at).filter(|range| alone.foreign.contains(range.start)) {
                     alone.closing.insert(call.number, range.start);
                     match alone.opened.get_mut(&range.start) {
                         Some(times @ 2..) => *times -= 1,
@@ -84,7 +86,7 @@ impl Survey {
     }
 
     /// What is at these addresses is no memory of others, or none any more.
-    pub(crate) fn is_not_of_others(&mut self, range: &Range<u64>) {
+    pub(crate) fn forget_peer_memory(&mut self, range: &Range<u64>) {
         if let Some(alone) = self.plan.job.single_rank.as_mut().filter(|alone| alone.foreign.overlaps(range)) {
             alone.foreign.remove(range);
             alone.opened.retain(|start, _| !range.contains(start));
@@ -93,10 +95,10 @@ impl Survey {
     }
 
     /// Memory that begins here is given up, by a call that was entered at `at`.
-    pub(crate) fn gives_up_of_others(&mut self, start: u64, at: u64) {
+    pub(crate) fn free_peer_memory(&mut self, start: u64, at: u64) {
         let is_of_others = self.plan.job.single_rank.as_ref().is_some_and(|alone| alone.foreign.contains(start));
-        if let Some(len) = self.live.given_up(start, at).filter(|_| is_of_others) {
-            self.is_not_of_others(&(start..start.saturating_add(len)));
+        if let Some(len) = self.live.freed_bytes(start, at).filter(|_| is_of_others) {
+            self.forget_peer_memory(&(start..start.saturating_add(len)));
         }
     }
 
@@ -121,7 +123,7 @@ impl Survey {
 
     /// Whether a collective's launch cannot be made, as others of its ranks are not here.
     pub(crate) fn lacks_ranks(&mut self, trace: &Trace, call: &Call, function: &Function) -> bool {
-        if self.is_alone() || function.class != Class::launch || !launches_nccl(call) {
+        if self.is_single_rank() || function.class != Class::launch || !launches_nccl(call) {
             return false;
         }
         // Where NCCL has not told, ranks meet by what they share.
@@ -211,7 +213,7 @@ impl Survey {
             && !(alone.keeps_memory && (is_captured || alone.held.contains_key(&call.number)))
             && (names(call, &alone.foreign) || alone.keeps_memory && function.launches_graph())
         {
-            if let Some(given) = named(call, &alone.foreign).filter(|_| function.class == Class::launch) {
+            if let Some(given) = first_memory_of(call, &alone.foreign).filter(|_| function.class == Class::launch) {
                 alone.given.insert(call.number, given);
             }
             self.reasons.about_call(format!("{}: {TOUCHES}", function.name), call.number);
@@ -220,7 +222,7 @@ impl Survey {
         false
     }
 
-    pub(crate) fn alone_ends(&mut self) {
+    pub(crate) fn end_single_rank(&mut self) {
         if let Some(alone) = self.plan.job.single_rank.as_ref().filter(|alone| alone.untold > 0) {
             let what =
                 "operations of NCCL's of which the trace does not tell what they delivered: the process was ended";
@@ -232,7 +234,7 @@ impl Survey {
 #[cfg(test)]
 mod tests {
     use crate::base::sample::Sample;
-    use crate::plan::{Plan, plan, plan_alone};
+    use crate::plan::{Plan, plan, plan_single_rank};
     use std::ops::Range;
     use trace::Trace;
     use trace::file::record::held::Held;
@@ -310,7 +312,7 @@ mod tests {
         let trace = kept(&sample, &[]);
         assert!(plan(&trace).job.single_rank.is_none());
         assert!(!reasons(&plan(&trace)).contains(REFUSED));
-        assert!(reasons(&plan_alone(&trace).expect("kept")).contains(REFUSED));
+        assert!(reasons(&plan_single_rank(&trace).expect("kept")).contains(REFUSED));
         // Memory of others is opened behind the first launch.
         open(&mut sample, 20..21);
         sample.launch(0, 30..31, 0);

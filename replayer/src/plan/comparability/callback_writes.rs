@@ -12,7 +12,7 @@ const WHAT: &str = "memory written while a callback ran, by it or by others: the
 pub struct Runs(Vec<(u64, u64)>);
 
 impl Runs {
-    pub fn of(trace: &Trace) -> Runs {
+    pub fn from_trace(trace: &Trace) -> Runs {
         let callers = trace.callers_back();
         let first =
             callers.iter().flat_map(|call| call.callback_runs().into_values()).filter_map(|run| run.first().copied());
@@ -32,9 +32,9 @@ impl Runs {
     }
 }
 
-pub fn meanwhile(trace: &Trace) -> Vec<Reason> {
+pub fn notes(trace: &Trace) -> Vec<Reason> {
     let mut reasons = Reasons::default();
-    let runs = Runs::of(trace);
+    let runs = Runs::from_trace(trace);
     if runs.0.is_empty() {
         return Vec::new();
     }

@@ -3,7 +3,7 @@
 
 use crate::base::ranges::Ranges;
 use crate::plan::comparability::host_races::{begun, waits};
-use crate::plan::comparability::mapped_memory::Shared;
+use crate::plan::comparability::mapped_memory::MappedMemory;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::Class;
@@ -13,15 +13,15 @@ use trace::read::call::Image;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
-pub struct Worked {
+pub struct Completions {
     /// By the time.
-    all: Vec<Done>,
+    all: Vec<CompletedWork>,
     /// By the call that put a callback on a stream: work put before, of this kind, that was in no order to
     /// it.
     beside: HashMap<u64, HashSet<u64>>,
 }
 
-struct Done {
+struct CompletedWork {
     /// When that was known.
     time: u64,
     call: u64,
@@ -36,23 +36,23 @@ enum Event<'t> {
     Run(u64),
 }
 
-impl Worked {
-    pub fn on(trace: &Trace, memory: &Ranges) -> Worked {
+impl Completions {
+    pub fn from_trace(trace: &Trace, memory: &Ranges) -> Completions {
         let results = trace.results_of_calls();
-        let result = |(time, launch, image): (u64, Call, Image)| Done {
+        let result = |(time, launch, image): (u64, Call, Image)| CompletedWork {
             time,
             call: launch.number,
             begin: launch.begin,
             memory: image.memory(),
         };
-        let mut worked = Worked { all: results.map(result).collect(), ..Worked::default() };
+        let mut worked = Completions { all: results.map(result).collect(), ..Completions::default() };
         let of_results: HashSet<u64> = worked.all.iter().map(|done| done.call).collect();
-        let (mut shared, objects, mut queued) = (Shared::default(), Objects::default(), HashMap::new());
+        let (mut shared, objects, mut queued) = (MappedMemory::default(), Objects::default(), HashMap::new());
         for (time, event) in events(trace) {
             match event {
                 Event::Call(call) => {
                     let Some(function) = call.function() else { continue };
-                    shared.see(&call, function, &objects);
+                    shared.observe(&call, function, &objects);
                     let touched = touched(&call, function, &shared, memory);
                     match function.class {
                         Class::copy => worked.all.extend(done(time, call.number, (call.begin, touched))),
@@ -75,7 +75,7 @@ impl Worked {
 
     /// Where, by that time, work was known to be done that had been put behind a callback, or beside it.
     /// `put`: when, and by which call if that put it on a stream.
-    pub fn beside(&self, (put, callback): (u64, Option<u64>), until: u64) -> Ranges {
+    pub fn completed_behind(&self, (put, callback): (u64, Option<u64>), until: u64) -> Ranges {
         let beside = callback.and_then(|callback| self.beside.get(&callback));
         let from = self.all.partition_point(|done| done.time <= put);
         let since = self.all[from..].iter().take_while(|done| done.time < until);
@@ -84,19 +84,19 @@ impl Worked {
     }
 }
 
-fn touched(call: &Call, function: &'static Function, shared: &Shared, memory: &Ranges) -> Vec<Range<u64>> {
+fn touched(call: &Call, function: &'static Function, shared: &MappedMemory, memory: &Ranges) -> Vec<Range<u64>> {
     let mut touched = match function.class {
         Class::copy | Class::submit if call.succeeded() => copy_endpoints::memory(call, function),
         // One that is given an address in the midst may use any part.
-        Class::launch if call.succeeded() => shared.given_whole(call),
+        Class::launch if call.succeeded() => shared.whole_pinned_arguments(call),
         _ => Vec::new(),
     };
     touched.retain(|touched| memory.overlaps(touched));
     touched
 }
 
-fn done(time: u64, call: u64, (begin, touched): (u64, Vec<Range<u64>>)) -> impl Iterator<Item = Done> {
-    touched.into_iter().map(move |memory| Done { time, call, begin, memory })
+fn done(time: u64, call: u64, (begin, touched): (u64, Vec<Range<u64>>)) -> impl Iterator<Item = CompletedWork> {
+    touched.into_iter().map(move |memory| CompletedWork { time, call, begin, memory })
 }
 
 fn events(trace: &Trace) -> Vec<(u64, Event<'_>)> {

@@ -8,9 +8,9 @@
 //! which the driver has the CPU copy nobody tells whose the rest is (`pinned_subranges.rs`).
 
 use crate::plan::comparability::callback_writes::Runs;
-use crate::plan::comparability::mapped_memory::Shared;
-use crate::plan::comparability::pinned_subranges::Parts;
-use crate::plan::comparability::subrange_starts::Borders;
+use crate::plan::comparability::mapped_memory::MappedMemory;
+use crate::plan::comparability::pinned_subranges::PinnedSubranges;
+use crate::plan::comparability::subrange_starts::SubrangeStarts;
 use crate::plan::verdict::{Reason, Reasons};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
@@ -39,7 +39,7 @@ const PARTS: &str = "the CPU wrote in parts of pinned memory that kernels under 
 const REPEATS: u64 = 64;
 
 #[derive(Default)]
-pub struct Spins {
+pub struct HostRaces {
     pub notes: Vec<Reason>,
     pub reasons: Vec<Reason>,
     /// What both may have written: see [`Plan`](crate::plan::Plan).
@@ -52,15 +52,15 @@ struct Walk<'t> {
     trace: &'t Trace,
     runs: Runs,
     found: Peekable<std::vec::IntoIter<Found<'t>>>,
-    memory: Shared,
-    parts: Parts,
-    borders: Borders,
+    memory: MappedMemory,
+    parts: PinnedSubranges,
+    borders: SubrangeStarts,
     /// Calls that wait or show results, by their ends.
     ending: BinaryHeap<Reverse<(u64, u64)>>,
     /// Calls that put callbacks on streams, by when these began to run.
     called_back: Peekable<std::vec::IntoIter<(u64, u64)>>,
     /// What the CPU wrote while launches were under way that had been given the memory.
-    beside: Vec<Beside<'t>>,
+    beside: Vec<ConcurrentWork<'t>>,
     /// The calls before which that was found.
     named: BTreeSet<u64>,
     reasons: Reasons,
@@ -69,32 +69,32 @@ struct Walk<'t> {
     beside_managed: Option<u64>,
 }
 
-struct Beside<'t> {
+struct ConcurrentWork<'t> {
     image: Image<'t>,
     launches: Vec<u64>,
     in_callback: bool,
 }
 
 /// `is_left_out`: of launches that a replay does not make.
-pub fn spins(trace: &Trace, is_left_out: impl Fn(u64) -> bool) -> Spins {
+pub fn host_races(trace: &Trace, is_left_out: impl Fn(u64) -> bool) -> HostRaces {
     if !trace.has_written() {
-        return Spins::default();
+        return HostRaces::default();
     }
-    let mut walk = Walk::of(trace);
+    let mut walk = Walk::new(trace);
     let mut objects = Objects::default();
     for call in trace.calls().filter(|call| !call.inner) {
-        walk.until(call.begin, &objects);
+        walk.advance(call.begin, &objects);
         objects.follow(&call);
         let waits = waits(&call);
         if !waits && !is_left_out(call.number) {
-            walk.see(&call, &objects);
+            walk.observe(&call, &objects);
         }
-        let is_looked_at = || call.results().next().is_some() || meanwhile(&call).next().is_some();
+        let is_looked_at = || call.results().next().is_some() || writes_during(&call).next().is_some();
         if let Some(end) = call.end.filter(|_| waits || is_looked_at()) {
             walk.ending.push(Reverse((end, call.number)));
         }
     }
-    walk.until(u64::MAX, &objects);
+    walk.advance(u64::MAX, &objects);
     let found = walk.borders.into_calls();
     found.in_part.into_iter().for_each(|call| walk.reasons.about_call(PARTS, call));
     for call in found.meanwhile.into_iter().filter_map(|call| trace.call(call)) {
@@ -102,7 +102,7 @@ pub fn spins(trace: &Trace, is_left_out: impl Fn(u64) -> bool) -> Spins {
     }
     let mut notes = Reasons::default();
     walk.named.into_iter().for_each(|call| notes.about_call(WHAT, call));
-    Spins { notes: notes.into_list(), reasons: walk.reasons.into_list(), shared: walk.shared }
+    HostRaces { notes: notes.into_list(), reasons: walk.reasons.into_list(), shared: walk.shared }
 }
 
 pub fn waits(call: &Call) -> bool {
@@ -110,14 +110,14 @@ pub fn waits(call: &Call) -> bool {
 }
 
 impl<'t> Walk<'t> {
-    fn of(trace: &'t Trace) -> Walk<'t> {
+    fn new(trace: &'t Trace) -> Walk<'t> {
         Walk {
             trace,
-            runs: Runs::of(trace),
+            runs: Runs::from_trace(trace),
             found: trace.found().into_iter().peekable(),
-            memory: Shared::default(),
-            parts: Parts::default(),
-            borders: Borders::default(),
+            memory: MappedMemory::default(),
+            parts: PinnedSubranges::default(),
+            borders: SubrangeStarts::default(),
             ending: BinaryHeap::new(),
             called_back: begun(trace).into_iter().peekable(),
             beside: Vec::new(),
@@ -128,18 +128,18 @@ impl<'t> Walk<'t> {
         }
     }
 
-    fn see(&mut self, call: &Call, objects: &Objects) {
+    fn observe(&mut self, call: &Call, objects: &Objects) {
         if let Some(function) = call.function() {
-            self.memory.see(call, function, objects);
-            self.borders.see(call, function, &self.memory);
-            if let Some(why) = self.parts.see(call, function, &self.memory) {
+            self.memory.observe(call, function, objects);
+            self.borders.observe(call, function, &self.memory);
+            if let Some(why) = self.parts.observe(call, function, &self.memory) {
                 self.reasons.about_call(why, call.number);
             }
         }
     }
 
     /// What was found by then, and what ended before.
-    fn until(&mut self, time: u64, objects: &Objects) {
+    fn advance(&mut self, time: u64, objects: &Objects) {
         loop {
             // A run comes before what is found at the same time.
             let run = self.called_back.peek().copied().filter(|(begin, _)| *begin <= time);
@@ -171,7 +171,8 @@ impl<'t> Walk<'t> {
             return;
         }
         if found.written.is_seen() {
-            let mut beside = found.written.images().flat_map(|image| self.memory.given_beside(&image.memory()));
+            let mut beside =
+                found.written.images().flat_map(|image| self.memory.launches_using_managed(&image.memory()));
             // Before a wait it may be what the work has made of it by then. Once for a call that found many
             // pieces.
             let waits = self.trace.call(found.call).and_then(|call| call.function());
@@ -184,12 +185,12 @@ impl<'t> Walk<'t> {
         }
         let in_callback = self.runs.is_under_way(found.time);
         for image in found.written.images() {
-            self.borders.found(found.call, &image.memory(), later, false, &self.memory);
-            let mut launches = self.memory.given_to(image.address);
+            self.borders.record_write(found.call, &image.memory(), later, false, &self.memory);
+            let mut launches = self.memory.launches_using_pinned(image.address);
             launches.retain(|launch| *launch < later);
             if !launches.is_empty() {
                 self.named.insert(found.call);
-                self.beside.push(Beside { image, launches, in_callback });
+                self.beside.push(ConcurrentWork { image, launches, in_callback });
             }
         }
     }
@@ -197,8 +198,8 @@ impl<'t> Walk<'t> {
     fn ends(&mut self, call: u64, objects: &Objects) {
         let Some(call) = self.trace.call(call) else { return };
         // Beside launches of which no other wait had told by then.
-        for image in meanwhile(&call) {
-            self.borders.found(call.number, &image.memory(), call.number, true, &self.memory);
+        for image in writes_during(&call) {
+            self.borders.record_write(call.number, &image.memory(), call.number, true, &self.memory);
         }
         let mut both = false;
         for (launch, image) in call.results().filter(|_| !self.beside.is_empty()) {
@@ -214,7 +215,7 @@ impl<'t> Walk<'t> {
             self.reasons.about_call(BOTH, call.number);
         }
         if waits(&call) {
-            self.see(&call, objects);
+            self.observe(&call, objects);
             self.settle();
         }
     }
@@ -230,7 +231,7 @@ impl<'t> Walk<'t> {
 }
 
 /// What others wrote while this call waited.
-fn meanwhile<'t>(call: &Call<'t>) -> impl Iterator<Item = Image<'t>> + use<'t> {
+fn writes_during<'t>(call: &Call<'t>) -> impl Iterator<Item = Image<'t>> + use<'t> {
     let is_others = |written: &Written| written.is_meanwhile() && !written.may_be_results();
     call.written().filter(is_others).flat_map(|written| written.images())
 }

@@ -18,17 +18,17 @@ use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
 use trace::model::change::Change;
-use trace::model::copy_endpoints::{Copied, End, copied};
+use trace::model::copy_endpoints::{CopyEndpoints, End, copy_endpoints};
 use trace::model::streams::Followed;
 use trace::read::call::{Content, When};
 use trace::show::sources::SelfContained;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
-pub struct Known {
+pub struct KnownContents {
     /// Starts of gaps that are yet to come, the next one last. None before the first call.
     gaps: Option<Vec<u64>>,
-    memory: BTreeMap<u64, Memory>,
+    memory: BTreeMap<u64, KnownAllocation>,
     contexts: BTreeSet<u64>,
     /// All work has been waited for since.
     is_quiet: bool,
@@ -47,7 +47,7 @@ const IMAGES: [Kind; 6] =
     [Kind::Array, Kind::MipmappedArray, Kind::Texture, Kind::Surface, Kind::TextureRef, Kind::SurfaceRef];
 
 /// An allocation of memory that calls alone fill.
-struct Memory {
+struct KnownAllocation {
     end: u64,
     /// Nothing left out can have used it.
     is_fresh: bool,
@@ -58,7 +58,7 @@ struct Memory {
 }
 
 /// Where all other memory is told from what is followed here.
-pub struct Others<'s> {
+pub struct OtherMemory<'s> {
     pub live: &'s Allocations,
     pub host: &'s Ranges,
     /// The call becomes part of a graph.
@@ -67,7 +67,7 @@ pub struct Others<'s> {
     pub followed: &'s Followed,
 }
 
-impl Memory {
+impl KnownAllocation {
     fn is_known(&self, range: &Range<u64>) -> bool {
         self.known.iter().any(|known| known.start <= range.start && range.end <= known.end)
     }
@@ -94,10 +94,10 @@ impl Memory {
     }
 }
 
-impl Known {
+impl KnownContents {
     /// Follows a call that took effect. False if it is work that begins with memory of which it is not known
     /// what it holds.
-    pub fn see(&mut self, trace: &Trace, call: &Call, function: &'static Function, others: &Others) -> bool {
+    pub fn observe(&mut self, trace: &Trace, call: &Call, function: &'static Function, others: &OtherMemory) -> bool {
         let Some(since) = trace.unknown_since else { return true };
         let gaps = self.gaps.get_or_insert_with(|| {
             let mut all: Vec<u64> =
@@ -145,7 +145,7 @@ impl Known {
         }
     }
 
-    fn follow(&mut self, call: &Call, function: &Function, others: &Others) {
+    fn follow(&mut self, call: &Call, function: &Function, others: &OtherMemory) {
         for start in others.followed.gone.iter().filter_map(|(one, _)| one.address()) {
             self.memory.remove(&start);
         }
@@ -153,7 +153,8 @@ impl Known {
         let made = others.followed.made.iter().filter(|_| is_allocated);
         for made in made.filter(|made| matches!(made.kind, Kinds::Device | Kinds::Pooled)) {
             let Range { start, end } = made.range();
-            self.memory.insert(start, Memory { end, is_fresh: true, known: Vec::new(), leads: BTreeSet::new() });
+            self.memory
+                .insert(start, KnownAllocation { end, is_fresh: true, known: Vec::new(), leads: BTreeSet::new() });
         }
         match others.change {
             Some(Change::ContextSet { context } | Change::ContextPushed { context }) if context != 0 => {
@@ -172,13 +173,13 @@ impl Known {
     }
 
     /// The allocation that holds an address, by its start.
-    fn around(&self, address: u64) -> Option<u64> {
+    fn allocation_around(&self, address: u64) -> Option<u64> {
         let (start, memory) = self.memory.range(..=address).next_back()?;
         (address < memory.end).then_some(*start)
     }
 
     /// What a launch can reach, if it is all known.
-    fn reached(&mut self, trace: &Trace, call: &Call, others: &Others) -> Option<BTreeSet<u64>> {
+    fn reached(&mut self, trace: &Trace, call: &Call, others: &OtherMemory) -> Option<BTreeSet<u64>> {
         let (kernel, packed) = call.images().find_map(|image| match image.content {
             Content::Arguments { kernel, packed, .. } => Some((call.kernel(kernel)?, packed)),
             _ => None,
@@ -193,7 +194,7 @@ impl Known {
             let (argument, behind) = rest.split_at_checked(size.div_ceil(8) as usize * 8)?;
             rest = behind;
             for word in words(&argument[..*size as usize]) {
-                match self.around(word) {
+                match self.allocation_around(word) {
                     Some(start) => open.push(start),
                     None if others.hold(word) || looks_like_address(word) => return None,
                     None => {}
@@ -227,7 +228,7 @@ impl Known {
     }
 
     /// A copy or fill: whether it is known what it brings.
-    fn moved(&mut self, call: &Call, function: &'static Function, others: &Others) -> bool {
+    fn moved(&mut self, call: &Call, function: &'static Function, others: &OtherMemory) -> bool {
         let is = |role: fn(&Role) -> bool| function.params.iter().any(|param| role(&param.role));
         let is_fill = is(|role| matches!(role, Role::Writes(_)))
             && !is(|role| matches!(role, Role::Reads(_) | Role::Source(_) | Role::Sink(_)));
@@ -241,7 +242,7 @@ impl Known {
                 None => self.launched(None),
             };
         }
-        let copies = copied(call, function);
+        let copies = copy_endpoints(call, function);
         if copies.is_empty() || copies.iter().any(|copy| !copy.is_dense) {
             return self.launched(None);
         }
@@ -250,10 +251,10 @@ impl Known {
         !known.contains(&false)
     }
 
-    fn copied(&mut self, call: &Call, copy: &Copied, others: &Others) -> bool {
+    fn copied(&mut self, call: &Call, copy: &CopyEndpoints, others: &OtherMemory) -> bool {
         let place = |end: End| end.address().filter(|_| end != End::Array);
         let (Some(from), Some(to)) = (place(copy.from), place(copy.to)) else { return self.launched(None) };
-        let brought = match self.around(from) {
+        let brought = match self.allocation_around(from) {
             Some(start) => {
                 let memory = &self.memory[&start];
                 let is_known = memory.is_known(&(from..from.saturating_add(copy.bytes)));
@@ -262,16 +263,17 @@ impl Known {
             None if others.live.holds(from) && !others.host.contains(from) => None,
             // The CPU's bytes, which are in the trace.
             None => call.memory(When::Entry, from, copy.bytes).and_then(|bytes| {
-                let addresses = words(&bytes).filter(|word| self.around(*word).is_some() || others.hold(*word));
-                addresses.map(|word| self.around(word)).collect::<Option<BTreeSet<u64>>>()
+                let addresses =
+                    words(&bytes).filter(|word| self.allocation_around(*word).is_some() || others.hold(*word));
+                addresses.map(|word| self.allocation_around(word)).collect::<Option<BTreeSet<u64>>>()
             }),
         };
         let is_known = brought.is_some();
-        if self.around(to).is_some() {
+        if self.allocation_around(to).is_some() {
             return self.written(to, copy.bytes, brought);
         }
         let is_to_device = others.live.holds(to) && !others.host.contains(to);
-        if is_known && !is_to_device && self.around(from).is_some() {
+        if is_known && !is_to_device && self.allocation_around(from).is_some() {
             self.copies.insert(call.number);
         }
         is_known && !is_to_device
@@ -281,7 +283,7 @@ impl Known {
     fn written(&mut self, at: u64, len: u64, brought: Option<BTreeSet<u64>>) -> bool {
         let is_quiet = self.is_quiet;
         let range = at..at.saturating_add(len);
-        let Some(start) = self.around(at) else { return false };
+        let Some(start) = self.allocation_around(at) else { return false };
         let Some(memory) = self.memory.get_mut(&start).filter(|memory| range.end <= memory.end) else {
             return self.launched(None);
         };
@@ -295,7 +297,7 @@ impl Known {
     }
 }
 
-impl Others<'_> {
+impl OtherMemory<'_> {
     fn hold(&self, address: u64) -> bool {
         self.live.holds(address) || self.host.contains(address)
     }
@@ -311,7 +313,7 @@ mod tests {
 
     #[test]
     fn pieces_are_joined_and_cut() {
-        let mut memory = Memory { end: 100, is_fresh: true, known: Vec::new(), leads: BTreeSet::new() };
+        let mut memory = KnownAllocation { end: 100, is_fresh: true, known: Vec::new(), leads: BTreeSet::new() };
         [40..60, 0..20, 60..100].into_iter().for_each(|piece| memory.learn(piece));
         assert_eq!(memory.known, [0..20, 40..100]);
         assert!(memory.is_known(&(45..100)) && !memory.is_known(&(10..50)));

@@ -13,7 +13,7 @@ use trace::read::call::Content;
 use trace::{Call, Function};
 
 #[derive(Default)]
-pub struct Shared {
+pub struct MappedMemory {
     pub work: Outstanding,
     /// Where the pinned and managed memory begins that each launch was given.
     given: HashMap<u64, Vec<u64>>,
@@ -31,9 +31,9 @@ pub fn arguments(call: &Call) -> impl Iterator<Item = u64> {
     packed.unwrap_or(&[]).chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")))
 }
 
-impl Shared {
+impl MappedMemory {
     /// Moves past a call, as [`Outstanding::see`] does.
-    pub fn see(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
+    pub fn observe(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
         let told = self.work.see(call, function, objects);
         let is_any = || self.has_pinned() || self.memory().has(Kind::Managed);
         if function.class == Class::launch && call.took_effect() && is_any() {
@@ -66,21 +66,21 @@ impl Shared {
     }
 
     /// Launches not known to have finished which were given the pinned memory that holds this address.
-    pub fn given_to(&self, address: u64) -> Vec<u64> {
+    pub fn launches_using_pinned(&self, address: u64) -> Vec<u64> {
         let Some(piece) = self.pinned_around(address) else { return Vec::new() };
-        self.launches_given(|given| given == piece.start)
+        self.launches_using(|given| given == piece.start)
     }
 
     /// Launches not known to have finished which were given managed memory that the driver may move together
     /// with this.
-    pub fn given_beside(&self, memory: &Range<u64>) -> Vec<u64> {
+    pub fn launches_using_managed(&self, memory: &Range<u64>) -> Vec<u64> {
         let blocks = widen(memory.clone(), MOVED);
         let beside = self.memory().within(blocks).filter(|one| one.kind == Kind::Managed);
         let beside: Vec<u64> = beside.filter_map(Allocation::address).collect();
-        self.launches_given(|given| beside.contains(&given))
+        self.launches_using(|given| beside.contains(&given))
     }
 
-    fn launches_given(&self, is_meant: impl Fn(u64) -> bool) -> Vec<u64> {
+    fn launches_using(&self, is_meant: impl Fn(u64) -> bool) -> Vec<u64> {
         let is_given =
             |call: &u64| self.given.get(call).is_some_and(|given| given.iter().any(|start| is_meant(*start)));
         self.work.under_way().filter(is_given).collect()
@@ -102,7 +102,7 @@ impl Shared {
     }
 
     /// Pinned memory that a launch is given as a whole, by its start.
-    pub fn given_whole(&self, call: &Call) -> Vec<Range<u64>> {
+    pub fn whole_pinned_arguments(&self, call: &Call) -> Vec<Range<u64>> {
         arguments(call).filter_map(|word| self.pinned_around(word).filter(|piece| piece.start == word)).collect()
     }
 }

@@ -5,10 +5,10 @@
 //! told from what such a launch makes on the same pages while it is under way; and of a launch nobody knows
 //! how far from its address it works.
 
-use crate::plan::comparability::mapped_memory::{Shared, arguments};
+use crate::plan::comparability::mapped_memory::{MappedMemory, arguments};
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::Class;
-use trace::model::copy_endpoints::{End, copied};
+use trace::model::copy_endpoints::{End, copy_endpoints};
 use trace::{Call, Function};
 
 const COPIED: &str = "kernels used parts of pinned memory to which host memory was being copied: what the CPU wrote on the same pages may be \
@@ -24,15 +24,15 @@ enum Use {
 }
 
 /// A use, the stream it is on, and the memory.
-struct Part {
+struct SubrangeUse {
     own: Use,
     stream: Option<u64>,
     memory: Vec<u64>,
 }
 
-impl Part {
+impl SubrangeUse {
     /// Why they cannot be told apart. Callbacks and launches of one stream come one behind the other.
-    fn beside(&self, other: &Part) -> Option<&'static str> {
+    fn is_concurrent_with(&self, other: &SubrangeUse) -> Option<&'static str> {
         let why = match (self.own, other.own) {
             (Use::Launch, Use::Copy) | (Use::Copy, Use::Launch) => COPIED,
             (Use::Launch, Use::Callback) | (Use::Callback, Use::Launch) if self.stream != other.stream => CALLED_BACK,
@@ -44,18 +44,18 @@ impl Part {
 
 /// Which pinned memory submissions not known to have finished use in part, by its start.
 #[derive(Default)]
-pub struct Parts {
-    under_way: HashMap<u64, Vec<Part>>,
+pub struct PinnedSubranges {
+    under_way: HashMap<u64, Vec<SubrangeUse>>,
     /// Memory of which nodes of graphs were given an address in the midst, and that in which their callbacks
     /// wrote: of any graph.
     nodes: HashSet<u64>,
     called_back: HashSet<u64>,
 }
 
-impl Parts {
+impl PinnedSubranges {
     /// Moves past a call that `shared` has just moved past. Why its part of some memory cannot be told from
     /// what work under way makes of another.
-    pub fn see(&mut self, call: &Call, function: &'static Function, shared: &Shared) -> Option<&'static str> {
+    pub fn observe(&mut self, call: &Call, function: &'static Function, shared: &MappedMemory) -> Option<&'static str> {
         if !shared.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
             return None;
         }
@@ -77,12 +77,12 @@ impl Parts {
         }
         self.under_way.retain(|other, _| under_way.contains(other));
         let others = || self.under_way.values().flatten();
-        let beside = parts.iter().flat_map(|part| others().filter_map(|other| part.beside(other))).max();
+        let beside = parts.iter().flat_map(|part| others().filter_map(|other| part.is_concurrent_with(other))).max();
         self.under_way.insert(call.number, parts);
         beside
     }
 
-    fn parts(&self, call: &Call, function: &'static Function, shared: &Shared) -> Vec<Part> {
+    fn parts(&self, call: &Call, function: &'static Function, shared: &MappedMemory) -> Vec<SubrangeUse> {
         let stream = call.stream();
         let around = |address| Some(shared.pinned_around(address)?.start);
         let midst = |word| around(word).filter(|start| *start != word);
@@ -97,11 +97,11 @@ impl Parts {
         };
         let is_host =
             |end: End| matches!(end, End::Host(_)) || end.address().is_some_and(|address| around(address).is_some());
-        let brought = (function.class == Class::submit).then(|| copied(call, function)).into_iter().flatten();
+        let brought = (function.class == Class::submit).then(|| copy_endpoints(call, function)).into_iter().flatten();
         let brought = brought.filter(|copied| is_host(copied.from));
         let copied = brought.filter_map(|copied| around(copied.to.address()?)).collect();
         let parts = [(Use::Launch, launch), (Use::Callback, called_back), (Use::Copy, copied)];
         let parts = parts.into_iter().filter(|(_, memory)| !memory.is_empty());
-        parts.map(|(own, memory)| Part { own, stream, memory }).collect()
+        parts.map(|(own, memory)| SubrangeUse { own, stream, memory }).collect()
     }
 }

@@ -63,13 +63,13 @@ impl Allocations {
 
     /// Bytes that such a call gives up. Another may have been handed the same start already, while it was
     /// inside.
-    pub fn given_up(&self, start: u64, at: u64) -> Option<u64> {
+    pub fn freed_bytes(&self, start: u64, at: u64) -> Option<u64> {
         let known = self.ranges.get(&start)?.iter().find(|range| range.since <= at);
         known.map(|range| range.end - start).or_else(|| self.room(start))
     }
 
     /// The allocation that holds this address.
-    pub fn around(&self, address: u64) -> Option<std::ops::Range<u64>> {
+    pub fn range_around(&self, address: u64) -> Option<std::ops::Range<u64>> {
         let (start, ranges) = self.ranges.range(..=address).next_back()?;
         ranges.iter().rev().find(|range| address < range.end).map(|range| *start..range.end)
     }
@@ -101,14 +101,14 @@ impl Allocations {
 
 struct Event {
     call: u64,
-    what: What,
+    what: EventKind,
     uses: Uses,
     /// Of a launch: its module, whose variables it may have written without having been given them.
     module: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum What {
+enum EventKind {
     Launch,
     Copy,
     Check,
@@ -131,7 +131,7 @@ pub struct Reach {
 }
 
 #[derive(Default)]
-struct Given {
+struct LaunchInputs {
     uses: BTreeSet<u32>,
     executable: BTreeSet<u64>,
 }
@@ -144,25 +144,26 @@ const SHORT: u64 = 4096;
 
 impl Reach {
     /// Follows a call that succeeded.
-    pub fn see(&mut self, trace: &Trace, call: &Call, function: &Function, target: Target, live: &Allocations) {
+    pub fn observe(&mut self, trace: &Trace, call: &Call, function: &Function, target: Target, live: &Allocations) {
         let what = match function.class {
-            Class::launch => Some(What::Launch),
-            Class::copy | Class::submit if is_check(call) => Some(What::Check),
-            Class::copy | Class::submit | Class::graph => Some(What::Copy),
+            Class::launch => Some(EventKind::Launch),
+            Class::copy | Class::submit if is_check(call) => Some(EventKind::Check),
+            Class::copy | Class::submit | Class::graph => Some(EventKind::Copy),
             _ => None,
         };
-        let Given { mut uses, executable } = what.map(|_| self.given(trace, call, live)).unwrap_or_default();
+        let LaunchInputs { mut uses, executable } =
+            what.map(|_| self.launch_inputs(trace, call, live)).unwrap_or_default();
         if !executable.is_empty() {
             if matches!(function.class, Class::copy | Class::submit) {
                 uses.iter().for_each(|id| self.stored.entry(*id).or_default().extend(&executable));
             }
             executable.iter().for_each(|graph| uses.extend(self.graphs.launched(*graph).iter()));
         }
-        if let (Some(mut uses), Some(what)) = (self.graphs.see(call, function, target, Arc::new(uses)), what) {
-            if what == What::Launch && !self.stored.is_empty() {
+        if let (Some(mut uses), Some(what)) = (self.graphs.follow(call, function, target, Arc::new(uses)), what) {
+            if what == EventKind::Launch && !self.stored.is_empty() {
                 self.follow_stored(&mut uses);
             }
-            let module = Some(call).filter(|_| what == What::Launch).and_then(|call| self.module_of(call));
+            let module = Some(call).filter(|_| what == EventKind::Launch).and_then(|call| self.module_of(call));
             self.events.push(Event { call: call.number, what, uses, module });
         }
     }
@@ -186,7 +187,7 @@ impl Reach {
     }
 
     /// Follows what comes out of a module, or of a library: the name of its variables.
-    pub fn made(&mut self, call: &Call, function: &Function, live: &mut Allocations) -> Option<u32> {
+    pub fn make_code(&mut self, call: &Call, function: &Function, live: &mut Allocations) -> Option<u32> {
         let is_code = |form: Form| matches!(form, Form::Handle(Kind::Module | Kind::Library | Kind::Kernel));
         let from = function.params.iter().find(|param| is_code(param.ty.form)).and_then(|p| call.argument(p.name));
         let id = from.map(|from| *self.modules.entry(from).or_insert_with(|| live.fresh()));
@@ -221,9 +222,9 @@ impl Reach {
 
     /// The memory that a call was given, and the executable graphs, by their handles in memory or among a
     /// kernel's arguments.
-    fn given(&self, trace: &Trace, call: &Call, live: &Allocations) -> Given {
+    fn launch_inputs(&self, trace: &Trace, call: &Call, live: &Allocations) -> LaunchInputs {
         let uses = words(call.argument_bytes()).filter_map(|word| self.memory_at(word, live));
-        let mut given = Given { uses: uses.collect(), executable: BTreeSet::new() };
+        let mut given = LaunchInputs { uses: uses.collect(), executable: BTreeSet::new() };
         for word in described(trace, call) {
             given.uses.extend(self.memory_at(word, live));
             given.executable.extend(self.graphs.is_executable(word).then_some(word));
@@ -238,17 +239,17 @@ impl Reach {
 
     /// The CPU had these addresses in managed memory before a call, or when the process ended: what it saw
     /// there is compared.
-    pub fn seen(&mut self, call: u64, addresses: impl Iterator<Item = u64>, live: &Allocations) {
+    pub fn check_memory(&mut self, call: u64, addresses: impl Iterator<Item = u64>, live: &Allocations) {
         let uses: BTreeSet<u32> = addresses.filter_map(|address| live.find(address)).collect();
         if !uses.is_empty() {
-            self.events.push(Event { call, what: What::Check, uses: Arc::new(uses), module: None });
+            self.events.push(Event { call, what: EventKind::Check, uses: Arc::new(uses), module: None });
         }
     }
 
     /// What a collective had delivered is written there, in the place of its launch.
     pub fn delivered(&mut self, call: u64, at: impl Iterator<Item = u64>, live: &Allocations) {
         let uses = Arc::new(at.filter_map(|address| live.find(address)).collect());
-        self.events.push(Event { call, what: What::Copy, uses, module: None });
+        self.events.push(Event { call, what: EventKind::Copy, uses, module: None });
     }
 
     /// The same of one that was captured: the graph's launches write there.
@@ -261,7 +262,7 @@ impl Reach {
         live: &Allocations,
     ) {
         let uses = at.filter_map(|address| live.find(address)).collect();
-        self.graphs.see(call, function, target, Arc::new(uses));
+        self.graphs.follow(call, function, target, Arc::new(uses));
     }
 
     /// Memory that is handed out to other processes may be written by them from now on. `call`: the one that
@@ -269,7 +270,7 @@ impl Reach {
     pub fn exported(&mut self, call: u64, address: u64, live: &Allocations) {
         if let Some(id) = live.find(address) {
             let uses = Arc::new(BTreeSet::from([id]));
-            self.events.push(Event { call, what: What::Copy, uses, module: None });
+            self.events.push(Event { call, what: EventKind::Copy, uses, module: None });
         }
     }
 
@@ -279,7 +280,7 @@ impl Reach {
         let launch = || self.events.iter().rev().find(|event| event.call == launch).map(|event| event.uses.clone());
         let uses = live.find(address).map(|id| Arc::new(BTreeSet::from([id]))).or_else(launch);
         if let Some(uses) = uses.filter(|uses| !uses.is_empty()) {
-            self.events.push(Event { call: call.number, what: What::Check, uses, module: None });
+            self.events.push(Event { call: call.number, what: EventKind::Check, uses, module: None });
         }
     }
 
@@ -299,9 +300,9 @@ impl Reach {
         let (mut launches, mut unreached) = (0, Vec::new());
         let mut checked: HashSet<u32> = HashSet::new();
         for event in self.events.iter().rev().filter(|event| event.call < end) {
-            let is_check = event.what == What::Check && is_made(event.call);
+            let is_check = event.what == EventKind::Check && is_made(event.call);
             let reached = is_check || event.uses.iter().chain(&event.module).any(|id| checked.contains(id));
-            if event.what == What::Launch {
+            if event.what == EventKind::Launch {
                 launches += 1;
                 unreached.extend((!reached).then_some(event.call));
             }
@@ -331,7 +332,7 @@ impl Reach {
             let is_left_out = left_out.contains(&event.call);
             let given = || event.uses.iter().chain(&event.module).find_map(|id| behind.get(id).copied());
             let by = is_left_out.then_some(event.call).or(everywhere).or_else(given);
-            if event.call == check && event.what == What::Check && by.is_some() {
+            if event.call == check && event.what == EventKind::Check && by.is_some() {
                 return by;
             }
             if is_left_out && event.uses.is_empty() {
@@ -349,7 +350,7 @@ impl Reach {
         const MOST: usize = 4;
         let Some(at) = self.events.iter().position(|event| event.call == call) else { return Vec::new() };
         let uses = &self.events[at].uses;
-        let before = self.events[..at].iter().rev().filter(|event| event.what == What::Launch);
+        let before = self.events[..at].iter().rev().filter(|event| event.what == EventKind::Launch);
         before.filter(|event| event.uses.iter().any(|id| uses.contains(id))).map(|e| e.call).take(MOST).collect()
     }
 }

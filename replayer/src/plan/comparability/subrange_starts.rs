@@ -7,19 +7,19 @@
 //! given to the next one that any work names. Memory that is used as a whole, with no other on its page, is
 //! not meant: there a program that waits for flags is likely, and named for that (`host_races.rs`).
 
-use crate::plan::comparability::mapped_memory::{Shared, arguments};
+use crate::plan::comparability::mapped_memory::{MappedMemory, arguments};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::api::effect::Effect;
 use trace::api::roles::Class;
 use trace::model::change::freed;
-use trace::model::copy_endpoints::{copied, memory};
+use trace::model::copy_endpoints::{copy_endpoints, memory};
 use trace::{Call, Function};
 
 #[derive(Default)]
-pub struct Borders {
+pub struct SubrangeStarts {
     /// By their starts.
-    pieces: HashMap<u64, Piece>,
+    pieces: HashMap<u64, PinnedMemory>,
     /// The addresses that launches were given, of which some are under way, and nodes, of any graph.
     given: HashMap<u64, Vec<u64>>,
     nodes: BTreeSet<u64>,
@@ -29,17 +29,17 @@ pub struct Borders {
 
 /// Pinned memory.
 #[derive(Default)]
-struct Piece {
+struct PinnedMemory {
     range: Range<u64>,
     /// Addresses in it that any work names.
     borders: BTreeSet<u64>,
     /// What was found, and before which calls: the same flag may be written very often.
-    found: HashMap<Beside, Vec<u64>>,
+    found: HashMap<ConcurrentWrite, Vec<u64>>,
 }
 
 /// What was found beside a launch under way.
 #[derive(PartialEq, Eq, Hash)]
-struct Beside {
+struct ConcurrentWrite {
     memory: Range<u64>,
     /// The address that the launch had been given.
     given: u64,
@@ -58,9 +58,9 @@ pub struct Calls {
     pub meanwhile: BTreeSet<u64>,
 }
 
-impl Borders {
+impl SubrangeStarts {
     /// Moves past a call that `shared` has just moved past.
-    pub fn see(&mut self, call: &Call, function: &'static Function, shared: &Shared) {
+    pub fn observe(&mut self, call: &Call, function: &'static Function, shared: &MappedMemory) {
         if matches!(function.effect, Effect::Free(kind) if kind.is_host()) && call.took_effect() {
             return self.ends(freed(call, function).unwrap_or(0));
         }
@@ -71,7 +71,7 @@ impl Borders {
         let given: Vec<u64> = arguments(call).filter(is_pinned).collect();
         // Rows begin no parts of their own.
         let filled = || memory(call, function).into_iter().map(|range| range.start).min().into_iter().collect();
-        let copied = copied(call, function);
+        let copied = copy_endpoints(call, function);
         let copied = copied.iter().flat_map(|copied| [copied.from.address(), copied.to.address()]).flatten();
         let copied: Vec<u64> = Some(copied.collect::<Vec<u64>>()).filter(|all| !all.is_empty()).unwrap_or_else(filled);
         for address in given.iter().copied().chain(copied) {
@@ -100,7 +100,14 @@ impl Borders {
 
     /// What the CPU has written was found before a call, or while it waited. `later`: the first call that
     /// began when it had been.
-    pub fn found(&mut self, call: u64, memory: &Range<u64>, later: u64, is_meanwhile: bool, shared: &Shared) {
+    pub fn record_write(
+        &mut self,
+        call: u64,
+        memory: &Range<u64>,
+        later: u64,
+        is_meanwhile: bool,
+        shared: &MappedMemory,
+    ) {
         let Some(range) = shared.pinned_around(memory.start) else { return };
         let Some(piece) = self.pieces.get_mut(&range.start) else { return };
         // Each that was given is a border of those before it.
@@ -111,7 +118,7 @@ impl Borders {
         let given: BTreeSet<u64> = launches.flat_map(|(_, given)| given.iter().copied().filter(is_near)).collect();
         let has_neighbours = !given.is_empty() && shared.has_neighbours(&range, memory);
         for given in given {
-            let beside = Beside { memory: memory.clone(), given, has_neighbours, is_meanwhile };
+            let beside = ConcurrentWrite { memory: memory.clone(), given, has_neighbours, is_meanwhile };
             piece.found.entry(beside).or_default().push(call);
         }
     }
@@ -131,10 +138,10 @@ impl Borders {
     }
 }
 
-impl Piece {
+impl PinnedMemory {
     fn name(self, calls: &mut Calls) {
-        let Piece { range, borders, found } = self;
-        for (Beside { memory, given, has_neighbours, is_meanwhile }, of) in found {
+        let PinnedMemory { range, borders, found } = self;
+        for (ConcurrentWrite { memory, given, has_neighbours, is_meanwhile }, of) in found {
             let next = borders.range(given + 1..).next().copied().unwrap_or(range.end);
             let is_met = memory.start < next && given < memory.end;
             let is_part = given != range.start || next != range.end || has_neighbours;
@@ -156,10 +163,10 @@ mod tests {
         let calls = |borders: &[u64], memory: Range<u64>, given| {
             let beside = |is_meanwhile| {
                 let (memory, has_neighbours) = (memory.clone(), borders.is_empty());
-                Beside { memory, given, has_neighbours, is_meanwhile }
+                ConcurrentWrite { memory, given, has_neighbours, is_meanwhile }
             };
             let found = HashMap::from([(beside(false), vec![7, 9]), (beside(true), vec![8])]);
-            let piece = Piece { range: 100..200, borders: borders.iter().copied().collect(), found };
+            let piece = PinnedMemory { range: 100..200, borders: borders.iter().copied().collect(), found };
             let mut calls = Calls::default();
             piece.name(&mut calls);
             (calls.in_part.into_iter().collect::<Vec<_>>(), calls.meanwhile.into_iter().collect::<Vec<_>>())

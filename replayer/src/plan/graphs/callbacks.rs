@@ -32,7 +32,7 @@ pub fn reached(
         }
         // What passes through a graph here is not memory, but the calls that are meant.
         let given: Uses = Uses::new(is_meant(&call, function).then_some(call.number as u32).into_iter().collect());
-        let reached = graphs.see(&call, function, target, given);
+        let reached = graphs.follow(&call, function, target, given);
         let reached = reached.filter(|_| function.class == Class::launch && range.contains(&call.number));
         found.extend(reached.and_then(|calls| calls.first().map(|first| (call.number, u64::from(*first)))));
     }

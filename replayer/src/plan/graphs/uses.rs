@@ -34,7 +34,7 @@ pub struct Graphs {
 impl Graphs {
     /// Follows a call that took effect. `given`: the memory it was given. What it makes use of itself, and
     /// none if it only builds.
-    pub fn see(&mut self, call: &Call, function: &Function, target: Target, given: Uses) -> Option<Uses> {
+    pub fn follow(&mut self, call: &Call, function: &Function, target: Target, given: Uses) -> Option<Uses> {
         let Target { stream, capture } = target;
         let named = |kind| function.handle(kind).and_then(|at| call.argument_of(at));
         let handle = |kind| named(kind).unwrap_or(0);
@@ -48,9 +48,9 @@ impl Graphs {
                 }
             }
             Effect::UpdateGraph => {
-                self.executable.insert(handle(Kind::GraphExec), self.of(handle(Kind::Graph)));
+                self.executable.insert(handle(Kind::GraphExec), self.uses_of_graph(handle(Kind::Graph)));
             }
-            Effect::Submit(Work::Graph) => return self.put(capture, self.launched(handle(Kind::GraphExec))),
+            Effect::Submit(Work::Graph) => return self.add_work(capture, self.launched(handle(Kind::GraphExec))),
             Effect::ListNodes => {
                 let listed = listed(call, function).unwrap_or_default();
                 self.nodes.extend(listed.into_iter().map(|node| (node, handle(Kind::Graph))));
@@ -69,23 +69,23 @@ impl Graphs {
             _ if function.ends(Kind::GraphExec).is_some() => _ = self.executable.remove(&handle(Kind::GraphExec)),
             // Instantiated, cloned, or made anew.
             _ if function.creates(Kind::GraphExec).is_some() => {
-                let uses = self.of(handle(Kind::Graph));
+                let uses = self.uses_of_graph(handle(Kind::Graph));
                 self.executable.extend(made(Kind::GraphExec).map(|executable| (executable, uses)));
             }
             _ if function.creates(Kind::Graph).is_some() => {
-                let uses = self.of(handle(Kind::Graph));
+                let uses = self.uses_of_graph(handle(Kind::Graph));
                 self.graphs.extend(made(Kind::Graph).map(|graph| (graph, uses)));
             }
             _ if function.class == Class::graph => match named(Kind::GraphExec) {
                 Some(executable) => {
                     let child = named(Kind::Graph).or_else(|| described_child(call, function));
-                    let child = child.map(|child| self.of(child)).unwrap_or_default();
+                    let child = child.map(|child| self.uses_of_graph(child)).unwrap_or_default();
                     let uses = self.executable.entry(executable).or_default();
                     Arc::make_mut(uses).extend(given.iter().chain(child.iter()));
                 }
                 None => self.node(call, function, &given),
             },
-            _ => return self.put(capture, given),
+            _ => return self.add_work(capture, given),
         }
         None
     }
@@ -100,14 +100,14 @@ impl Graphs {
         let made = function.creates(Kind::GraphNode).and_then(|at| call.output_of(at));
         self.nodes.extend(made.map(|node| (node, graph)));
         let child = graphs.next().or_else(|| described_child(call, function));
-        let child = child.map(|child| self.of(child)).unwrap_or_default();
+        let child = child.map(|child| self.uses_of_graph(child)).unwrap_or_default();
         self.add(graph, given);
         self.add(graph, &child);
         self.around.extend(bodies(call, function).unwrap_or_default().into_iter().map(|body| (body, graph)));
     }
 
     /// Work on a stream: part of a capture, or done.
-    fn put(&mut self, capture: Option<StreamId>, uses: Uses) -> Option<Uses> {
+    fn add_work(&mut self, capture: Option<StreamId>, uses: Uses) -> Option<Uses> {
         let Some(capture) = capture else { return Some(uses) };
         Arc::make_mut(self.captures.entry(capture).or_default()).extend(uses.iter());
         None
@@ -123,11 +123,11 @@ impl Graphs {
     }
 
     /// What the graph uses in which a node is.
-    pub fn around(&self, node: u64) -> Uses {
-        self.nodes.get(&node).map_or_else(Uses::default, |graph| self.of(*graph))
+    pub fn graph_of_node(&self, node: u64) -> Uses {
+        self.nodes.get(&node).map_or_else(Uses::default, |graph| self.uses_of_graph(*graph))
     }
 
-    fn of(&self, graph: u64) -> Uses {
+    fn uses_of_graph(&self, graph: u64) -> Uses {
         self.graphs.get(&graph).cloned().unwrap_or_default()
     }
 

@@ -5,7 +5,7 @@ use trace::model::objects::{Objects, Range};
 use trace::{Call, Trace};
 
 /// Allocations that were alive, and those that were not any more.
-pub struct Named {
+pub struct AllocationNames {
     pub objects: Objects,
     /// The first call that has not been followed yet.
     next: u64,
@@ -34,10 +34,10 @@ pub enum Side {
     Behind,
 }
 
-impl Named {
+impl AllocationNames {
     /// As things were when call `at` was entered.
-    pub fn at(trace: &Trace, at: u64) -> Named {
-        let mut named = Named::new();
+    pub fn before_call(trace: &Trace, at: u64) -> AllocationNames {
+        let mut named = AllocationNames::new();
         named.advance(trace, at);
         if let Some(call) = trace.call(at) {
             named.objects.until(&call);
@@ -46,8 +46,8 @@ impl Named {
     }
 
     /// Before the first call.
-    pub fn new() -> Named {
-        Named { objects: Objects::default(), next: 0, alive: BTreeMap::new(), gone: Vec::new() }
+    pub fn new() -> AllocationNames {
+        AllocationNames { objects: Objects::default(), next: 0, alive: BTreeMap::new(), gone: Vec::new() }
     }
 
     /// Moves on to the entry of call `at`, if that is not behind.
@@ -60,7 +60,7 @@ impl Named {
 
     /// The call that makes an allocation of this name, whenever that is.
     pub fn birth(trace: &Trace, label: &str, number: u64) -> Option<u64> {
-        let mut named = Named::new();
+        let mut named = AllocationNames::new();
         let mut makes = |call: &Call| {
             named.step(call);
             named.objects.born().any(|range| (range.label, range.number) == (label, number))
@@ -82,7 +82,7 @@ impl Named {
     }
 
     /// Allocations that were not any more, with the call that gave them up.
-    pub fn gone(&self) -> impl Iterator<Item = (Range, u64)> {
+    pub fn ended_ranges(&self) -> impl Iterator<Item = (Range, u64)> {
         self.gone.iter().copied()
     }
 
@@ -120,13 +120,13 @@ impl Named {
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
-            Place::Inside(range) => write!(f, "in {}", Shown(*range)),
-            Place::Gone(range, call) => write!(f, "in {}, freed by call {call}", Shown(*range)),
+            Place::Inside(range) => write!(f, "in {}", RangeText(*range)),
+            Place::Gone(range, call) => write!(f, "in {}, freed by call {call}", RangeText(*range)),
             Place::Missed(range, Side::Before, bytes) => {
-                write!(f, "in no allocation; {bytes} bytes before {}, the nearest", Shown(*range))
+                write!(f, "in no allocation; {bytes} bytes before {}, the nearest", RangeText(*range))
             }
             Place::Missed(range, Side::Behind, bytes) => {
-                write!(f, "in no allocation; {bytes} bytes past the end of {}, the nearest", Shown(*range))
+                write!(f, "in no allocation; {bytes} bytes past the end of {}, the nearest", RangeText(*range))
             }
             Place::Nowhere => f.write_str("in no allocation: there is none"),
         }
@@ -134,9 +134,9 @@ impl std::fmt::Display for Place {
 }
 
 /// A range by its name, with where and how long it is.
-pub struct Shown(pub Range);
+pub struct RangeText(pub Range);
 
-impl std::fmt::Display for Shown {
+impl std::fmt::Display for RangeText {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let Range { label, number, base, len } = self.0;
         write!(f, "{label}#{number} ({base:#x}, {len} bytes)")

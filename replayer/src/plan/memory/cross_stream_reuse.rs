@@ -14,10 +14,10 @@ struct Change {
     /// it after that one began, and who gives up what he got had been told before.
     time: u64,
     call: u64,
-    what: What,
+    what: ChangeKind,
 }
 
-enum What {
+enum ChangeKind {
     /// `stream`: none for memory that is there at once.
     Allocated {
         start: u64,
@@ -37,26 +37,28 @@ enum What {
 impl Changes {
     /// `stream`: none for memory that is there at once. `end`: when the call returned.
     pub fn allocated(&mut self, start: u64, len: u64, stream: Option<StreamId>, call: u64, end: u64) {
-        self.0.push(Change { time: end, call, what: What::Allocated { start, len, stream } });
+        self.0.push(Change { time: end, call, what: ChangeKind::Allocated { start, len, stream } });
     }
 
     /// `begin`: when the call was entered.
     pub fn freed(&mut self, start: u64, stream: StreamId, call: u64, begin: u64) {
-        self.0.push(Change { time: begin, call, what: What::Freed { start, stream } });
+        self.0.push(Change { time: begin, call, what: ChangeKind::Freed { start, stream } });
     }
 
     pub fn stream_ends(&mut self, handle: u64, call: u64, begin: u64) {
-        self.0.push(Change { time: begin, call, what: What::StreamEnds { handle } });
+        self.0.push(Change { time: begin, call, what: ChangeKind::StreamEnds { handle } });
     }
 
     pub fn handovers(mut self) -> Handovers {
         self.0.sort_by_key(|change| (change.time, change.call));
-        let (mut handovers, mut memory) = (Handovers::default(), Memory::default());
+        let (mut handovers, mut memory) = (Handovers::default(), StreamMemory::default());
         for Change { call, what, .. } in self.0 {
             match what {
-                What::Allocated { start, len, stream } => memory.allocated(start, len, stream, call, &mut handovers),
-                What::Freed { start, stream } => memory.freed(start, stream, call),
-                What::StreamEnds { handle } => memory.stream_ends(handle),
+                ChangeKind::Allocated { start, len, stream } => {
+                    memory.allocated(start, len, stream, call, &mut handovers)
+                }
+                ChangeKind::Freed { start, stream } => memory.freed(start, stream, call),
+                ChangeKind::StreamEnds { handle } => memory.stream_ends(handle),
             }
         }
         handovers
@@ -72,7 +74,7 @@ pub struct Handovers {
 }
 
 #[derive(Clone, Copy)]
-struct Freed {
+struct StreamFree {
     end: u64,
     /// None if it has ended.
     by: Option<StreamId>,
@@ -80,14 +82,14 @@ struct Freed {
 }
 
 #[derive(Default)]
-struct Memory {
+struct StreamMemory {
     /// Memory of streams that is free again, by start.
-    freed: BTreeMap<u64, Freed>,
+    freed: BTreeMap<u64, StreamFree>,
     /// Not freed, start to end.
     live: HashMap<u64, u64>,
 }
 
-impl Memory {
+impl StreamMemory {
     fn allocated(&mut self, start: u64, len: u64, stream: Option<StreamId>, call: u64, handovers: &mut Handovers) {
         let end = start.saturating_add(len);
         self.live.insert(start, end);
@@ -98,7 +100,7 @@ impl Memory {
             let Some(freed) = self.freed.remove(&at) else { continue };
             // The rest of it may be the next one's.
             if at < start {
-                self.freed.insert(at, Freed { end: start, ..freed });
+                self.freed.insert(at, StreamFree { end: start, ..freed });
             }
             if end < freed.end {
                 self.freed.insert(end, freed);
@@ -112,12 +114,12 @@ impl Memory {
 
     fn freed(&mut self, start: u64, stream: StreamId, call: u64) {
         if let Some(end) = self.live.remove(&start) {
-            self.freed.insert(start, Freed { end, by: Some(stream), call });
+            self.freed.insert(start, StreamFree { end, by: Some(stream), call });
         }
     }
 
     fn stream_ends(&mut self, handle: u64) {
-        let is_its = |freed: &&mut Freed| freed.by.is_some_and(|by| by.stream == handle);
+        let is_its = |freed: &&mut StreamFree| freed.by.is_some_and(|by| by.stream == handle);
         self.freed.values_mut().filter(is_its).for_each(|freed| freed.by = None);
     }
 }

@@ -28,7 +28,7 @@ pub struct Lifetimes {
 }
 
 impl Lifetimes {
-    pub fn see(&mut self, call: &Call, function: &Function, moment: Moment) {
+    pub fn observe(&mut self, call: &Call, function: &Function, moment: Moment) {
         for param in function.params {
             match (param.role, param.ty.form) {
                 (Role::Destroy, form) => {

@@ -82,7 +82,7 @@ impl Order {
             });
             order.lanes[lane].steps.push(Step { call: moment.call, after: after as u64, rank: ranks[at] });
         }
-        order.take(edges, moments, &ranks);
+        order.add_edges(edges, moments, &ranks);
         order
     }
 
@@ -93,7 +93,7 @@ impl Order {
     }
 
     /// Takes the edges that lead to a lesser key.
-    fn take(&mut self, edges: &[(u64, u64)], moments: &[Moment], ranks: &[u64]) {
+    fn add_edges(&mut self, edges: &[(u64, u64)], moments: &[Moment], ranks: &[u64]) {
         let destroys: HashSet<u64> = edges.iter().map(|(_, earlier)| *earlier).collect();
         let find = |call| moments.binary_search_by_key(&call, |moment: &Moment| moment.call).ok();
         let key = |at: usize| {

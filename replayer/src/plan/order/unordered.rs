@@ -22,11 +22,11 @@ pub struct Submission {
 
 /// The earlier and the later of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unordered(pub Submission, pub Submission);
+pub struct UnorderedPair(pub Submission, pub Submission);
 
 /// The last two that both share memory with what this call brings, or that call and what was submitted before
 /// it.
-pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<Unordered> {
+pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<UnorderedPair> {
     let sharers: HashMap<u64, _> = plan.comparability.reach.sharers(at).into_iter().collect();
     let (mut walk, mut objects) = (Outstanding::default(), Objects::default());
     let mut found = None;
@@ -38,7 +38,7 @@ pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<Unordered> {
             let stream = walk.stream_name(&call, function, &objects);
             let pair = walk.unordered(&call, function, share).and_then(|(other, of)| {
                 let earlier = submission(trace.call(other)?, of.to_owned());
-                Some(Unordered(earlier, submission(call, stream)))
+                Some(UnorderedPair(earlier, submission(call, stream)))
             });
             found = pair.or(found);
         }

@@ -66,7 +66,7 @@ impl Operation {
     }
 
     /// One of a batch.
-    pub fn of(bytes: &[u8]) -> Option<Operation> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Operation> {
         let half = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (waits, is_wide) = match Kind(half(0)?) {
@@ -96,7 +96,7 @@ impl Operation {
 fn operations(call: &Call, function: &'static Function) -> Vec<Option<Operation>> {
     let mut all = Vec::new();
     all.extend(Operation::of_call(call, function).map(Some));
-    structs(call, function, &mut |ty, bytes| all.extend(is_operation(ty).then(|| Operation::of(bytes))));
+    structs(call, function, &mut |ty, bytes| all.extend(is_operation(ty).then(|| Operation::from_bytes(bytes))));
     all
 }
 
@@ -131,7 +131,7 @@ struct Value {
 impl Signals {
     /// Whether the call waits so that it is left out, by itself or in one of its operations, or makes a node
     /// that does.
-    pub fn see(&mut self, trace: &Trace, call: &Call, function: &'static Function, memory: Memories) -> bool {
+    pub fn observe(&mut self, trace: &Trace, call: &Call, function: &'static Function, memory: Memories) -> bool {
         let Memories { host, live, makes_node } = memory;
         if host.is_empty() {
             return false;
@@ -140,7 +140,7 @@ impl Signals {
         if operations.is_empty() {
             if !self.values.is_empty() {
                 call.written().flat_map(|written| written.images()).for_each(|image| self.by_cpu(trace, &image));
-                self.others(call, function, live);
+                self.observe_other_writes(call, function, live);
             }
             return false;
         }
@@ -163,7 +163,7 @@ impl Signals {
                 leaves_out |= one.waits;
                 self.forget(&one.memory);
             } else if !one.waits {
-                *value = Value { before: value.known(), now: one.value, by_stream: true, ..*value };
+                *value = Value { before: value.known_value(), now: one.value, by_stream: true, ..*value };
             } else if value.by_stream && one.ends_with(value.now) && !value.before.is_some_and(|was| one.ends_with(was))
             {
                 self.ended.insert((call.number, at));
@@ -187,7 +187,7 @@ impl Signals {
             };
             let meets = start.saturating_add(value.len) > range.start;
             match found() {
-                Some(now) if value.known() != Some(now) => {
+                Some(now) if value.known_value() != Some(now) => {
                     *value = Value { len: value.len, now, before: Some(now), by_stream: false }
                 }
                 None if meets => *value = Value { len: value.len, ..Value::default() },
@@ -197,13 +197,13 @@ impl Signals {
     }
 
     /// Copies, fills and kernels write there, too, and memory that is freed is another's.
-    fn others(&mut self, call: &Call, function: &'static Function, live: &Allocations) {
+    fn observe_other_writes(&mut self, call: &Call, function: &'static Function, live: &Allocations) {
         if function.launches_graph() {
             return self.values.clear();
         }
         match function.class {
             Class::launch => {
-                let given: Vec<Range<u64>> = arguments(call).filter_map(|word| live.around(word)).collect();
+                let given: Vec<Range<u64>> = arguments(call).filter_map(|word| live.range_around(word)).collect();
                 given.iter().for_each(|range| self.forget(range));
             }
             Class::copy | Class::submit => memory(call, function).iter().for_each(|range| self.forget(range)),
@@ -229,7 +229,7 @@ impl Signals {
 }
 
 impl Value {
-    fn known(&self) -> Option<u64> {
+    fn known_value(&self) -> Option<u64> {
         (self.by_stream || self.before.is_some()).then_some(self.now)
     }
 }

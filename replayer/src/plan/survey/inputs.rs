@@ -59,7 +59,7 @@ impl Survey {
         }
         let read = words(|role| matches!(role, Role::Reads(_)));
         let memory = Memories { host: &self.host, live: &self.live, makes_node };
-        if self.signals.see(trace, call, function, memory) {
+        if self.signals.observe(trace, call, function, memory) {
             self.reasons.about_call(format!("{}: {}", function.name, waits::WHY), call.number);
         } else if !trace.follows_host_memory()
             && read.iter().any(|address| self.host.contains(*address) && !is_host(*address))

@@ -108,7 +108,7 @@ impl Survey {
 
     fn allocated(&mut self, trace: &Trace, call: &Call, made: &Allocation) {
         let (range, moment) = (made.range(), Moment::of(call));
-        self.is_not_of_others(&range);
+        self.forget_peer_memory(&range);
         self.live.add(range.start, range.end - range.start, moment.end);
         if !self.only_judges {
             self.lifetimes.takes(range.clone(), moment);
@@ -141,14 +141,14 @@ impl Survey {
 
     pub(crate) fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
         let begin = call.begin;
-        self.gives_up_of_others(start, begin);
+        self.free_peer_memory(start, begin);
         if self.only_judges {
             if !(matches!(kind, Kind::Device | Kind::Pooled) && self.of_graphs.contains(&start)) {
                 self.live.remove(start, begin);
             }
             return;
         }
-        if let Some(len) = self.live.given_up(start, begin) {
+        if let Some(len) = self.live.freed_bytes(start, begin) {
             self.lifetimes.frees(start..start.saturating_add(len), Moment::of(call));
         }
         if matches!(kind, Kind::Device | Kind::Pooled) {
@@ -178,7 +178,7 @@ impl Survey {
     pub(crate) fn variables(&mut self, trace: &Trace, call: &Call, function: &Function) {
         /// Where the length was not asked for.
         const SOME: u64 = 64 << 10;
-        let module = self.plan.comparability.reach.made(call, function, &mut self.live);
+        let module = self.plan.comparability.reach.make_code(call, function, &mut self.live);
         self.plan.comparability.reach.makes_image(trace, call, function, &mut self.live);
         if let Some([at, bytes]) = function.variable()
             && let Some((start, module)) = call.output_of(at).zip(module)

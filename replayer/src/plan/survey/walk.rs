@@ -4,13 +4,13 @@ use crate::base::addresses::{BLOCK, PAGE};
 use crate::base::ranges::Ranges;
 use crate::driver::result;
 use crate::job::peers::Imports;
-use crate::job::ranks::Lacks;
-use crate::job::single_rank::Alone;
+use crate::job::ranks::MissingPeers;
+use crate::job::single_rank::SingleRank;
 use crate::plan::Plan;
 use crate::plan::action::{Action, action};
-use crate::plan::comparability::callback_writes::meanwhile;
-use crate::plan::comparability::host_races::spins;
-use crate::plan::comparability::known_contents::{Known, Others};
+use crate::plan::comparability::callback_writes::notes;
+use crate::plan::comparability::host_races::host_races;
+use crate::plan::comparability::known_contents::{KnownContents, OtherMemory};
 use crate::plan::comparability::reach::Allocations;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
@@ -51,7 +51,7 @@ pub struct Survey {
     pub(crate) reasons: Reasons,
     pub(crate) work: Outstanding,
     pub(crate) origins: Origins,
-    pub(crate) known: Known,
+    pub(crate) known: KnownContents,
     pub(crate) fault: Option<Fault>,
     pub(crate) live: Allocations,
     pub(crate) moments: Vec<Moment>,
@@ -87,18 +87,18 @@ pub struct Survey {
     pub(crate) foreign: bool,
     /// Handles of physical memory that was imported, by the calls that did, in a replay without the others.
     pub(crate) imported: HashMap<u64, u64>,
-    pub(crate) absent: Absent,
-    pub(crate) captured: crate::job::survey::graphs::Captured,
+    pub(crate) absent: MissingProcesses,
+    pub(crate) captured: crate::job::survey::graphs::GraphOperations,
     /// How often memory of others that are replayed beside this one is open, by its address.
     pub(crate) opened: HashMap<u64, u32>,
     /// What of its job is not replayed beside it.
-    pub(crate) lacks: Lacks,
+    pub(crate) lacks: MissingPeers,
     pub(crate) notes: Reasons,
     /// By function: that what a call needs is gone, in words.
     pub(crate) gone: HashMap<&'static str, String>,
 }
 
-use crate::job::survey::missing_processes::Absent;
+use crate::job::survey::missing_processes::MissingProcesses;
 
 pub(crate) const FROM_ITSELF: &str =
     "taken to be what the process itself had exported by this descriptor: memory of another process is not there";
@@ -113,8 +113,8 @@ pub(crate) const GONE: &str = "damaged or not in the file";
 const UNKNOWN: &str = "the range left calls out before it: what device memory held when it was made is not known";
 
 impl Survey {
-    pub fn of(trace: &Trace, imports: Option<Imports>) -> Survey {
-        let mut survey = Survey { imports, lacks: Lacks::of_one(trace), ..Survey::default() };
+    pub fn new(trace: &Trace, imports: Option<Imports>) -> Survey {
+        let mut survey = Survey { imports, lacks: MissingPeers::of_one(trace), ..Survey::default() };
         for (launch, image) in trace.results_of_callbacks() {
             survey.plan.comparability.results.insert(image.address);
             survey.looked_at.push(image.memory());
@@ -124,23 +124,23 @@ impl Survey {
     }
 
     /// Beside others of its job.
-    pub fn in_company(trace: &Trace, imports: Imports, lacks: Lacks) -> Survey {
-        Survey { lacks, ..Survey::of(trace, Some(imports)) }
+    pub fn with_peers(trace: &Trace, imports: Imports, lacks: MissingPeers) -> Survey {
+        Survey { lacks, ..Survey::new(trace, Some(imports)) }
     }
 
     /// The verdict is all that is wanted.
-    pub fn judging(self) -> Survey {
+    pub fn only_verdict(self) -> Survey {
         Survey { only_judges: true, ..self }
     }
 
     /// For the verdict alone.
-    pub fn to_judge(trace: &Trace, alone: Option<Alone>) -> Survey {
-        let mut survey = Survey { only_judges: true, lacks: Lacks::of_one(trace), ..Survey::default() };
+    pub fn to_judge(trace: &Trace, alone: Option<SingleRank>) -> Survey {
+        let mut survey = Survey { only_judges: true, lacks: MissingPeers::of_one(trace), ..Survey::default() };
         survey.plan.job.single_rank = alone;
         survey
     }
 
-    pub fn see(&mut self, trace: &Trace, call: &Call) {
+    pub fn observe(&mut self, trace: &Trace, call: &Call) {
         if call.inner {
             self.plan.counts.inner += 1;
             return;
@@ -158,9 +158,9 @@ impl Survey {
             return;
         };
         if !self.only_judges {
-            self.shown(call);
+            self.observe_results(call);
         }
-        self.origins.see(trace, call, function);
+        self.origins.observe(trace, call, function);
         let target = self.work.streams.target(call, function);
         self.target = Some(target);
         let change = call.took_effect().then(|| resolve(call, function)).flatten();
@@ -186,7 +186,7 @@ impl Survey {
         if self.is_delivered(call, function) {
             self.follow_graphs(trace, call, function);
             self.submission(call, function, target.stream, moment);
-            return self.lifetimes.see(call, function, moment);
+            return self.lifetimes.observe(call, function, moment);
         }
         let is_refused = self.lacks_ranks(trace, call, function) || self.lacks_memory(trace, call, function);
         self.captured.lacks_if(is_refused && self.is_captured());
@@ -211,21 +211,21 @@ impl Survey {
             return;
         }
         self.submission(call, function, target.stream, moment);
-        self.lifetimes.see(call, function, moment);
+        self.lifetimes.observe(call, function, moment);
         self.stream_ends(call, function);
     }
 
     /// What this call shows of what work had made, and of a fault.
-    fn shown(&mut self, call: &Call) {
+    fn observe_results(&mut self, call: &Call) {
         let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
         let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);
-        self.plan.comparability.reach.seen(call.number, seen, &self.live);
+        self.plan.comparability.reach.check_memory(call.number, seen, &self.live);
         for (launch, image) in call.results() {
             self.looked_at.push(image.memory());
             self.plan.comparability.results.insert(image.address);
             self.plan.comparability.reach.result(call, launch.number, image.address, &self.live);
         }
-        self.fault = self.fault.take().or_else(|| Fault::of(call, &self.work));
+        self.fault = self.fault.take().or_else(|| Fault::from_call(call, &self.work));
     }
 
     /// What a replay does in the place of the call.
@@ -241,7 +241,7 @@ impl Survey {
             _ if crossing.is_some() => {
                 crossing.into_iter().for_each(|crossing| self.crosses(call, function, crossing, change))
             }
-            Action::Refuse(_) if self.is_of_others(call, function, change) => {}
+            Action::Refuse(_) if self.is_about_peers(call, function, change) => {}
             Action::Refuse(why) => {
                 match across::of(function) {
                     Some(Crossing::Exports(what @ (What::Memory | What::Pool))) => {
@@ -286,8 +286,8 @@ impl Survey {
         (change, followed): (Option<Change>, &Followed),
     ) -> bool {
         let is_captured = self.is_captured();
-        let others = Others { live: &self.live, host: &self.host, is_captured, change, followed };
-        !self.known.see(trace, call, function, &others)
+        let others = OtherMemory { live: &self.live, host: &self.host, is_captured, change, followed };
+        !self.known.observe(trace, call, function, &others)
     }
 
     pub(crate) fn peak(&mut self, device: i32) {
@@ -300,7 +300,7 @@ impl Survey {
             return;
         }
         for start in followed.gone.iter().filter_map(|(one, _)| one.address()) {
-            self.gives_up_of_others(start, call.begin);
+            self.free_peer_memory(start, call.begin);
             self.absent.ends(start);
             self.opened.remove(&start);
             self.live.remove(start, call.begin);
@@ -327,7 +327,7 @@ impl Survey {
 
     fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
         if let Some(target) = self.target.filter(|_| !self.only_judges) {
-            self.plan.comparability.reach.see(trace, call, function, target, &self.live);
+            self.plan.comparability.reach.observe(trace, call, function, target, &self.live);
             for address in self.for_callbacks.remove(&call.number).unwrap_or_default() {
                 self.plan.comparability.reach.result(call, call.number, address, &self.live);
             }
@@ -354,7 +354,9 @@ impl Survey {
         for image in call.images() {
             let Content::Arguments { packed, .. } = image.content else { continue };
             let words = packed.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-            self.given.extend(words.filter_map(|word| self.host.around(word).or_else(|| self.managed.around(word))));
+            self.given.extend(
+                words.filter_map(|word| self.host.range_around(word).or_else(|| self.managed.range_around(word))),
+            );
         }
     }
 
@@ -372,12 +374,12 @@ impl Survey {
     }
 
     pub fn finish(mut self, trace: &Trace) -> Plan {
-        self.alone_ends();
+        self.end_single_rank();
         self.exports_end();
         let mut plan = self.plan;
         let seen = trace.found_at_the_end().filter(Written::is_seen).flat_map(|written| written.images());
         let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);
-        plan.comparability.reach.seen(trace.len() as u64, seen, &self.live);
+        plan.comparability.reach.check_memory(trace.len() as u64, seen, &self.live);
         let looked_at = Ranges::union(self.looked_at, 1);
         plan.comparability.shares_unseen = self.given.iter().any(|given| !looked_at.overlaps(given));
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
@@ -404,7 +406,7 @@ impl Survey {
         plan.addresses.blocks = Ranges::union(plan.addresses.device.iter(), BLOCK);
         (plan.counts.launches, plan.counts.unreached_launches) = plan.comparability.reach.count(|_| true);
         plan.fault = self.fault;
-        plan.environment = Environment::of(trace);
+        plan.environment = Environment::from_trace(trace);
 
         let nothing = nothing_to_replay(trace, self.executable);
         if let Some(why) = &nothing {
@@ -414,7 +416,7 @@ impl Survey {
         plan.special_calls.functions = self.origins.take_found();
         made_by_no_call(trace, self.origins, &mut plan, &mut self.reasons);
         unreadable(trace, &mut self.reasons);
-        let spins = spins(trace, |call| plan.job.single_rank.as_ref().is_some_and(|alone| alone.replaces(call)));
+        let spins = host_races(trace, |call| plan.job.single_rank.as_ref().is_some_and(|alone| alone.replaces(call)));
         plan.comparability.host_races = spins.shared;
         plan.judgement.reasons = self.reasons.into_list();
         plan.judgement.reasons.extend(spins.reasons);
@@ -425,7 +427,7 @@ impl Survey {
             left_out.about_trace("calls left out by the range", trace.calls_left_out());
             plan.judgement.notes.extend(left_out.into_list());
         }
-        plan.judgement.notes.extend(meanwhile(trace));
+        plan.judgement.notes.extend(notes(trace));
         plan.judgement.verdict = match (nothing, plan.judgement.reasons.is_empty()) {
             (Some(_), _) => Verdict::No,
             (None, true) => Verdict::Replayable,

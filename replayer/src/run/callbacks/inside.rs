@@ -38,7 +38,7 @@ enum Job {
 
 impl CallsInside {
     /// Of the calls below `end`.
-    pub(crate) fn of(trace: &Trace, order: &Order, end: u64, runs: &[CallbackRun]) -> CallsInside {
+    pub(crate) fn new(trace: &Trace, order: &Order, end: u64, runs: &[CallbackRun]) -> CallsInside {
         let mut inside = CallsInside::default();
         // A step belongs to one run, also where a damaged trace has two at a time on one thread.
         let mut next: HashMap<u32, usize> = HashMap::new();

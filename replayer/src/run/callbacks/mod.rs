@@ -6,7 +6,7 @@ pub mod runs;
 use crate::base::ranges::Ranges;
 use crate::driver::stream::Queue;
 use crate::plan::Plan;
-use crate::plan::comparability::completion::Worked;
+use crate::plan::comparability::completion::Completions;
 use crate::run::callbacks::inside::CallsInside;
 use crate::tally::Tally;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
@@ -26,7 +26,7 @@ pub struct Callbacks<'t> {
     /// Where each run stands in `runs`, by its call and its number there.
     places: HashMap<u64, HashMap<usize, usize>>,
     /// Where launches, copies and fills had worked on what others found while a run was under way.
-    worked: Worked,
+    worked: Completions,
     /// Runs before this one are done.
     frontier: AtomicUsize,
     done: Mutex<Vec<bool>>,
@@ -72,12 +72,12 @@ impl CallbackRun<'_> {
     }
 
     /// Whether somebody else found this while it ran, and it was told for both.
-    fn was_told(&self, memory: &Range<u64>) -> bool {
+    fn is_recorded_twice(&self, memory: &Range<u64>) -> bool {
         let told = self.own().filter(|(written, _)| written.is_told_elsewhere());
         Ranges::union(told.map(|(_, image)| image.memory()), 1).covers(memory)
     }
 
-    fn told(&self) -> impl Iterator<Item = Range<u64>> {
+    fn memory_recorded_twice(&self) -> impl Iterator<Item = Range<u64>> {
         self.images().filter(|(written, _)| written.is_told_elsewhere()).map(|(_, image)| image.memory())
     }
 
@@ -90,7 +90,7 @@ impl CallbackRun<'_> {
 
 impl<'t> Callbacks<'t> {
     /// `end`: calls from this number on are not made.
-    pub fn of(trace: &'t Trace, plan: &Plan, end: u64) -> Callbacks<'t> {
+    pub fn new(trace: &'t Trace, plan: &Plan, end: u64) -> Callbacks<'t> {
         let mut runs: Vec<CallbackRun> = Vec::new();
         for call in trace.callers_back() {
             for (number, written) in call.callback_runs() {
@@ -119,11 +119,11 @@ impl<'t> Callbacks<'t> {
             *latest = one.end.max(*latest);
             Some(*latest)
         });
-        let told = Ranges::union(runs.iter().flat_map(CallbackRun::told), 1);
-        let worked = if told.is_empty() { Worked::default() } else { Worked::on(trace, &told) };
+        let told = Ranges::union(runs.iter().flat_map(CallbackRun::memory_recorded_twice), 1);
+        let worked = if told.is_empty() { Completions::default() } else { Completions::from_trace(trace, &told) };
         Callbacks {
             worked,
-            inside: CallsInside::of(trace, &plan.order, end, &runs),
+            inside: CallsInside::new(trace, &plan.order, end, &runs),
             latest: latest.collect(),
             done: Mutex::new(vec![false; runs.len()]),
             come: runs.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -183,10 +183,10 @@ impl<'t> Callbacks<'t> {
 
     /// Whether a run that is done here has brought what was found there at that time: it was under way, and
     /// was told of it, too.
-    pub fn have_brought(&self, found: u64, memory: &Range<u64>) -> bool {
+    pub fn have_written(&self, found: u64, memory: &Range<u64>) -> bool {
         let done = self.done.lock();
         let mut newer = self.ended_after(found, &done).filter(|one| one.begin < found);
-        newer.any(|one| one.was_told(memory))
+        newer.any(|one| one.is_recorded_twice(memory))
     }
 
     /// HostWrites recorded host memory as it was found at `since`, but for what runs have written that are

@@ -31,7 +31,7 @@ const MOST_IN_VAIN: usize = 20;
 const FOR_EARLIER: Duration = Duration::from_millis(100);
 
 /// Waits for the runs that had begun before the call, and does what a run itself cannot: write device memory.
-pub fn before(run: &Run, call: &Call, tally: &mut Tally) {
+pub fn before_call(run: &Run, call: &Call, tally: &mut Tally) {
     let callbacks = &run.callbacks;
     let from = callbacks.frontier.load(Acquire);
     let to = callbacks.runs.partition_point(|one| one.begin < call.begin);
@@ -60,18 +60,19 @@ pub fn before(run: &Run, call: &Call, tally: &mut Tally) {
 /// launch, a copy or a fill worked there that it did not wait for. Also if that was done when it began: here
 /// the run may come earlier.
 fn stands_by(run: &Run, one: &CallbackRun, put: (u64, Option<u64>)) -> HashSet<Range<u64>> {
-    let told: Vec<Range<u64>> = one.told().collect();
+    let told: Vec<Range<u64>> = one.memory_recorded_twice().collect();
     if told.is_empty() {
         return HashSet::new();
     }
-    let beside = run.callbacks.worked.beside(put, one.end);
-    let any_to_come = results::are_to_come(run, one.end, &told);
-    let is_to_come = |told: &Range<u64>| any_to_come && results::are_to_come(run, one.end, std::slice::from_ref(told));
+    let beside = run.callbacks.worked.completed_behind(put, one.end);
+    let any_to_come = results::are_outstanding(run, one.end, &told);
+    let is_to_come =
+        |told: &Range<u64>| any_to_come && results::are_outstanding(run, one.end, std::slice::from_ref(told));
     told.into_iter().filter(|told| beside.overlaps(told) || is_to_come(told)).collect()
 }
 
 /// What the driver is given with our function.
-struct Handed<'w, 't> {
+struct CallbackArgument<'w, 't> {
     run: &'w Run<'t>,
     call: Call<'t>,
     runs: AtomicUsize,
@@ -87,17 +88,17 @@ pub fn hand_over<'t>(run: &Run<'t>, call: Call<'t>, frame: &mut Frame<'t>) {
     for CallbackSlot { memory, offset, with_status, queue } in std::mem::take(&mut frame.callbacks) {
         run.callbacks.is_put(call.number, queue);
         let (open, copies) = (run.callbacks.open.clone(), run.readbacks.count());
-        let handed = Box::new(Handed { run, call, runs: AtomicUsize::new(0), queue, copies, open });
+        let handed = Box::new(CallbackArgument { run, call, runs: AtomicUsize::new(0), queue, copies, open });
         let function = if with_status { call_back_with_status as *const () } else { call_back as *const () };
         // Left behind: the driver may run it as long as the process lives.
         let words = [function as u64, Box::into_raw(handed) as u64];
-        frame.memory[memory].put(offset, &words.map(u64::to_le_bytes).concat());
+        frame.memory[memory].write(offset, &words.map(u64::to_le_bytes).concat());
     }
 }
 
 extern "C" fn call_back(data: *const ()) {
     // SAFETY: what `hand_over` made, and never freed. Its run is looked at only while it is open.
-    let handed = unsafe { &*data.cast::<Handed>() };
+    let handed = unsafe { &*data.cast::<CallbackArgument>() };
     let open = handed.open.clone();
     let open = open.read();
     if *open {
@@ -109,7 +110,7 @@ extern "C" fn call_back_with_status(_stream: u64, _status: u32, data: *const ())
     call_back(data);
 }
 
-impl Handed<'_, '_> {
+impl CallbackArgument<'_, '_> {
     /// Work on other streams which this one has waited for: nobody can see what it brought once the callback
     /// has written there. What others saw arrive while it ran may come later here: of that nothing is known.
     fn compare_overwritten(&self, one: &CallbackRun, tally: &mut Tally) {

@@ -5,8 +5,8 @@
 //! something was checked.
 
 use crate::base::addresses::extent;
-use crate::memory::live_address::HeldAddress;
-use crate::run::hazards::{self, FLAG, Held};
+use crate::memory::live_address::LiveAddress;
+use crate::run::hazards::{self, FLAG, FlagQueues};
 use crate::run::partial_words;
 use crate::run::state::Run;
 use crate::tally::Tally;
@@ -28,7 +28,7 @@ pub fn let_go(run: &Run, calls: &[u64]) {
 }
 
 /// Before the call is made, whatever becomes of it.
-pub fn before(run: &Run, call: &Call, tally: &mut Tally) {
+pub fn before_call(run: &Run, call: &Call, tally: &mut Tally) {
     let writes = &run.host_writes;
     let is_due = |at: usize| writes.found.get(at).is_some_and(|found| found.time <= call.begin);
     if !is_due(writes.frontier.load(Acquire)) {
@@ -44,7 +44,7 @@ pub fn before(run: &Run, call: &Call, tally: &mut Tally) {
             let live = run.host(&flag.memory())?;
             Some(live..live + flag.len)
         });
-        let held = Held::at(places.flat_map(|live| run.readbacks.launches_at(&live)).collect());
+        let held = FlagQueues::new(places.flat_map(|live| run.readbacks.launches_at(&live)).collect());
         for image in others.iter().chain(&flags) {
             write(run, call, *finder, written, image, &held, tally);
         }
@@ -91,13 +91,13 @@ pub fn on_host_only(run: &Run, image: &Image, tally: &mut Tally) {
 pub fn on_device_only(run: &Run, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
     let len = run.trace.bytes(image).map_or(0, <[u8]>::len);
     if run.host(&extent(image.address, len)).is_none() {
-        write(run, call, call.number, written, image, &Held::nowhere(), tally);
+        write(run, call, call.number, written, image, &FlagQueues::nowhere(), tally);
     }
 }
 
 /// `call` is about to be made; `finder` is the one before which it was found. `held`: see
 /// [`hazards::wait_for_readers`].
-fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, held: &Held, tally: &mut Tally) {
+fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, held: &FlagQueues, tally: &mut Tally) {
     let Some(bytes) = run.trace.bytes(image) else {
         tally.lost_writes += 1;
         return;
@@ -119,7 +119,7 @@ fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, 
         if !run.readbacks.is_landing_in(&live) && agrees() {
             return;
         }
-        if run.callbacks.have_brought(written.about.begin, &range) {
+        if run.callbacks.have_written(written.about.begin, &range) {
             return;
         }
         hazards::wait_for_readers(run, call.thread, &live, written.about.begin, held, tally);
@@ -138,7 +138,7 @@ fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, 
             };
         });
         tally.written += bytes.len() as u64;
-    } else if let Some(live) = run.placement.bound(&range).map(HeldAddress::word) {
+    } else if let Some(live) = run.placement.bound(&range).map(LiveAddress::word) {
         match run.side_stream.have(run, call.thread, live, bytes, &mut tally.written_in_use) {
             Some(true) if written.is_seen() => {
                 tally.checked.bytes += if run.verify { bytes.len() as u64 } else { 0 };

@@ -27,7 +27,7 @@ pub struct HostWrites<'t> {
 }
 
 impl<'t> HostWrites<'t> {
-    pub fn of(trace: &'t Trace) -> HostWrites<'t> {
+    pub fn from_trace(trace: &'t Trace) -> HostWrites<'t> {
         HostWrites {
             found: trace.found(),
             frontier: AtomicUsize::new(0),

@@ -15,7 +15,7 @@ use trace::{Call, Function};
 pub const EVENTS: &str = "an event of the range is made once, and ends with the replay";
 
 /// Holds the workers at the range until memory has been looked at.
-pub struct Repeats {
+pub struct RepeatGate {
     pub about: Repeat,
     /// Calls before the range that have not returned.
     before: AtomicU64,
@@ -23,10 +23,10 @@ pub struct Repeats {
     changed: Condvar,
 }
 
-impl Repeats {
-    pub fn new(world_calls: impl Iterator<Item = u64>, about: Repeat) -> Repeats {
+impl RepeatGate {
+    pub fn new(world_calls: impl Iterator<Item = u64>, about: Repeat) -> RepeatGate {
         let before = world_calls.filter(|call| *call < about.range.start).count() as u64;
-        Repeats { about, before: AtomicU64::new(before), opened: Mutex::new(None), changed: Condvar::new() }
+        RepeatGate { about, before: AtomicU64::new(before), opened: Mutex::new(None), changed: Condvar::new() }
     }
 
     /// Whether the call ends an event that the range is going to use again.
@@ -35,7 +35,7 @@ impl Repeats {
     }
 
     /// Before a call: waits until memory is known as it is before the range, if the call belongs to it.
-    pub fn before(&self, session: &Session, gate: &Gate, call: u64) -> Result<(), Aborted> {
+    pub fn before_call(&self, session: &Session, gate: &Gate, call: u64) -> Result<(), Aborted> {
         if call < self.about.range.start {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Repeats {
         while opened.is_none() {
             if self.before.load(SeqCst) == 0 {
                 let start = self.about.range.start;
-                *opened = Some(at_rest(session, start, "begins").and_then(|()| Snapshot::take(session, start)));
+                *opened = Some(at_rest(session, start, "begins").and_then(|()| Snapshot::read(session, start)));
                 self.changed.notify_all();
                 break;
             }
@@ -69,7 +69,7 @@ impl Repeats {
 /// Nothing is under way in any context, before this call. A failure comes back from the next call.
 pub fn at_rest(session: &Session, before: u64, there: &str) -> Result<(), String> {
     match quiesce::all(session, before).under_way.first() {
-        Some(work) => Err(format!("when it {there}, {}", quiesce::told(session, work))),
+        Some(work) => Err(format!("when it {there}, {}", quiesce::describe(session, work))),
         None => Ok(()),
     }
 }

@@ -7,7 +7,7 @@
 use crate::call::frame::Frame;
 use crate::driver::thunk::Thunk;
 use crate::driver::{Driver, id};
-use crate::memory::buffer::Memory;
+use crate::memory::buffer::HostBuffer;
 use trace::Function;
 use trace::api::FUNCTIONS;
 
@@ -43,8 +43,8 @@ impl PreparedCall {
         let words = &frame.memory[0];
         assert!(words.bytes().len() / 8 >= FUNCTIONS[id(live)].words());
         let start = words.address();
-        let end_of = |memory: &Memory| memory.address() + memory.bytes().len() as u64;
-        let is_near = |memory: &Memory| (start..start + LINE * LINES).contains(&memory.address());
+        let end_of = |memory: &HostBuffer| memory.address() + memory.bytes().len() as u64;
+        let is_near = |memory: &HostBuffer| (start..start + LINE * LINES).contains(&memory.address());
         let end = frame.memory.iter().filter(|memory| is_near(memory)).map(end_of).max().unwrap_or(start);
         let lines = (end.div_ceil(LINE) - start / LINE).min(LINES) as u32;
         let mut elsewhere = [start as *const u64; LINES_ELSEWHERE];

@@ -10,13 +10,13 @@ use crate::plan::Plan;
 use crate::plan::action::{Action, action};
 use crate::plan::graphs::callbacks;
 use crate::plan::order::partial_order::Edge;
-use crate::profile::Made;
+use crate::profile::StartedCall;
 use crate::run::decision::{Decision, decide};
 use crate::run::hazards;
 use crate::run::repeat::gate::EVENTS;
 use crate::run::repeat::prepared_call::PreparedCall;
-use crate::run::repeat::restore::Written;
-use crate::run::repeat::timing::Repeated;
+use crate::run::repeat::restore::RangeWrites;
+use crate::run::repeat::timing::RepeatTimes;
 use crate::run::state::Run;
 use crate::tally::Tally;
 use std::collections::{HashMap, HashSet};
@@ -30,7 +30,7 @@ use trace::read::shared_handles::What;
 use trace::{Call, Function, Trace};
 
 /// A call that can be made at once.
-pub struct Prepared<'t> {
+pub struct RepeatableCall<'t> {
     pub call: Call<'t>,
     /// It writes what collectives had delivered, or what memory of other processes had held.
     pub brings: bool,
@@ -43,23 +43,23 @@ pub struct Prepared<'t> {
     pub frame: Frame<'t>,
 }
 
-impl<'t> Prepared<'t> {
+impl<'t> RepeatableCall<'t> {
     pub fn ready(&self, driver: &Driver) -> PreparedCall {
         let (number, writes) = (self.call.number, !self.host.is_empty());
         PreparedCall::new(driver, self.live, &self.frame, number, self.expected, writes)
     }
 
-    pub fn made(&self) -> Made<'_, 't> {
-        Made { call: &self.call, live: self.live, words: &self.words, brings: self.brings }
+    pub fn started(&self) -> StartedCall<'_, 't> {
+        StartedCall { call: &self.call, live: self.live, words: &self.words, brings: self.brings }
     }
 }
 
 pub fn prepare<'t>(
     run: &Run<'t>,
     range: &Range<u64>,
-    written: &Written,
-    repeated: &mut Repeated,
-) -> Result<Vec<Prepared<'t>>, String> {
+    written: &RangeWrites,
+    repeated: &mut RepeatTimes,
+) -> Result<Vec<RepeatableCall<'t>>, String> {
     let mut left_out: HashMap<String, u64> = HashMap::new();
     let mut threads = HashSet::new();
     let mut prepared = Vec::new();
@@ -68,7 +68,7 @@ pub fn prepare<'t>(
     for (number, thread) in numbers(run.plan, range) {
         let Some(call) = run.trace.call(number) else { continue };
         let failed = |why: String| unrepeatable(&call, &why);
-        let brings = brought(run, call, &arena).map_err(failed)?;
+        let brings = deliveries(run, call, &arena).map_err(failed)?;
         repeated.brought += brings.iter().map(|write| write.words[2]).sum::<u64>();
         prepared.extend(brings);
         if is_delivered(run.plan, number) {
@@ -208,19 +208,19 @@ fn is_delivered(plan: &Plan, call: u64) -> bool {
 }
 
 /// Writes of what the trace has of other processes, which come before the call or in its place.
-fn brought<'t>(run: &Run<'t>, call: Call<'t>, arena: &Arc<Arena>) -> Result<Vec<Prepared<'t>>, String> {
+fn deliveries<'t>(run: &Run<'t>, call: Call<'t>, arena: &Arc<Arena>) -> Result<Vec<RepeatableCall<'t>>, String> {
     let mut all = Vec::new();
     let Some(function) = call.function().filter(|_| call.succeeded()) else { return Ok(all) };
     for (delivery, missing) in single_rank::deliveries(run.plan, &call) {
         let stream = single_rank::stream_of(run, &call, function).ok_or("its stream is not here")?;
         for (to, bytes) in single_rank::pieces(run, delivery, missing)? {
             let (name, words) = ordered_write(to, bytes, stream);
-            let live = by_name(name).filter(|live| run.driver.has(id(live))).ok_or(NO_FUNCTION)?;
+            let live = by_name(name).filter(|live| run.driver.exports(id(live))).ok_or(NO_FUNCTION)?;
             let mut frame = Frame { arena: Some(arena.clone()), ..Frame::default() };
             let held = frame.holding(&words.map(u64::to_le_bytes).concat()).map_err(|Refusal(why)| why)?;
             frame.memory.push(held);
             let (words, expected, host) = (words.to_vec(), result::SUCCESS, Vec::new());
-            all.push(Prepared { call, brings: true, live, words, expected, host, frame });
+            all.push(RepeatableCall { call, brings: true, live, words, expected, host, frame });
         }
     }
     Ok(all)
@@ -250,7 +250,7 @@ fn one<'t>(
     from: usize,
     arena: &Arc<Arena>,
     sizes: &mut Sizes,
-) -> Result<Result<Prepared<'t>, String>, String> {
+) -> Result<Result<RepeatableCall<'t>, String>, String> {
     let (function, live) = match (call.function(), live(run.plan, &call)?) {
         (Some(function), Ok(live)) => (function, live),
         (_, made) => return Ok(Err(made.err().unwrap_or(FAILED).to_owned())),
@@ -259,12 +259,12 @@ fn one<'t>(
     if let Decision::Skip(why) | Decision::Nothing(why) = decide(run, &call, function) {
         return Ok(Err(why.to_owned()));
     }
-    if !run.driver.has(id(live)) {
+    if !run.driver.exports(id(live)) {
         return Err(NO_FUNCTION.into());
     }
     let mut tally = Tally::default();
     let (mut frame, built) = Builder::build(run, call, function, &mut tally, Some(arena));
-    hazards::before(run, &call, &mut frame, &mut tally);
+    hazards::before_call(run, &call, &mut frame, &mut tally);
     match built {
         Ok(()) => {}
         Err(Refusal(why)) if call.succeeded() => return Err(why),
@@ -275,7 +275,7 @@ fn one<'t>(
     }
     if from > 0 {
         let words = frame.words();
-        frame.memory[0].put(0, &words[from].to_le_bytes());
+        frame.memory[0].write(0, &words[from].to_le_bytes());
     }
     let (live, words) = (frame.instead.unwrap_or(live), frame.words());
     let is_own = |param: &Field| {
@@ -295,5 +295,5 @@ fn one<'t>(
         (range.start, unsafe { std::slice::from_raw_parts(range.start as *const u8, len) }.to_vec())
     });
     let host = host.collect();
-    Ok(Ok(Prepared { call, brings: false, live, words, expected: call.result.unwrap_or(0), host, frame }))
+    Ok(Ok(RepeatableCall { call, brings: false, live, words, expected: call.result.unwrap_or(0), host, frame }))
 }

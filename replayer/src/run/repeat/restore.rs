@@ -2,8 +2,8 @@
 //! differs is kept as it was.
 
 use crate::driver::Failure;
-use crate::memory::live_address::HeldAddress;
-use crate::plan::memory::allocation_names::Named;
+use crate::memory::live_address::LiveAddress;
+use crate::plan::memory::allocation_names::AllocationNames;
 use crate::session::Session;
 use crate::session::device_memory::read;
 use std::ops::Range;
@@ -27,7 +27,7 @@ struct Region {
 }
 
 /// A piece of memory that the range writes.
-struct Piece {
+struct WrittenPiece {
     live: u64,
     is_host: bool,
     before: Vec<u8>,
@@ -37,16 +37,16 @@ struct Piece {
 
 /// What the range writes.
 #[derive(Default)]
-pub struct Written {
-    pieces: Vec<Piece>,
+pub struct RangeWrites {
+    pieces: Vec<WrittenPiece>,
     pub bytes: u64,
     pub unread: u64,
 }
 
 impl Snapshot {
     /// To be called when nothing is under way. `at`: the first call of the range.
-    pub fn take(session: &Session, at: u64) -> Result<Snapshot, String> {
-        let named = Named::at(session.trace, at);
+    pub fn read(session: &Session, at: u64) -> Result<Snapshot, String> {
+        let named = AllocationNames::before_call(session.trace, at);
         let needed: u64 = named.ranges().map(|range| range.len).sum();
         let free = free_memory::memory().unwrap_or(u64::MAX);
         if needed > free / 2 {
@@ -59,7 +59,7 @@ impl Snapshot {
             let is_host = range.label == "host";
             let live = match is_host {
                 true => session.placement.host(&(range.base..range.base + range.len)),
-                false => session.placement.bound(&(range.base..range.base + range.len)).map(HeldAddress::word),
+                false => session.placement.bound(&(range.base..range.base + range.len)).map(LiveAddress::word),
             };
             match live.and_then(|live| Some((live, contents(session, live..live + range.len, is_host).ok()?))) {
                 Some((live, bytes)) => snapshot.regions.push(Region { live, is_host, bytes }),
@@ -70,8 +70,8 @@ impl Snapshot {
     }
 
     /// What differs now.
-    pub fn written(self, session: &Session) -> Written {
-        let mut written = Written { unread: self.unread, ..Written::default() };
+    pub fn written(self, session: &Session) -> RangeWrites {
+        let mut written = RangeWrites { unread: self.unread, ..RangeWrites::default() };
         for region in self.regions {
             let len = region.bytes.len() as u64;
             let Ok(now) = contents(session, region.live..region.live + len, region.is_host) else {
@@ -83,14 +83,14 @@ impl Snapshot {
                 let live = region.live + (at * PIECE) as u64;
                 let (before, after) = (before.to_vec(), Hash::of(after));
                 written.bytes += before.len() as u64;
-                written.pieces.push(Piece { live, is_host: region.is_host, before, after });
+                written.pieces.push(WrittenPiece { live, is_host: region.is_host, before, after });
             }
         }
         written
     }
 }
 
-impl Written {
+impl RangeWrites {
     /// Puts everything back, and reads it to see that it is there.
     pub fn restore(&self, session: &Session) -> Result<(), String> {
         for piece in &self.pieces {
@@ -113,7 +113,7 @@ impl Written {
 
     /// How many pieces hold something else than after the first time.
     pub fn differing(&self, session: &Session) -> u64 {
-        let differs = |piece: &&Piece| {
+        let differs = |piece: &&WrittenPiece| {
             let held = contents(session, piece.live..piece.live + piece.before.len() as u64, piece.is_host);
             !held.is_ok_and(|held| Hash::of(&held) == piece.after)
         };

@@ -12,10 +12,10 @@ use crate::driver::result_name;
 use crate::options::{Progress, Repeat};
 use crate::profile::{Measure, Profiler, Times, now};
 use crate::run::hang_report;
-use crate::run::repeat::gate::{Repeats, at_rest};
+use crate::run::repeat::gate::{RepeatGate, at_rest};
 use crate::run::repeat::prepared_call::PreparedCall;
-use crate::run::repeat::repeatable::{Prepared, prepare};
-use crate::run::repeat::restore::Written;
+use crate::run::repeat::repeatable::{RepeatableCall, prepare};
+use crate::run::repeat::restore::RangeWrites;
 use crate::run::state::Run;
 use crate::run::watchdog::{EndAtLast, Watchdog};
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ use trace::file::record::Timed;
 
 /// What it took. All times in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repeated {
+pub struct RepeatTimes {
     /// Calls that were made each time, and the threads that made them when recorded.
     pub calls: u64,
     pub threads: u64,
@@ -61,7 +61,12 @@ pub struct Repeated {
 }
 
 /// After the first time. No call may take longer than `limit`.
-pub fn run(run: &Run, repeats: Repeats, limit: Option<Duration>, progress: &dyn Progress) -> Result<Repeated, String> {
+pub fn run(
+    run: &Run,
+    repeats: RepeatGate,
+    limit: Option<Duration>,
+    progress: &dyn Progress,
+) -> Result<RepeatTimes, String> {
     let about = repeats.about;
     let snapshot = repeats.opened.into_inner().unwrap_or_else(|| Err("no call of the range was made".into()))?;
     let context = match &run.contexts.lock().iter().copied().collect::<Vec<u64>>()[..] {
@@ -71,14 +76,14 @@ pub fn run(run: &Run, repeats: Repeats, limit: Option<Duration>, progress: &dyn 
     at_rest(run, about.range.end, "ends")?;
     let written = snapshot.written(run);
     run.driver.set_context(context).map_err(|failure| failure.to_string())?;
-    let mut repeated = Repeated { restored: written.bytes, unread: written.unread, ..Repeated::default() };
+    let mut repeated = RepeatTimes { restored: written.bytes, unread: written.unread, ..RepeatTimes::default() };
     let mut prepared = prepare(run, &about.range, &written, &mut repeated)?;
     let ready: Vec<PreparedCall> = prepared.iter().map(|call| call.ready(run.driver)).collect();
     let watchdog = Watchdog::new(1);
     std::thread::scope(|scope| {
         let _end = EndAtLast(&watchdog);
         hang_report::attend(scope, run, &watchdog, limit, progress).map_err(|error| error.to_string())?;
-        let all = All { run, watchdog: &watchdog, prepared: &prepared, ready: &ready };
+        let all = AllCalls { run, watchdog: &watchdog, prepared: &prepared, ready: &ready };
         all.repeat(&about, &written, &mut repeated)?;
         all.measure(&about, &written, &mut repeated)
     })?;
@@ -88,15 +93,15 @@ pub fn run(run: &Run, repeats: Repeats, limit: Option<Duration>, progress: &dyn 
     Ok(repeated)
 }
 /// All calls of the range, in their order.
-struct All<'a, 't> {
+struct AllCalls<'a, 't> {
     run: &'a Run<'t>,
     watchdog: &'a Watchdog,
-    prepared: &'a [Prepared<'t>],
+    prepared: &'a [RepeatableCall<'t>],
     ready: &'a [PreparedCall],
 }
 
-impl All<'_, '_> {
-    fn repeat(&self, about: &Repeat, written: &Written, repeated: &mut Repeated) -> Result<(), String> {
+impl AllCalls<'_, '_> {
+    fn repeat(&self, about: &Repeat, written: &RangeWrites, repeated: &mut RepeatTimes) -> Result<(), String> {
         for time in 0..about.warmup.saturating_add(about.times) {
             written.restore(self.run)?;
             let (begin, issued, end) = self.once(|at| {
@@ -120,7 +125,7 @@ impl All<'_, '_> {
     /// Makes all calls: when the first began, when the last had returned, and when all work was done.
     fn once(&self, make: impl Fn(usize) -> u32) -> Result<(i64, i64, i64), String> {
         let first = self.ready.first().map_or(0, |call| call.number);
-        self.watchdog.within(0, first, || {
+        self.watchdog.watch_call(0, first, || {
             let inside = self.watchdog.lane(0);
             let mut failed = None;
             let begin = now();
@@ -154,7 +159,7 @@ impl All<'_, '_> {
     }
 
     /// The device's times, in runs of their own.
-    fn measure(&self, about: &Repeat, written: &Written, repeated: &mut Repeated) -> Result<(), String> {
+    fn measure(&self, about: &Repeat, written: &RangeWrites, repeated: &mut RepeatTimes) -> Result<(), String> {
         let run = self.run;
         let samples = Arc::new(Mutex::new(Samples::default()));
         let measure = Measure { cupti: about.cupti.clone(), only_cupti: false, to: samples.clone() };
@@ -164,7 +169,7 @@ impl All<'_, '_> {
             written.restore(run)?;
             let (begin, _, end) = self.once(|at| match &self.prepared[at] {
                 // SAFETY: as for the runs before.
-                call if call.live.is_timed() => unsafe { profiler.call(run, call.made()) },
+                call if call.live.is_timed() => unsafe { profiler.call(run, call.started()) },
                 // SAFETY: as above.
                 _ => unsafe { self.ready[at].make() },
             })?;
@@ -208,7 +213,7 @@ struct Samples {
 }
 
 impl Times for Samples {
-    fn take(&mut self, timed: Timed, kernel: Option<&str>) {
+    fn record(&mut self, timed: Timed, kernel: Option<&str>) {
         let name = kernel.map_or_else(|| timed.operation(), str::to_owned);
         let next = self.names.len() as u32;
         let number = *self.names.entry(name).or_insert(next);
