@@ -70,7 +70,7 @@ impl Opened {
             return Ok(Opened::Kept(trace, Box::new(told)));
         }
         // Before it is read: it may be another one afterwards.
-        let key = Key::of(path)?;
+        let key = Key::from_path(path)?;
         Ok(Opened::Read(Trace::open(path)?, Some(key)))
     }
 

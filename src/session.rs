@@ -158,7 +158,7 @@ pub fn close(asked: &Asked) -> u64 {
                         Err(error) => say(format_args!("{name}: not packed: {}", exit::in_full(&error))),
                     }
                 }
-                if let Some((kept, key)) = kept.zip(Key::of(&path).ok()) {
+                if let Some((kept, key)) = kept.zip(Key::from_path(&path).ok()) {
                     kept.keep(&path, key);
                 }
                 closed.push((name, finished));

@@ -17,7 +17,7 @@ use viewer::app::{Error, Options, keep_index, name_objects, once, open, printed,
 use viewer::config;
 use viewer::data::job::{Spec, Specs};
 use viewer::state::arrange::Step;
-use viewer::state::command::Shown;
+use viewer::state::command::PrintedFrame;
 use viewer::state::filter::Filter;
 use viewer::state::parts::tab::Tab;
 
@@ -207,8 +207,19 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     let theme = config::theme(&config, colored);
     let Arguments { view, window, row, follow, filter, hide, select, sort, no_details, arrange, .. } = arguments;
-    let shown =
-        Shown { view, window, row, place: arguments.at, follow, filter, hide, select, sort, no_details, arrange };
+    let shown = PrintedFrame {
+        view,
+        window,
+        row,
+        place: arguments.at,
+        follow,
+        filter,
+        hide,
+        select,
+        sort,
+        no_details,
+        arrange,
+    };
     let say = |text: &str| exit::say(text);
     let options = Options { theme, config, index: !arguments.no_index, second, job, find, shown, say };
     if arguments.once || !is_terminal {

@@ -61,7 +61,7 @@ pub fn find(path: &Path) -> Option<(Trace, Told)> {
     if files.is_empty() {
         return None;
     }
-    let own = Stamp { build: Build::own()?, key: Key::of(path).ok()? };
+    let own = Stamp { build: Build::own()?, key: Key::from_path(path).ok()? };
     for file in files {
         match read(&file, &own) {
             Ok(Some((known, told))) => return Some((Trace::open_known(path, known).ok()?, told)),

@@ -5,7 +5,7 @@ use crate::data::compare;
 use crate::data::job::{self, Specs};
 use crate::data::open::{Error as OpenError, Opened};
 use crate::data::store::INDEX;
-use crate::state::command::Shown;
+use crate::state::command::PrintedFrame;
 use crate::state::parts::tab::Tab;
 use crate::state::{Effect, Input, State};
 use crate::terminal::input::input;
@@ -62,7 +62,7 @@ pub struct Options {
     /// Finds out what is worth looking at in a trace.
     pub find: Find,
     /// What to show first.
-    pub shown: Shown,
+    pub shown: PrintedFrame,
     /// Tells the user something when no screen is shown.
     pub say: fn(&str),
 }
@@ -90,13 +90,13 @@ pub fn keep_index(opened: &Opened, options: &Options) {
     for opened in both(opened) {
         opened.unfit.iter().for_each(|unfit| (options.say)(unfit));
         let is_kept = options.index && opened.summary().calls >= LONG;
-        let said = is_kept.then(|| opened.save()).and_then(|saved| said_of(opened, saved));
+        let said = is_kept.then(|| opened.save()).and_then(|saved| index_message(opened, saved));
         said.iter().for_each(|said| (options.say)(said));
     }
 }
 
 /// What there is to say of an index that was to be kept.
-fn said_of(opened: &Opened, saved: io::Result<Option<PathBuf>>) -> Option<String> {
+fn index_message(opened: &Opened, saved: io::Result<Option<PathBuf>>) -> Option<String> {
     match saved {
         Ok(path) => INDEX.displaced(&opened.path, &path?),
         Err(error) => Some(format!("no index was kept: {error}")),
@@ -166,7 +166,7 @@ fn open_both(
 ) -> Result<Opened, OpenError> {
     let opened = Opened::open(path, index, find)?;
     match second {
-        Some(second) => Ok(compare::beside(&opened, Opened::open(second, index, find)?, aligned)),
+        Some(second) => Ok(compare::merge_second(&opened, Opened::open(second, index, find)?, aligned)),
         None => Ok(opened),
     }
 }
@@ -201,7 +201,7 @@ pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
         signal_hook::flag::register_usize(signal, ended.clone(), signal as usize)?;
     }
     let (sender, news) = channel();
-    let mut term = Term::take(options.config.mouse.unwrap_or(true), options.theme.depth)?;
+    let mut term = Term::open(options.config.mouse.unwrap_or(true), options.theme.depth)?;
     let size = term.size()?;
     let mut state = begin(opened.clone(), options, (size.width, size.height));
     both(&opened).filter_map(|opened| opened.unfit.as_ref()).for_each(|unfit| state.say(unfit));
@@ -210,7 +210,7 @@ pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
     read_input(sender.clone())
         .map_err(|error| io::Error::new(error.kind(), format!("{NO_THREAD} to read it: {error}")))?;
     let stop = Arc::new(AtomicBool::new(false));
-    let mut index = beside(opened, (options.index, &stop), sender.clone());
+    let mut index = load_in_background(opened, (options.index, &stop), sender.clone());
     let shown = show(&mut term, &mut state, options, &news, &ended, (&sender, &stop, &mut index));
     drop(term);
     let is_kept = |opened: &Opened| {
@@ -286,13 +286,13 @@ fn show(
                 News::Damaged => Vec::new(),
                 News::Grown(opened) => {
                     state.reload(Arc::from(opened));
-                    *index = beside(state.opened.clone(), (options.index, stop), sender.clone());
+                    *index = load_in_background(state.opened.clone(), (options.index, stop), sender.clone());
                     Vec::new()
                 }
                 News::Rebuilt(opened) => {
                     state.reload(Arc::from(opened));
                     state.say("the index was damaged: the trace was read again");
-                    *index = beside(state.opened.clone(), (options.index, stop), sender.clone());
+                    *index = load_in_background(state.opened.clone(), (options.index, stop), sender.clone());
                     Vec::new()
                 }
                 News::Say(text) => {
@@ -375,7 +375,11 @@ fn read_input(sender: Sender<News>) -> io::Result<()> {
 
 /// What a trace still needs once it is on the screen: names of objects, its index kept or checked, and a look
 /// at whether it has grown. What it gives is closed when the index is kept.
-fn beside(opened: Arc<Opened>, (index, stop): (bool, &Arc<AtomicBool>), sender: Sender<News>) -> Receiver<()> {
+fn load_in_background(
+    opened: Arc<Opened>,
+    (index, stop): (bool, &Arc<AtomicBool>),
+    sender: Sender<News>,
+) -> Receiver<()> {
     let (keeping, kept) = channel();
     let (stop, told) = (stop.clone(), sender.clone());
     let learn = move || {
@@ -391,7 +395,7 @@ fn beside(opened: Arc<Opened>, (index, stop): (bool, &Arc<AtomicBool>), sender: 
             return;
         }
         for opened in both(&opened).filter(|_| index) {
-            if let Some(said) = said_of(opened, opened.save_unless(&stop)) {
+            if let Some(said) = index_message(opened, opened.save_unless(&stop)) {
                 let _closed = sender.send(News::Say(said));
             }
         }

@@ -61,7 +61,7 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
     }
     out.flush()?;
     drop(out);
-    put(temporary, path)?;
+    persist(temporary, path)?;
     Ok(count)
 }
 
@@ -69,12 +69,12 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
 pub fn table(state: &State, path: &Path) -> io::Result<u64> {
     let temporary = new_beside(path)?;
     temporary.as_file().write_all(state.table.csv().as_bytes())?;
-    put(temporary, path)?;
+    persist(temporary, path)?;
     Ok(state.table.rows.len() as u64)
 }
 
 /// Gives a file its name once it is whole, unless something has that name.
-fn put(whole: NamedTempFile, path: &Path) -> io::Result<()> {
+fn persist(whole: NamedTempFile, path: &Path) -> io::Result<()> {
     whole.persist_noclobber(path).map(drop).map_err(|error| error.error)
 }
 

@@ -66,9 +66,9 @@ fn id(name: &str) -> u16 {
 pub fn write(path: &Path, shape: Shape) -> io::Result<u64> {
     let mut file = Output { out: BufWriter::with_capacity(4 << 20, File::create(path)?), at: 0, segments: Vec::new() };
     let preamble = whole(Kind::Preamble, 0, &encode(&preamble(path)));
-    file.put(Kind::Preamble, &preamble)?;
-    file.put(Kind::Preamble, &preamble)?;
-    file.put(Kind::Free, &last_words())?;
+    file.append(Kind::Preamble, &preamble)?;
+    file.append(Kind::Preamble, &preamble)?;
+    file.append(Kind::Free, &last_words())?;
     let threads = shape.threads.max(1);
     let mut lanes: Vec<Lane> = (0..threads).map(|index| Lane::new(index, shape)).collect();
     lanes[0].prologue(shape, threads);
@@ -138,7 +138,7 @@ struct Output {
 }
 
 impl Output {
-    fn put(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
         self.segments.push(Located { kind: kind as u8, offset: self.at });
         self.at += bytes.len() as u64;
         self.out.write_all(bytes)
@@ -209,7 +209,7 @@ impl Lane {
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(&self.content);
         bytes.resize(size as usize, 0);
-        file.put(Kind::Chunk, &bytes)?;
+        file.append(Kind::Chunk, &bytes)?;
         self.content.clear();
         (self.first, self.ordinal) = (self.calls, self.ordinal + 1);
         Ok(())

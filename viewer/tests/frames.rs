@@ -75,7 +75,7 @@ static REAL: LazyLock<Arc<Opened>> =
 static PAIR: LazyLock<Arc<Opened>> = LazyLock::new(|| {
     let golden = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
     let open = |name: &str| Opened::open(&golden(name), false, found).unwrap_or_else(|error| panic!("{error}"));
-    let mut both = viewer::data::compare::beside(&open("vector_add.bin"), open("failing_calls.bin"), None);
+    let mut both = viewer::data::compare::merge_second(&open("vector_add.bin"), open("failing_calls.bin"), None);
     both.find_lives();
     both.second.as_deref().expect("a second").opened.find_lives();
     both.path = "trace.bin".into();

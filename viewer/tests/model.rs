@@ -11,7 +11,7 @@ use trace::base::hash::checksum;
 use trace::model::decode::decode;
 use trace::model::objects::Objects;
 use trace::show::text::Text;
-use viewer::data::compare::{aligned, beside};
+use viewer::data::compare::{aligned, merge_second};
 use viewer::data::event::Category;
 use viewer::data::lane::{Lane, Source};
 use viewer::data::open::Opened;
@@ -138,7 +138,7 @@ fn uses_are_found() {
         for life in lives.all.iter() {
             let named = opened.trace.calls().filter(|call| {
                 let number = call.number as u32;
-                let met = decode(call).map_or_else(Vec::new, |decoded| lives.met(&decoded, number));
+                let met = decode(call).map_or_else(Vec::new, |decoded| lives.named_lives(&decoded, number));
                 [life.made, life.ended].contains(&number) || met.contains(life)
             });
             let named: Vec<u32> = named.map(|call| call.number as u32).collect();
@@ -160,13 +160,13 @@ fn two_traces_are_paired_by_their_calls() {
     let shape = Shape { calls: 3000, threads: 2, ..Shape::default() };
     let ((_one, first), (_other, second)) = (synthetic(shape), synthetic(Shape { seed: 7, ..shape }));
     let open = |path: &Path| Opened::open(path, false, |_| Vec::new()).expect("a trace");
-    let same = beside(&open(&first), open(&first), None);
+    let same = merge_second(&open(&first), open(&first), None);
     let found = same.second.as_ref().expect("a second");
     let outer = same.model.lanes.iter().filter(|l| matches!(l.source, Source::Thread { depth: 0, .. }));
     assert_eq!(found.pairs.len(), outer.map(Lane::len).sum::<usize>());
     assert!(found.pairs.iter().all(|(one, other)| one == other));
     assert_eq!((found.shift, found.slower, found.faster, found.only_first, found.only_second), (0, 0, 0, 0, 0));
-    let other = beside(&open(&first), open(&second), None);
+    let other = merge_second(&open(&first), open(&second), None);
     let found = other.second.as_ref().expect("a second");
     let (one, two) = (Trace::open(&first).expect("a trace"), Trace::open(&second).expect("a trace"));
     let name = |trace: &Trace, call: u32| trace.call(call.into()).expect("a call").name().to_owned();
@@ -239,7 +239,7 @@ fn objects_have_the_names_that_dump_gives_them() {
         for call in trace.calls() {
             let Some(decoded) = decode(&call) else { continue };
             objects.advance(&call, Some(&decoded));
-            let met = lives.objects(&lives.met(&decoded, call.number as u32));
+            let met = lives.objects(&lives.named_lives(&decoded, call.number as u32));
             for (name, value) in decoded.arguments.iter().chain(&decoded.outputs) {
                 let (ours, dumps) = (Text(value, &met).to_string(), Text(value, &objects).to_string());
                 assert_eq!(ours, dumps, "{}: call {} {name}", path.display(), call.number);

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use trace::Trace;
 use viewer::data::lane::Source;
 use viewer::data::open::Opened;
-use viewer::state::command::Shown;
+use viewer::state::command::PrintedFrame;
 use viewer::state::parts::keymap::{Key, Keymap};
 use viewer::state::parts::tab::Tab;
 use viewer::state::table::Lead;
@@ -182,7 +182,7 @@ fn a_selection_snaps_to_events_and_is_counted() {
     keys(&mut state, "enter f f v . . . . v");
     let (from, to) = state.selection().expect("a selection");
     let lane = &state.opened.model.lanes[state.lane().expect("a lane")];
-    let first = lane.under(from).expect("an event");
+    let first = lane.event_at(from).expect("an event");
     assert_eq!(lane.begin[first], from);
     assert!(to > lane.end(first + 2));
     let all = state.statistics(from, to).expect("statistics");
@@ -430,7 +430,7 @@ fn a_column_of_several_is_told_and_zoomed_to() {
     let lane = &state.opened.model.lanes[at];
     let inside = lane.events().filter(|event| event.begin < to && (event.end > from || event.begin >= from));
     assert_eq!(inside.count() as u64, cell.count);
-    let told: Vec<String> = viewer::details::of(&state).into_iter().map(|line| line.text).collect();
+    let told: Vec<String> = viewer::details::details(&state).into_iter().map(|line| line.text).collect();
     assert!(told[0].starts_with(&viewer::text::counted(cell.count, "event")), "{told:?}");
     keys(&mut state, "enter");
     assert!(state.window.from <= from && to <= state.window.to && state.window.width() <= (to - from).max(120));
@@ -507,7 +507,7 @@ fn the_mouse_points_drags_and_zooms() {
     let width = state.window.width();
     state.update(Input::Wheel { x: lanes.x + 40, y: lanes.y + 1, up: true, pan: false });
     assert!(state.window.width() < width);
-    let under = state.window.at(40);
+    let under = state.window.column_begin(40);
     state.update(Input::Press(lanes.x + 40, lanes.y + 1));
     assert_eq!((state.window.cursor, state.row), (under, 1));
     state.update(Input::Drag(lanes.x + 60, lanes.y + 1));
@@ -555,7 +555,7 @@ proptest! {
         let written: Vec<String> = first.steps().iter().map(|step| step.to_string()).collect();
         let arrange = written.iter().map(|step| step.parse().expect("a step")).collect();
         let mut again = state();
-        prop_assert_eq!(again.set(&Shown { arrange, ..Shown::default() }), None);
+        prop_assert_eq!(again.set(&PrintedFrame { arrange, ..PrintedFrame::default() }), None);
         prop_assert_eq!(again.rows, first.rows, "{:?}", written);
     }
 }

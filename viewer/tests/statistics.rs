@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use viewer::data::lane::Source;
 use viewer::data::open::Opened;
-use viewer::state::command::Shown;
+use viewer::state::command::PrintedFrame;
 use viewer::state::parts::keymap::{Key, Keymap};
 use viewer::state::parts::scope::Scope;
 use viewer::state::parts::tab::Tab;
@@ -125,7 +125,7 @@ fn tables_follow_filter_window_and_selection() {
     assert!(command.contains("--view api --window "), "{command}");
     let mut printed = of_file("data/torch_nvtx.bin");
     let window = Some((state.window.from, state.window.to));
-    assert_eq!(printed.set(&Shown { view: Some(Tab::Api), window, ..Shown::default() }), None);
+    assert_eq!(printed.set(&PrintedFrame { view: Some(Tab::Api), window, ..PrintedFrame::default() }), None);
     assert_eq!(counts(&printed.table), windowed);
     keys(&mut state, "t");
     assert_eq!(state.table.rows.len(), whole);
@@ -174,7 +174,7 @@ fn groups_tell_what_all_their_lanes_hold() {
     let mut state = of_file("data/torch_nvtx.bin");
     state.row = 0;
     let text = |state: &State| {
-        let all = viewer::details::of(state);
+        let all = viewer::details::details(state);
         all.iter().map(|line| format!("{} {}\n", line.label, line.text)).collect::<String>()
     };
     let shown = text(&state);

@@ -9,7 +9,7 @@ use viewer::view::theme::Depth;
 #[test]
 #[ignore = "run by the other test, in a terminal"]
 fn takes_the_terminal_and_panics() {
-    let _term = Term::take(true, Depth::Many).expect("a terminal");
+    let _term = Term::open(true, Depth::Many).expect("a terminal");
     panic!("as it had to come");
 }
 

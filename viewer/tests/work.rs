@@ -78,7 +78,7 @@ fn work_and_memory_go_with_the_last_release_of_a_primary_context() {
     let mut sample = begun();
     fill(&mut sample, 10);
     sample.call(0, "cuMemAlloc_v2", 12..13, &[0x100, 64], &[(0x100, &0x7000u64.to_le_bytes())]);
-    let live = |sample: &Sample| build(&sample.trace()).expect("few calls").memory[0].at(1000);
+    let live = |sample: &Sample| build(&sample.trace()).expect("few calls").memory[0].bytes_at(1000);
     assert_eq!(live(&sample), 64);
     sample.call(0, "cuDevicePrimaryCtxRelease_v2", 20..21, &[0], &[]);
     assert_eq!(live(&sample), 0);
@@ -88,7 +88,7 @@ fn work_and_memory_go_with_the_last_release_of_a_primary_context() {
 #[test]
 fn physical_memory_is_there_as_long_as_it_is_mapped() {
     let mut sample = begun();
-    let live = |sample: &Sample| build(&sample.trace()).expect("few calls").memory[0].at(1000);
+    let live = |sample: &Sample| build(&sample.trace()).expect("few calls").memory[0].bytes_at(1000);
     sample.call(0, "cuMemCreate", 10..11, &[0x100, 64, 0x200, 0], &[(0x100, &0x9u64.to_le_bytes())]);
     sample.call(0, "cuMemMap", 12..13, &[0x7000_0000, 64, 0, 0x9, 0], &[]);
     sample.call(0, "cuMemRelease", 14..15, &[0x9], &[]);
@@ -108,7 +108,7 @@ fn memory_of_a_stream_is_its_devices_and_under_capture_its_graphs() {
     sample.call(0, "cuStreamEndCapture", 16..17, &[0x50, 0x100], &[]);
     let model = build(&sample.trace()).expect("few calls");
     let whole = model.memory.iter().filter(|memory| memory.of.pool.is_none());
-    assert_eq!(whole.map(|memory| (memory.of.device, memory.at(1000))).collect::<Vec<_>>(), [(0, 64)]);
+    assert_eq!(whole.map(|memory| (memory.of.device, memory.bytes_at(1000))).collect::<Vec<_>>(), [(0, 64)]);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_free_under_way_does_not_take_the_next_allocation() {
     sample.call(0, "cuMemAlloc_v2", 10..11, &[0x100, 64], &[got]);
     sample.call(0, "cuMemFree_v2", 20..40, &[0x7000], &[]);
     sample.call(1, "cuMemAlloc_v2", 15..30, &[0x100, 64], &[got]);
-    assert_eq!(build(&sample.trace()).expect("few calls").memory[0].at(1000), 64);
+    assert_eq!(build(&sample.trace()).expect("few calls").memory[0].bytes_at(1000), 64);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn arrays_are_memory_of_their_device() {
     let description = [16u64, 4, 1 | 1 << 32].map(u64::to_le_bytes).concat();
     let pieces = [(0x200, &description[..]), (0x100, &0xa0u64.to_le_bytes()[..])];
     sample.call(0, "cuArrayCreate_v2", 10..11, &[0x100, 0x200], &pieces);
-    let live = |sample: &Sample| build(&sample.trace()).expect("few calls").memory.first().map(|of| of.at(1000));
+    let live = |sample: &Sample| build(&sample.trace()).expect("few calls").memory.first().map(|of| of.bytes_at(1000));
     assert_eq!(live(&sample), Some(64));
     sample.call(0, "cuArrayDestroy", 12..13, &[0xa0], &[]);
     assert_eq!(live(&sample), Some(0));

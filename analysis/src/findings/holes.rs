@@ -62,7 +62,7 @@ const THREADS: u32 = 1 << 20;
 
 /// What a thread's calls tell of what is between them.
 #[derive(Default, Clone)]
-pub struct Between {
+pub struct GapObservations {
     pub holes: Vec<Hole>,
     /// The end of the latest call that has one, ns.
     pub latest: u64,
@@ -70,7 +70,7 @@ pub struct Between {
     pub expected: u32,
 }
 
-impl Between {
+impl GapObservations {
     /// A call with another number than expected, the `call`th of the trace.
     pub fn jump(&mut self, thread: u32, sequence: u32, begin: u64, call: u32) {
         if sequence > self.expected && self.holes.len() < LISTED {
@@ -90,7 +90,7 @@ impl Between {
 
 /// The holes of all threads with what the file says of each. `threads`: what was between their calls; `end`:
 /// of the trace.
-pub fn holes(trace: &Trace, mut threads: Vec<(u32, Between)>, end: u64) -> Vec<Hole> {
+pub fn holes(trace: &Trace, mut threads: Vec<(u32, GapObservations)>, end: u64) -> Vec<Hole> {
     let mut chunks: Vec<(u64, Header)> =
         trace.segments.iter().filter(|(_, header)| header.kind == Kind::Chunk).copied().collect();
     // Of two copies of a chunk the sealed one counts.
@@ -106,7 +106,7 @@ pub fn holes(trace: &Trace, mut threads: Vec<(u32, Between)>, end: u64) -> Vec<H
             continue;
         }
         let at = threads.iter().position(|(of, _)| *of == thread).unwrap_or_else(|| {
-            threads.push((thread, Between::default()));
+            threads.push((thread, GapObservations::default()));
             threads.len() - 1
         });
         let between = &mut threads[at].1;

@@ -9,7 +9,7 @@ use trace::base::by_thread::ByThread;
 
 #[derive(Default)]
 pub struct Lost {
-    threads: ByThread<Between>,
+    threads: ByThread<GapObservations>,
     /// Nanoseconds.
     end: u64,
 }
@@ -22,7 +22,7 @@ impl<'t> Report<'t> for Lost {
     fn see(&mut self, step: &Step<'_, 't>) {
         let (call, begin) = (step.call, step.begin.max(0) as u64);
         let end = step.last_end().map_or(begin, |end| end.max(0) as u64);
-        let between = self.threads.get_or_insert_with(call.thread, Between::default);
+        let between = self.threads.get_or_insert_with(call.thread, GapObservations::default);
         if call.sequence != between.expected {
             between.jump(call.thread, call.sequence, begin, call.number as u32);
         }

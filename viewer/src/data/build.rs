@@ -9,7 +9,7 @@ use super::ops::{Op, Plan};
 use super::ranges::ranges;
 use super::streams::Work;
 use super::tables::{Collected, rows};
-use super::threads::{Calls, Found, closed, cut_last};
+use super::threads::{Calls, LaneCall, closed, cut_last};
 use super::walk::{Walk, stream_lane};
 use analysis::findings::holes::holes;
 use analysis::text::kernel_name::{Names, Style};
@@ -36,7 +36,7 @@ pub struct TooMany {
 
 /// What one worker read.
 struct Block {
-    by_thread: FxHashMap<u32, Vec<Found>>,
+    by_thread: FxHashMap<u32, Vec<LaneCall>>,
     ops: Vec<Op>,
     concerned: Vec<u32>,
     collected: Vec<Collected>,
@@ -69,8 +69,8 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
         let taking = || {
             for block in ready {
                 calls.end = calls.end.max(block.end);
-                calls.take(block.by_thread, block.collected, block.concerned);
-                walk.take(&block.ops, &plans);
+                calls.add_calls(block.by_thread, block.collected, block.concerned);
+                walk.advance(&block.ops, &plans);
             }
         };
         (blocks, ()) = parallel::both(reading, taking);
@@ -82,7 +82,7 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
 /// Functions by their ids, then kernels; and where each kernel's is.
 fn names(trace: &Trace) -> (Vec<Name>, HashMap<u32, u32>) {
     let functions = trace.preamble.functions.iter().enumerate().map(|(id, (name, _))| {
-        let category = trace.function(id as u16).map_or(Category::Other, Category::of);
+        let category = trace.function(id as u16).map_or(Category::Other, Category::from_function);
         Name { text: crate::text::tame(name), category: category as u8, kernel: false }
     });
     let mut names: Vec<Name> = functions.collect();
@@ -131,7 +131,7 @@ fn read(trace: &Trace, plans: &[Plan], range: Range<u64>, until: Option<u64>) ->
         let (function, number) = (call.function_id(), number as u32);
         let flags = Flags::new(category, failed, call.end.is_none()).0;
         let (name, sequence, inner) = (function.into(), call.sequence, call.inner);
-        let found = Found { begin, end: last_end, call: number, sequence, name, flags, inner };
+        let found = LaneCall { begin, end: last_end, call: number, sequence, name, flags, inner };
         block.by_thread.entry(call.thread).or_default().push(found);
         let took = if end == u64::MAX { lasted } else { end - begin };
         if let Some(collected) = block.collected.get_mut(usize::from(function)) {

@@ -16,7 +16,7 @@ const AGREEING: usize = 3;
 
 /// The first trace with the lanes of the second among its own. `aligned`: calls of both that are to begin
 /// together; the first that belong together, if nothing is said.
-pub fn beside(first: &Opened, second: Opened, aligned: Option<(u32, u32)>) -> Opened {
+pub fn merge_second(first: &Opened, second: Opened, aligned: Option<(u32, u32)>) -> Opened {
     let (one, other) = (&first.model, &second.model);
     let mut pairs = Vec::new();
     for lane in one.lanes.iter().filter(|lane| matches!(lane.source, Source::Thread { depth: 0, .. })) {

@@ -51,7 +51,7 @@ impl Category {
         Category::Only,
     ];
 
-    pub fn of(function: &Function) -> Category {
+    pub fn from_function(function: &Function) -> Category {
         match function.class {
             Class::query => Category::Query,
             Class::poll => Category::Poll,
@@ -168,13 +168,13 @@ mod tests {
 
     #[test]
     fn prefetches_discards_and_decompression_count_as_copies_do() {
-        let category = |name| Category::of(by_name(name).expect("a function of the table"));
+        let category = |name| Category::from_function(by_name(name).expect("a function of the table"));
         for name in ["cuMemPrefetchAsync_v2", "cuMemDiscardBatchAsync", "cuMemBatchDecompressAsync", "cuMemcpyPeer"] {
             assert!(category(name) == Category::Copy, "{name}");
         }
         // Those that a device takes time for by itself are fewer.
         let timed = FUNCTIONS.iter().filter(|f| f.is_timed() && !f.name.starts_with("cuMemcpy3D"));
-        let of_copies = timed.filter(|f| Category::of(f) == Category::Copy).map(|f| &f.name[..8]);
+        let of_copies = timed.filter(|f| Category::from_function(f) == Category::Copy).map(|f| &f.name[..8]);
         assert!(of_copies.into_iter().all(|name| ["cuMemcpy", "cuMemset", "cuFabric"].contains(&name)));
     }
 

@@ -183,7 +183,7 @@ impl Job {
     }
 
     /// The lanes of ranks that have the communicator of a collective, and have not begun it.
-    pub fn behind(&self, lane: usize, at: usize) -> Vec<usize> {
+    pub fn missing_ranks(&self, lane: usize, at: usize) -> Vec<usize> {
         let Some(wanted) = self.operation(lane, at).filter(|wanted| wanted.is_collective) else { return Vec::new() };
         let others = self.counterparts(lane, at);
         let has_begun = |of: usize| of == lane || others.iter().any(|(other, _)| *other == of);
@@ -220,7 +220,10 @@ mod tests {
         let job = Job { specs, peers: Vec::new(), operations: operations.into_iter().collect() };
         assert_eq!(job.counterparts(3, 0), [(5, 0), (9, 0)]);
         assert_eq!((job.next(3, 0), job.next(5, 0), job.next(9, 0)), (Some((5, 0)), Some((9, 0)), Some((3, 0))));
-        assert_eq!((job.behind(3, 1), job.behind(3, 0), job.behind(6, 0)), (vec![5], vec![], vec![]));
+        assert_eq!(
+            (job.missing_ranks(3, 1), job.missing_ranks(3, 0), job.missing_ranks(6, 0)),
+            (vec![5], vec![], vec![])
+        );
         // One has not come to it; another communicator is another.
         assert_eq!((job.next(3, 1), job.next(9, 1), job.next(6, 0)), (Some((9, 1)), Some((3, 1)), None));
         let mut sent = operation(7, 1);

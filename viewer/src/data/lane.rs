@@ -198,7 +198,7 @@ impl Lane {
     }
 
     /// The event under `time`, if there is one: the last that began by then and is not over.
-    pub fn under(&self, time: u64) -> Option<usize> {
+    pub fn event_at(&self, time: u64) -> Option<usize> {
         let index = self.first_at(time.saturating_add(1)).checked_sub(1)?;
         (self.end(index) > time || self.begin[index] == time).then_some(index)
     }
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn an_event_is_found_by_time_and_call() {
         let lane = lane(&[(10, 5, 0), (0, 0, 0), (5, 10, 0)]);
-        let under = [9, 10, 14, 15, 16, 20, 29, 30].map(|time| lane.under(time));
+        let under = [9, 10, 14, 15, 16, 20, 29, 30].map(|time| lane.event_at(time));
         assert_eq!(under, [None, Some(0), Some(0), Some(1), None, Some(2), Some(2), None]);
         assert_eq!([0, 2, 3].map(|call| lane.of_call(call)), [Some(0), Some(2), None]);
     }

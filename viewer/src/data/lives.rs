@@ -104,11 +104,11 @@ const KINDS: [Kind; 33] = [
 
 impl Lives {
     /// Follows the calls that make, name or end objects, in order.
-    pub fn of(trace: &Trace, concerned: &[u32]) -> Lives {
+    pub fn from_trace(trace: &Trace, concerned: &[u32]) -> Lives {
         let mut walk = Walk::default();
         for number in concerned {
             let Some(call) = trace.call((*number).into()) else { continue };
-            walk.see(&call, decode(&call).as_ref());
+            walk.observe(&call, decode(&call).as_ref());
         }
         let mut all = walk.all;
         all.sort_by_key(|life| (life.kind, life.value, life.made));
@@ -128,11 +128,11 @@ impl Lives {
 
     /// The range that held an address in this call.
     pub fn range(&self, address: u64, call: u32) -> Option<&Life> {
-        self.around(address, call, |life| life.holds_at(call))
+        self.nearest(address, call, |life| life.holds_at(call))
     }
 
     /// The nearest that was made around an address up to this call.
-    fn around(&self, address: u64, call: u32, is_wanted: impl Fn(&Life) -> bool) -> Option<&Life> {
+    fn nearest(&self, address: u64, call: u32, is_wanted: impl Fn(&Life) -> bool) -> Option<&Life> {
         let of_label = |label: usize| {
             let kind = RANGES + label as u32;
             let mut below = address;
@@ -174,7 +174,7 @@ impl Lives {
     }
 
     /// Every life that a call's values name.
-    pub fn met(&self, decoded: &Decoded, call: u32) -> Vec<Life> {
+    pub fn named_lives(&self, decoded: &Decoded, call: u32) -> Vec<Life> {
         let mut met = Vec::new();
         for (_, value) in decoded.arguments.iter().chain(&decoded.outputs) {
             self.meet(value, call, &mut met);
@@ -191,10 +191,10 @@ impl Lives {
                 let living = self.object(*kind, *value, call).or_else(kernel);
                 met.extend(living.or_else(|| self.find(*kind as u32, *value, call)));
             }
-            Value::Address { value, .. } if *value != 0 => met.extend(self.held(*value, call)),
+            Value::Address { value, .. } if *value != 0 => met.extend(self.range_or_nearest(*value, call)),
             Value::Argument { bytes, .. } if bytes.len() == 8 => {
                 let word = bytes.as_ref().try_into().map_or(0, u64::from_le_bytes);
-                met.extend(self.held(word, call));
+                met.extend(self.range_or_nearest(word, call));
             }
             Value::List(all) | Value::Launch { arguments: all, .. } => {
                 all.iter().for_each(|value| self.meet(value, call, met));
@@ -206,8 +206,8 @@ impl Lives {
     }
 
     /// Or that held it, if none does any more.
-    fn held(&self, address: u64, call: u32) -> Option<&Life> {
-        self.range(address, call).or_else(|| self.around(address, call, |_| true))
+    fn range_or_nearest(&self, address: u64, call: u32) -> Option<&Life> {
+        self.range(address, call).or_else(|| self.nearest(address, call, |_| true))
     }
 
     /// What stands for these lives when values are written down.
@@ -241,7 +241,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn see(&mut self, call: &Call, decoded: Option<&Decoded>) {
+    fn observe(&mut self, call: &Call, decoded: Option<&Decoded>) {
         self.objects.advance(call, decoded);
         let number = call.number as u32;
         let ended: Vec<(u32, u64)> = self.objects.doomed().iter().map(|(kind, value)| (*kind as u32, *value)).collect();

@@ -40,7 +40,7 @@ impl Memory {
     }
 
     /// Bytes live at a time.
-    pub fn at(&self, time: u64) -> u64 {
+    pub fn bytes_at(&self, time: u64) -> u64 {
         self.time.partition_point(|step| *step <= time).checked_sub(1).map_or(0, |at| self.live[at])
     }
 
@@ -85,11 +85,11 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub fn made(&mut self, time: u64, one: &Allocation) {
+    pub fn add(&mut self, time: u64, one: &Allocation) {
         self.step(time, one, u64::saturating_add);
     }
 
-    pub fn gone(&mut self, time: u64, one: &Allocation) {
+    pub fn subtract(&mut self, time: u64, one: &Allocation) {
         self.step(time, one, u64::saturating_sub);
     }
 

@@ -91,7 +91,7 @@ const READ_THROUGH: u64 = 1 << 30;
 impl Opened {
     /// `index`: whether one may be used. `find`: asked for what an index does not tell.
     pub fn open(path: &Path, index: bool, find: Find) -> Result<Opened, Error> {
-        let key = Key::of(path)?;
+        let key = Key::from_path(path)?;
         let (loaded, unfit) = if index { store::load(path, key) } else { (None, None) };
         let opened = |trace: Trace, model| Opened {
             path: path.into(),
@@ -193,13 +193,13 @@ impl Opened {
     /// The names of objects. The first time a walk over all calls that make or end one, unless an index had
     /// them.
     pub fn find_lives(&self) -> &Lives {
-        self.lives.get_or_init(|| Lives::of(&self.trace, &self.model.concerned))
+        self.lives.get_or_init(|| Lives::from_trace(&self.trace, &self.model.concerned))
     }
 
     /// The objects that a call names, as far as their names are known.
     pub fn objects_of(&self, call: u32) -> Vec<Life> {
         let found = self.call(call).and_then(|call| decode(&call)).zip(self.lives());
-        found.map_or_else(Vec::new, |(decoded, lives)| lives.met(&decoded, call))
+        found.map_or_else(Vec::new, |(decoded, lives)| lives.named_lives(&decoded, call))
     }
 
     /// What is worth looking at, if it is known.
@@ -255,7 +255,7 @@ impl Opened {
 
     /// Whether the file is not what it was when the model was made.
     pub fn has_changed(&self) -> bool {
-        Key::of(&self.path).ok() != Some(self.key)
+        Key::from_path(&self.path).ok() != Some(self.key)
     }
 
     /// Whether a process is still writing the trace.

@@ -63,15 +63,15 @@ fn follows(function: &Function) -> Option<Follows> {
 impl Plan {
     /// By function id of the file.
     pub fn all(trace: &Trace) -> Vec<Plan> {
-        (0..trace.preamble.functions.len()).map(|id| Plan::of(trace, id as u16)).collect()
+        (0..trace.preamble.functions.len()).map(|id| Plan::from_function(trace, id as u16)).collect()
     }
 
-    fn of(trace: &Trace, id: u16) -> Plan {
+    fn from_function(trace: &Trace, id: u16) -> Plan {
         let Some(function) = trace.function(id) else {
             return Plan { category: Category::Other, concerned: false, follows: None };
         };
         Plan {
-            category: Category::of(function),
+            category: Category::from_function(function),
             concerned: Objects::concerns(function),
             follows: follows(function).map(|follows| (function, follows)),
         }

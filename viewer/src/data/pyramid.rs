@@ -87,7 +87,7 @@ impl Pyramid {
     }
 
     /// From an index; none if there are not as many nodes as that many events have.
-    pub fn of(nodes: Column<Node>, firsts: Column<u64>, events: usize) -> Option<Pyramid> {
+    pub fn from_columns(nodes: Column<Node>, firsts: Column<u64>, events: usize) -> Option<Pyramid> {
         let (starts, total) = levels(events);
         ((nodes.len(), firsts.len()) == (total, events.div_ceil(FAN_OUT))).then_some(Pyramid { nodes, firsts, starts })
     }

@@ -55,7 +55,7 @@ pub struct Key {
 }
 
 impl Key {
-    pub fn of(trace: &Path) -> Result<Key, trace::Error> {
+    pub fn from_path(trace: &Path) -> Result<Key, trace::Error> {
         let fingerprint = Trace::fingerprint(trace)?;
         let about = fs::metadata(trace).map_err(|source| trace::Error::Io { path: trace.to_path_buf(), source })?;
         let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()].map(i64::cast_unsigned);
@@ -251,7 +251,11 @@ impl Directory {
                 call: column(map, &entry.call)?,
                 done: column(map, &entry.done)?,
                 record: column(map, &entry.record)?,
-                pyramid: Pyramid::of(column::<Node>(map, &entry.nodes)?, column(map, &entry.firsts)?, events)?,
+                pyramid: Pyramid::from_columns(
+                    column::<Node>(map, &entry.nodes)?,
+                    column(map, &entry.firsts)?,
+                    events,
+                )?,
             };
             let lengths = [lane.length.len(), lane.name.len(), lane.flags.len(), lane.call.len()];
             let (done, record) = match lane.source {
@@ -312,13 +316,13 @@ struct Output<'s> {
 impl Output<'_> {
     fn section<T: Pod>(&mut self, column: &Column<T>) -> io::Result<Section> {
         let pad = self.at.next_multiple_of(ALIGNED) - self.at;
-        self.put(&vec![0; pad as usize])?;
+        self.append(&vec![0; pad as usize])?;
         let (offset, bytes) = (self.at, column.bytes());
-        self.put(bytes)?;
+        self.append(bytes)?;
         Ok(Section { offset, length: bytes.len() as u64, checks: bytes.chunks(PIECE).map(checksum).collect() })
     }
 
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.stop.load(Relaxed) {
             return Err(io::Error::other("the viewer was left before it was written"));
         }
@@ -335,7 +339,7 @@ fn write_into(
     known: &Known,
 ) -> io::Result<()> {
     let mut out = Output { out: BufWriter::with_capacity(1 << 20, file), at: 0, stop };
-    out.put(&[0; HEADER])?;
+    out.append(&[0; HEADER])?;
     let mut lanes = Vec::new();
     for lane in &model.lanes {
         lanes.push(LaneEntry {
@@ -368,7 +372,7 @@ fn write_into(
     };
     let directory = encode(&directory);
     let start = out.at;
-    out.put(&directory)?;
+    out.append(&directory)?;
     let file = out.out.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.write_all_at(&header(key, start, &directory), 0)
 }

@@ -3,11 +3,11 @@
 use super::column::Column::Owned;
 use super::lane::{Lane, Source};
 use super::tables::Collected;
-use analysis::findings::holes::Between;
+use analysis::findings::holes::GapObservations;
 use rustc_hash::FxHashMap;
 
 /// A call as its lane will hold it.
-pub struct Found {
+pub struct LaneCall {
     pub begin: u64,
     /// u64::MAX: it did not return.
     pub end: u64,
@@ -27,7 +27,7 @@ pub struct Thread {
     calls: u64,
     /// Where the count of calls and the numbers in the file part: (calls so far, number on the thread).
     pub jumps: Vec<(u64, u32)>,
-    pub between: Between,
+    pub between: GapObservations,
 }
 
 /// Everything that is filled from calls one by one, whatever their order on other threads.
@@ -42,7 +42,12 @@ pub struct Calls {
 }
 
 impl Calls {
-    pub fn take(&mut self, by_thread: FxHashMap<u32, Vec<Found>>, collected: Vec<Collected>, concerned: Vec<u32>) {
+    pub fn add_calls(
+        &mut self,
+        by_thread: FxHashMap<u32, Vec<LaneCall>>,
+        collected: Vec<Collected>,
+        concerned: Vec<u32>,
+    ) {
         for (thread, found) in by_thread {
             let lanes = self.threads.entry(thread).or_default();
             found.into_iter().for_each(|found| lanes.push(thread, found));
@@ -55,7 +60,7 @@ impl Calls {
 }
 
 impl Thread {
-    fn push(&mut self, thread: u32, found: Found) {
+    fn push(&mut self, thread: u32, found: LaneCall) {
         let between = &mut self.between;
         if self.calls == 0 || found.sequence != between.expected {
             self.jumps.push((self.calls, found.sequence));

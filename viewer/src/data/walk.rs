@@ -42,7 +42,7 @@ impl Walk {
     }
 
     /// Goes on over what a block holds.
-    pub fn take(&mut self, ops: &[Op], plans: &[Plan]) {
+    pub fn advance(&mut self, ops: &[Op], plans: &[Plan]) {
         for op in ops {
             let category = plans.get(usize::from(op.function)).map_or(Category::Other, |plan| plan.category);
             self.follow(op, category);
@@ -65,9 +65,9 @@ impl Walk {
                 }
                 let followed = self.streams.follow(op, &change, name, Flags::new(category, false, false));
                 for (one, end) in &followed.gone {
-                    self.memory.gone(if *end == End::Freed { op.begin } else { op.end }, one);
+                    self.memory.subtract(if *end == End::Freed { op.begin } else { op.end }, one);
                 }
-                followed.made.iter().for_each(|one| self.memory.made(op.end, one));
+                followed.made.iter().for_each(|one| self.memory.add(op.end, one));
             }
             What::Loaded { image, bytes } => {
                 if self.loads.len() < LOADS {

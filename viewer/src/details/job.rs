@@ -29,7 +29,7 @@ pub fn operation(job: &Job, model: &Model, lane: usize, at: usize) -> Vec<Detail
         let text = format!("{what}begun {} {how}, {}", duration(apart.unsigned_abs()), done(found));
         all.push(detail(tame(label(job, model, *other)), text, tone));
     }
-    let behind = job.behind(lane, at).into_iter().take(RANKS);
+    let behind = job.missing_ranks(lane, at).into_iter().take(RANKS);
     all.extend(behind.map(|of| detail(tame(label(job, model, of)), "has not begun it", Tone::Bad)));
     all
 }

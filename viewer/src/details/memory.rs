@@ -19,7 +19,7 @@ pub fn map(state: &State, at: usize) -> Vec<Detail> {
     let Some(memory) = model.memory.get(at) else { return Vec::new() };
     let time = state.window.cursor;
     let (when, peak) = memory.peak();
-    let (now, moments) = (bytes(memory.at(time)), [time, when].map(|time| moment(time, state.window.step())));
+    let (now, moments) = (bytes(memory.bytes_at(time)), [time, when].map(|time| moment(time, state.window.step())));
     let head = format!("{now} at {}; the most was {} at {}", moments[0], bytes(peak), moments[1]);
     let mut all = vec![detail("live memory", head, Tone::Title)];
     let Some(lives) = state.opened.lives() else {

@@ -35,7 +35,7 @@ use trace::read::call::{Content, Image};
 use trace::show::text::{Text, symbol};
 
 /// What is known of the current event; empty if there is none.
-pub fn of(state: &State) -> Vec<Detail> {
+pub fn details(state: &State) -> Vec<Detail> {
     if state.welcome {
         return start::page(state);
     }
@@ -70,7 +70,7 @@ pub fn of(state: &State) -> Vec<Detail> {
         all.push(detail("words", words.join(" "), Tone::Quiet));
         return all;
     };
-    let (met, objects) = named(opened.lives(), &decoded, event.call);
+    let (met, objects) = named_lives(opened.lives(), &decoded, event.call);
     all.extend(misfits(&call, &objects).into_iter().map(|what| detail("", what, Tone::Bad)));
     add_arguments(&mut all, &decoded, &objects);
     for (name, value) in &decoded.outputs {
@@ -194,7 +194,7 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
             all.push(detail("when", at, Tone::Plain));
             if let Some(second) = &state.opened.second {
                 let (pair, other) = (second.of_first(event.call), &second.opened.model);
-                all.push(against("second", pair, other, event.length(), false));
+                all.push(difference("second", pair, other, event.length(), false));
             }
             all.extend(work::of_call(state, event.call, event.end));
         }
@@ -208,15 +208,17 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
             let text = format!("{} for {} on the device", moment(event.begin, step), duration(event.length()));
             all.push(detail("when", text, Tone::Plain));
             let index = state.event.filter(|(lane, _)| *lane == at).map(|(_, index)| index);
-            let index = index.or_else(|| lane.under(event.begin)).unwrap_or(0);
+            let index = index.or_else(|| lane.event_at(event.begin)).unwrap_or(0);
             all.extend(work::measured(state, lane, index));
         }
         Source::Second(_) => {
             let text = format!("{} for {}", moment(event.begin, step), duration(event.length()));
             all.push(detail("when", text, Tone::Plain));
             match &state.opened.second {
-                Some(second) => all.push(against("first", second.of_second(event.call), model, event.length(), true)),
-                None => all.push(against("recorded", Some(event.call), model, event.length(), true)),
+                Some(second) => {
+                    all.push(difference("first", second.of_second(event.call), model, event.length(), true))
+                }
+                None => all.push(difference("recorded", Some(event.call), model, event.length(), true)),
             }
         }
         Source::Peer { process, .. } => {
@@ -238,8 +240,8 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
             let open = if event.flags.open() { ", not ended when the trace did" } else { "" };
             let text = format!("{} for {}{open}", moment(event.begin, step), duration(event.length()));
             all.push(detail("when", text, Tone::Plain));
-            all.extend(work::within(state, *thread, event));
-            if let Some(index) = state.event.map(|(_, index)| index).or_else(|| lane.under(event.begin)) {
+            all.extend(work::range_contents(state, *thread, event));
+            if let Some(index) = state.event.map(|(_, index)| index).or_else(|| lane.event_at(event.begin)) {
                 all.extend(named::of_range(state, (at, index), event.begin, event.end));
             }
         }
@@ -249,7 +251,7 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
 
 /// The call of the other run that belongs to one, and how much longer the later of the two took. `later`: the
 /// one at hand.
-fn against(label: &str, pair: Option<u32>, model: &Model, took: u64, later: bool) -> Detail {
+fn difference(label: &str, pair: Option<u32>, model: &Model, took: u64, later: bool) -> Detail {
     let found = pair.and_then(|call| Some((call, model.find_call(call)?)));
     let Some((call, (lane, at))) = found else {
         return detail(label, "no such call there", Tone::Bad);
@@ -262,10 +264,10 @@ fn against(label: &str, pair: Option<u32>, model: &Model, took: u64, later: bool
 }
 
 /// The lives that a call's values name, and what stands for them in text.
-fn named(lives: Option<&Lives>, decoded: &Decoded, call: u32) -> (Vec<Life>, Objects) {
+fn named_lives(lives: Option<&Lives>, decoded: &Decoded, call: u32) -> (Vec<Life>, Objects) {
     match lives {
         Some(lives) => {
-            let met = lives.met(decoded, call);
+            let met = lives.named_lives(decoded, call);
             let objects = lives.objects(&met);
             (met, objects)
         }
@@ -314,7 +316,7 @@ pub fn line(state: &State, lane: usize, event: &Event) -> String {
         format!("{number} {}.{:09} t{} {}(", ns / 1_000_000_000, ns % 1_000_000_000, call.thread, tame(call.name()));
     let decoded = decode(&call);
     if let Some(decoded) = &decoded {
-        let (_, objects) = named(opened.lives(), decoded, number);
+        let (_, objects) = named_lives(opened.lives(), decoded, number);
         let arguments: Vec<String> = decoded
             .arguments
             .iter()

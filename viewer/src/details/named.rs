@@ -4,7 +4,7 @@ use super::detail::{Detail, Tone, detail};
 use crate::data::lane::{Lane, Source};
 use crate::state::State;
 use crate::state::parts::rows;
-use crate::state::parts::scope::{At, Scope};
+use crate::state::parts::scope::{EventPlace, Scope};
 use crate::state::parts::tab::Tab;
 use crate::state::table::busy;
 use crate::state::table::piece::Piece;
@@ -30,7 +30,7 @@ pub fn of_lanes(state: &State, lanes: &[usize], from: u64, to: u64) -> Vec<Detai
 }
 
 /// The kernels that the calls of a range launched, by name, with the device's times if there are some.
-pub fn of_range(state: &State, at: At, from: u64, to: u64) -> Vec<Detail> {
+pub fn of_range(state: &State, at: EventPlace, from: u64, to: u64) -> Vec<Detail> {
     let threads = state.opened.model.lanes.iter().filter(|lane| lane.source.is_thread());
     if threads.map(|lane| lane.cell(from, to).count).sum::<u64>() > ADDED {
         return Vec::new();

@@ -116,7 +116,7 @@ fn split(about: &Timed) -> String {
 }
 
 /// What a range holds: calls of its thread, or of all if any may end it, and what they gave to devices.
-pub fn within(state: &State, thread: Option<u32>, event: &Event) -> Vec<Detail> {
+pub fn range_contents(state: &State, thread: Option<u32>, event: &Event) -> Vec<Detail> {
     let model = &state.opened.model;
     let own = |lane: &&Lane| match lane.source {
         Source::Thread { thread: of, depth: 0 } => thread.is_none_or(|thread| thread == of),

@@ -9,7 +9,7 @@ use analysis::text::numbers::time;
 
 /// What a frame that is printed shows, as the command line has it.
 #[derive(Debug, Clone, Default)]
-pub struct Shown {
+pub struct PrintedFrame {
     pub view: Option<Tab>,
     /// Nanoseconds.
     pub window: Option<(u64, u64)>,
@@ -34,7 +34,7 @@ pub struct Shown {
 impl State {
     /// Shows what a command line asks for, and says what of that there is not. Wrong words are told of in the
     /// message.
-    pub fn set(&mut self, shown: &Shown) -> Option<String> {
+    pub fn set(&mut self, shown: &PrintedFrame) -> Option<String> {
         let mut beyond = Vec::new();
         let before = self.stand();
         self.take_steps(&shown.arrange, &mut beyond);
@@ -43,7 +43,7 @@ impl State {
             self.hides = shown.hide;
         }
         if let Some(row) = shown.row.filter(|_| shown.view.is_none_or(|view| !view.is_table())) {
-            self.row = within(row, self.rows.len(), &mut beyond);
+            self.row = clamped_row(row, self.rows.len(), &mut beyond);
         }
         if let Some(place) = &shown.place {
             beyond.extend(self.lacks(place));
@@ -53,7 +53,7 @@ impl State {
             }
         }
         if let Some((from, to)) = shown.window {
-            self.window = self.window.between(from, to);
+            self.window = self.window.with_range(from, to);
             beyond.extend(self.ends_before("--window", from, to));
         }
         if let Some((from, to)) = shown.select {
@@ -72,7 +72,7 @@ impl State {
                 self.sort_by(column, &mut beyond);
             }
             if view.is_table() {
-                self.table_row = within(shown.row.unwrap_or(0), self.table.rows.len(), &mut beyond);
+                self.table_row = clamped_row(shown.row.unwrap_or(0), self.table.rows.len(), &mut beyond);
             }
         }
         self.scroll();
@@ -176,7 +176,7 @@ impl State {
 }
 
 /// The row that is asked for, or else the last.
-fn within(row: usize, rows: usize, beyond: &mut Vec<String>) -> usize {
+fn clamped_row(row: usize, rows: usize, beyond: &mut Vec<String>) -> usize {
     let last = rows.saturating_sub(1);
     if row > last {
         let there = match rows {

@@ -10,7 +10,7 @@ use crate::state::parts::layout::Layout;
 use crate::state::parts::mark::Mark;
 use crate::state::parts::overview::{self, Sum};
 use crate::state::parts::rows::{Arrangement, Row};
-pub use crate::state::parts::scope::At;
+pub use crate::state::parts::scope::EventPlace;
 use crate::state::parts::tab::Tab;
 use crate::state::parts::table_rows::Table;
 use crate::state::parts::window::Window;
@@ -42,7 +42,7 @@ pub struct State {
     /// The arrangement of this size of screen that nobody has changed.
     pub(crate) first: Arrangement,
     /// The selected event.
-    pub event: Option<At>,
+    pub event: Option<EventPlace>,
     /// Nothing has been chosen yet: the start page is shown.
     pub welcome: bool,
     pub details: bool,
@@ -58,7 +58,7 @@ pub struct State {
     pub anchor: Option<u64>,
     pub fixed: Option<u64>,
     /// The event whose time was selected, if one was.
-    pub held: Option<At>,
+    pub held: Option<EventPlace>,
     /// Tables are of the window, rather than of the whole trace.
     pub windowed: bool,
     pub marks: Vec<Mark>,
@@ -79,7 +79,7 @@ pub struct State {
     pub pause: u64,
     /// What was said last; the next key clears it.
     pub message: String,
-    pub(crate) trail: Vec<(Option<At>, Window, usize)>,
+    pub(crate) trail: Vec<(Option<EventPlace>, Window, usize)>,
 }
 
 impl State {
@@ -97,7 +97,7 @@ impl State {
     pub fn crowd(&self) -> Option<(usize, u64, u64, Cell)> {
         let at = self.lane().filter(|_| self.event.is_none() && !self.welcome)?;
         let column = self.window.column(self.window.cursor)?;
-        let (from, to) = (self.window.at(column), self.window.at(column + 1));
+        let (from, to) = (self.window.column_begin(column), self.window.column_begin(column + 1));
         let passing = self.filter.as_ref().and_then(|filter| filter.lanes.get(at));
         let lane = passing.map_or_else(|| self.lane_of(at), |passing| Some(&passing.lane))?;
         let cell = lane.cell(from, to);
@@ -117,7 +117,7 @@ impl State {
     pub fn current(&self) -> Option<(usize, Event)> {
         let here = || {
             let at = self.lane()?;
-            let index = self.lane_of(at)?.under(self.window.cursor)?;
+            let index = self.lane_of(at)?.event_at(self.window.cursor)?;
             Some((at, self.passing(at, index, true).filter(|found| *found == index)?))
         };
         let (at, index) = self.event.or_else(here)?;
@@ -173,7 +173,7 @@ impl State {
     }
 
     pub(crate) fn lay_out(&mut self) {
-        self.layout = Layout::of(self.size.0, self.size.1, self.details, self.tab == Tab::Timeline && self.splits);
+        self.layout = Layout::new(self.size.0, self.size.1, self.details, self.tab == Tab::Timeline && self.splits);
     }
 
     /// Finds out where the overview shows matches of the search.

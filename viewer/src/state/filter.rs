@@ -146,7 +146,7 @@ impl Term {
 }
 
 /// The calls that name an object; none if the trace has none of that name.
-fn named(opened: &Opened, title: &str) -> Result<Option<Vec<u32>>, String> {
+fn calls_naming(opened: &Opened, title: &str) -> Result<Option<Vec<u32>>, String> {
     let lives = opened.lives().ok_or("the names of objects are still being read")?;
     let Some(life) = lives.titled(title) else { return Ok(None) };
     let Uses { mut calls, after } = uses(opened, lives, life)?;
@@ -187,8 +187,8 @@ fn term(word: &str, opened: &Opened) -> Result<Term, String> {
     }
     if let Some(title) = word.strip_prefix("uses:") {
         // Of two traces, each has its own object of that name.
-        let second = opened.second.as_deref().map(|second| named(&second.opened, title)).transpose()?.flatten();
-        let first = named(opened, title)?;
+        let second = opened.second.as_deref().map(|second| calls_naming(&second.opened, title)).transpose()?.flatten();
+        let first = calls_naming(opened, title)?;
         if first.is_none() && second.is_none() {
             return Err(format!("no object {title}; the objects' table (9) has their names"));
         }

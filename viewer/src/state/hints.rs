@@ -129,7 +129,7 @@ impl State {
     pub fn hints(&self) -> Vec<Hint> {
         let all = match (&self.prompt, self.help.is_some()) {
             (Some(prompt), _) => prompting(prompt.ask),
-            (None, true) => named(&[("/", "find"), ("up down", "scroll"), ("any other key", "close")]),
+            (None, true) => plain_hints(&[("/", "find"), ("up down", "scroll"), ("any other key", "close")]),
             (None, false) => self.of_line(self.line()),
         };
         let is_open = self.prompt.is_none() && self.help.is_none();
@@ -205,7 +205,7 @@ fn symbol(key: &str) -> &str {
     }
 }
 
-fn named(all: &[(&'static str, &'static str)]) -> Vec<Hint> {
+fn plain_hints(all: &[(&'static str, &'static str)]) -> Vec<Hint> {
     all.iter().map(|(keys, about)| Hint { keys: (*keys).to_owned(), about, action: None }).collect()
 }
 
@@ -215,5 +215,5 @@ fn prompting(ask: Ask) -> Vec<Hint> {
         _ => &[("up down", "earlier ones"), ("left right", "move"), ("ctrl-w", "drop word")],
     };
     let all = [&[("enter", "take it"), ("esc", "leave")][..], middle, &[("ctrl-u", "drop all")]].concat();
-    named(&all)
+    plain_hints(&all)
 }

@@ -55,7 +55,7 @@ impl State {
     /// have room then. It depends on the size of the screen alone.
     pub(crate) fn first_arrangement(&self) -> Arrangement {
         let model = &self.opened.model;
-        let room = crate::state::parts::layout::Layout::of(self.size.0, self.size.1, true, true).lanes.height;
+        let room = crate::state::parts::layout::Layout::new(self.size.0, self.size.1, true, true).lanes.height;
         let unfolded = Arrangement::default();
         let fits = rows::rows(model, &unfolded).len() <= usize::from(room);
         if fits { unfolded } else { Arrangement::new(model) }

@@ -73,12 +73,12 @@ impl State {
             }
             Tab::Timeline if self.crowd().is_some() => {
                 if let Some((_, from, to, _)) = self.crowd() {
-                    self.window = self.window.between(from, to);
+                    self.window = self.window.with_range(from, to);
                 }
             }
             Tab::Timeline | Tab::Events => {
                 if self.event.is_none() {
-                    let here = self.lane().and_then(|at| Some((at, self.lane_of(at)?.under(self.window.cursor)?)));
+                    let here = self.lane().and_then(|at| Some((at, self.lane_of(at)?.event_at(self.window.cursor)?)));
                     self.event = here;
                 }
                 self.details = !self.details || self.tab == Tab::Events;

@@ -102,7 +102,7 @@ impl State {
         self.show_tab(self.tab);
         self.under = Table::default();
         if call.is_some() {
-            self.event = self.lane().and_then(|at| Some((at, self.lane_of(at)?.under(self.window.cursor)?)));
+            self.event = self.lane().and_then(|at| Some((at, self.lane_of(at)?.event_at(self.window.cursor)?)));
         }
     }
 

@@ -1,6 +1,6 @@
 //! From what the user has selected to what the tables are of.
 
-use super::fields::{At, State};
+use super::fields::{EventPlace, State};
 use super::table::Table;
 use crate::data::lane::Source;
 use crate::state::parts::scope::{Basis, Scope};
@@ -11,7 +11,7 @@ impl State {
     /// What tables are of: the selection if there is one, or else the window or the whole trace.
     pub fn scope(&self) -> Scope {
         match (self.selection(), self.windowed) {
-            (Some((from, to)), _) => match self.held_range() {
+            (Some((from, to)), _) => match self.selected_range() {
                 Some(at) => Scope::Range(at, from, to),
                 None => Scope::Selection(from, to),
             },
@@ -27,7 +27,7 @@ impl State {
     }
 
     /// The range that was selected as one, as long as the selection is what it was then.
-    fn held_range(&self) -> Option<At> {
+    fn selected_range(&self) -> Option<EventPlace> {
         let (at, index) = self.held?;
         let lane = self.lane_of(at).filter(|lane| index < lane.len())?;
         let is_range = matches!(lane.source, Source::Range { .. });
@@ -35,7 +35,7 @@ impl State {
     }
 
     /// The NVTX range that takes exactly this time, the outermost if there are several.
-    pub(crate) fn range_of(&self, from: u64, to: u64) -> Option<At> {
+    pub(crate) fn range_of(&self, from: u64, to: u64) -> Option<EventPlace> {
         let lanes = self.opened.model.lanes.iter().enumerate();
         let mut ranges = lanes.filter(|(_, lane)| matches!(lane.source, Source::Range { .. }));
         ranges.find_map(|(at, lane)| {
@@ -50,7 +50,7 @@ impl State {
         if event.begin == event.end {
             return self.say("it takes no time: there is nothing in it");
         }
-        let index = self.event.map(|(_, index)| index).or_else(|| self.lane_of(at)?.under(event.begin));
+        let index = self.event.map(|(_, index)| index).or_else(|| self.lane_of(at)?.event_at(event.begin));
         (self.anchor, self.fixed) = (Some(event.begin), Some(event.end));
         self.held = index.map(|index| (at, index));
         let key = self

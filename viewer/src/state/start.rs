@@ -1,6 +1,6 @@
 //! Where a trace is entered: on its busiest lane, at the longest event there, with the page that sums it up.
 
-use super::fields::{At, State};
+use super::fields::{EventPlace, State};
 use crate::data::lane::{Lane, Source};
 use crate::state::parts::action::Action;
 use crate::state::parts::tab::Tab;
@@ -11,7 +11,7 @@ use crate::state::parts::window::Window;
 pub(crate) struct Stand {
     window: Window,
     row: usize,
-    event: Option<At>,
+    event: Option<EventPlace>,
     anchor: Option<u64>,
     filter: bool,
 }

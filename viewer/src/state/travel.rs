@@ -1,6 +1,6 @@
 //! Going from event to event: next, previous, failures, pauses, matches, and along from call to work.
 
-use super::fields::{At, State};
+use super::fields::{EventPlace, State};
 use crate::data::compare;
 use crate::data::event::{Event, Flags};
 use crate::data::lane::{Lane, Source};
@@ -15,7 +15,7 @@ const TRAIL: usize = 256;
 
 impl State {
     /// Selects an event, and shows it.
-    pub(crate) fn select(&mut self, at: At) {
+    pub(crate) fn select(&mut self, at: EventPlace) {
         let Some(lane) = self.lane_of(at.0).filter(|lane| at.1 < lane.len()) else { return };
         let begin = lane.begin[at.1];
         self.event = Some(at);
@@ -29,7 +29,7 @@ impl State {
     }
 
     /// As [`State::select`], from where [`State::back`] leads back.
-    pub(crate) fn jump(&mut self, at: At) {
+    pub(crate) fn jump(&mut self, at: EventPlace) {
         self.trail.push((self.event, self.window, self.row));
         if self.trail.len() > TRAIL {
             self.trail.remove(0);
@@ -55,7 +55,7 @@ impl State {
             Some((_, index)) => index.checked_sub(1),
             None => {
                 let Some(lane) = self.lane_of(at) else { return };
-                let here = lane.under(self.window.cursor);
+                let here = lane.event_at(self.window.cursor);
                 let next = lane.first_at(self.window.cursor);
                 if forward { here.or(Some(next)) } else { here.or(next.checked_sub(1)) }
             }
@@ -70,7 +70,7 @@ impl State {
     /// The nearest event that `find` finds in that direction, on any lane of threads and of what they
     /// annotated: by the time at which it begins, then by its lane. From the selected event, or from the
     /// cursor.
-    fn nearest(&self, forward: bool, find: impl Fn(&Lane, usize) -> Option<usize>) -> Option<At> {
+    fn nearest(&self, forward: bool, find: impl Fn(&Lane, usize) -> Option<usize>) -> Option<EventPlace> {
         let selected = self.event.filter(|(at, index)| self.lane_of(*at).is_some_and(|lane| *index < lane.len()));
         let time = selected.map_or(self.window.cursor, |(at, index)| self.opened.model.lanes[at].begin[index]);
         let shown = |source: &Source| matches!(source, Source::Thread { .. } | Source::Range { .. });
@@ -84,12 +84,12 @@ impl State {
             };
             Some((at, find(lane, start)?))
         });
-        let by_time = |(at, index): &At| (self.opened.model.lanes[*at].begin[*index], *at);
+        let by_time = |(at, index): &EventPlace| (self.opened.model.lanes[*at].begin[*index], *at);
         if forward { found.min_by_key(by_time) } else { found.max_by_key(by_time) }
     }
 
     /// The longest event of a name: work of this call, or an annotation.
-    pub(crate) fn slowest(&self, name: u32, call: Option<u32>) -> Option<At> {
+    pub(crate) fn slowest(&self, name: u32, call: Option<u32>) -> Option<EventPlace> {
         let lanes = self.opened.model.lanes.iter().enumerate();
         let all = lanes.filter(|(_, lane)| !lane.source.is_thread()).flat_map(|(at, lane)| {
             let first = call.map_or(Some(0), |call| lane.of_call(call)).unwrap_or(lane.len());
@@ -158,7 +158,7 @@ impl State {
     }
 
     /// The other end of the current event's way: of a call its work, of work its call.
-    pub fn partner(&self) -> Option<At> {
+    pub fn partner(&self) -> Option<EventPlace> {
         let (lane, event) = self.current()?;
         let model = &self.opened.model;
         match model.lanes[lane].source {
@@ -186,11 +186,11 @@ impl State {
     /// Where an event stands that is the current one.
     pub(crate) fn index_of(&self, lane: usize, event: &Event) -> Option<usize> {
         let selected = self.event.filter(|(at, _)| *at == lane).map(|(_, index)| index);
-        selected.or_else(|| self.lane_of(lane)?.under(event.begin))
+        selected.or_else(|| self.lane_of(lane)?.event_at(event.begin))
     }
 
     /// The current event, if it is a rank's part of a collective.
-    pub fn collective(&self) -> Option<At> {
+    pub fn collective(&self) -> Option<EventPlace> {
         let (lane, event) = self.current()?;
         let at = self.index_of(lane, &event)?;
         self.opened.job.as_ref()?.operation(lane, at).filter(|operation| operation.is_collective)?;
@@ -198,7 +198,7 @@ impl State {
     }
 
     /// What belongs to the current event on other lanes: of a collective that of every other rank.
-    pub fn partners(&self) -> Vec<At> {
+    pub fn partners(&self) -> Vec<EventPlace> {
         let of_ranks = self.collective().and_then(|(lane, at)| Some(self.opened.job.as_ref()?.counterparts(lane, at)));
         of_ranks.filter(|all| !all.is_empty()).unwrap_or_else(|| self.partner().into_iter().collect())
     }

@@ -72,7 +72,7 @@ impl<W: Write> Frames<W> {
 
 impl Term {
     /// Takes the terminal. It is given back when this is dropped, and when something panics.
-    pub fn take(mouse: bool, depth: Depth) -> io::Result<Term> {
+    pub fn open(mouse: bool, depth: Depth) -> io::Result<Term> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();

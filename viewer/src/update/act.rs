@@ -23,7 +23,7 @@ impl State {
         let scrolled = std::mem::take(&mut self.detail);
         match action {
             // A detail takes up to four lines; drawing knows how many there are.
-            Action::DetailsDown => self.detail = (scrolled + DETAILS).min(4 * crate::details::of(self).len()),
+            Action::DetailsDown => self.detail = (scrolled + DETAILS).min(4 * crate::details::details(self).len()),
             Action::DetailsUp => self.detail = scrolled.saturating_sub(DETAILS),
             Action::Unmark if self.unmark() => return vec![Effect::SaveMarks],
             Action::Unmark => self.say("there is no mark"),

@@ -10,13 +10,13 @@ use crate::state::{Effect, Input, State};
 impl State {
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
         let before = self.stand();
-        let effects = self.take(input);
+        let effects = self.handle(input);
         self.welcome &= before == self.stand();
         self.refresh();
         effects
     }
 
-    fn take(&mut self, input: Input) -> Vec<Effect> {
+    fn handle(&mut self, input: Input) -> Vec<Effect> {
         match input {
             Input::Key(key) => {
                 self.message.clear();

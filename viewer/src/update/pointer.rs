@@ -7,7 +7,7 @@ use crate::state::parts::window::Window;
 impl State {
     pub(crate) fn time_at(&self, x: u16) -> u64 {
         let column = u64::from(x.saturating_sub(self.layout.lanes.x)).min(self.window.columns - 1);
-        self.window.at(column)
+        self.window.column_begin(column)
     }
 
     pub(crate) fn press(&mut self, x: u16, y: u16) {

@@ -1,6 +1,6 @@
 //! The cells of a lane: bars of events that fill them alone, levels where a cell stands for several.
 
-use super::paint::{glyph, put, tint};
+use super::paint::{draw_text, glyph, tint};
 use super::theme::{Depth, Theme};
 use crate::data::event::{Category, Flags};
 use crate::data::lane::{Cell, Lane, Source};
@@ -134,7 +134,7 @@ impl Place<'_> {
                 glyph(buffer, x, y, theme.glyph("\u{258f}", "|"), style);
             }
             if !self.dimmed && width > 3 {
-                put(buffer, x + 1, self.y, &label, width - 2, style);
+                draw_text(buffer, x + 1, self.y, &label, width - 2, style);
             }
         } else {
             let style = theme.fill(category, failed);
@@ -148,13 +148,13 @@ impl Place<'_> {
                 }
             }
             let room = width.saturating_sub(1 + edge).max(1 - edge);
-            put(buffer, x + edge, self.y, &label, room, style);
+            draw_text(buffer, x + edge, self.y, &label, room, style);
             if let Some(took) = took {
-                put(buffer, x + edge, self.y + 1, &took, room, style);
+                draw_text(buffer, x + edge, self.y + 1, &took, room, style);
             }
         }
         if state.search.as_ref().is_some_and(|search| search.hits(event.name)) {
-            tint(buffer, Area { x, y: self.y, width, height: self.height }, theme.found());
+            tint(buffer, Area { x, y: self.y, width, height: self.height }, theme.match_style());
         }
     }
 

@@ -3,7 +3,7 @@
 //! drawn on.
 
 use super::cells::place;
-use super::paint::{glyph, is_free, put};
+use super::paint::{draw_text, glyph, is_free};
 use super::theme::Theme;
 use crate::data::event::Category;
 use crate::state::State;
@@ -30,7 +30,7 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
         .chain(job.counterparts(lane, at))
         .filter_map(|(lane, at)| Some((lane, job.operation(lane, at)?.begin)))
         .collect();
-    let behind = job.behind(lane, at);
+    let behind = job.missing_ranks(lane, at);
     let (Some(first), Some(last)) =
         (begun.iter().map(|(_, begin)| *begin).min(), begun.iter().map(|(_, begin)| *begin).max())
     else {
@@ -43,9 +43,9 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
         .collect();
     let parts = parts(state, &wanted, last);
     for two in parts.windows(2) {
-        between(theme, buffer, &two[0], &two[1]);
+        draw_link(theme, buffer, &two[0], &two[1]);
     }
-    beyond(state, theme, buffer, &parts, &wanted);
+    draw_links_to_edges(state, theme, buffer, &parts, &wanted);
     for part in &parts {
         match part.begin {
             None => behind_it(theme, buffer, part, state.layout.lanes.x),
@@ -80,7 +80,7 @@ const DOWN: (&str, &str) = ("\u{2503}", "|");
 
 /// Down from the upper part, over to where the lower one begins, in the lowest of the lines with most room, and
 /// down to it.
-fn between(theme: &Theme, buffer: &mut Buffer, upper: &Part, lower: &Part) {
+fn draw_link(theme: &Theme, buffer: &mut Buffer, upper: &Part, lower: &Part) {
     let (left, right) = (upper.x.min(lower.x), upper.x.max(lower.x));
     let room = |y: u16| (left..=right).filter(|x| is_free(buffer, *x, y)).count();
     let lines = upper.on.y + upper.on.height..lower.on.y;
@@ -98,7 +98,13 @@ fn between(theme: &Theme, buffer: &mut Buffer, upper: &Part, lower: &Part) {
 }
 
 /// To the edges beyond which there are other parts.
-fn beyond(state: &State, theme: &Theme, buffer: &mut Buffer, parts: &[Part], wanted: &[(usize, Option<u64>)]) {
+fn draw_links_to_edges(
+    state: &State,
+    theme: &Theme,
+    buffer: &mut Buffer,
+    parts: &[Part],
+    wanted: &[(usize, Option<u64>)],
+) {
     let area = state.layout.lanes;
     let rows = state.rows.iter().enumerate();
     let has_part = |row: &crate::state::parts::rows::Row| wanted.iter().any(|(lane, _)| row.lanes.contains(lane));
@@ -119,7 +125,7 @@ fn beyond(state: &State, theme: &Theme, buffer: &mut Buffer, parts: &[Part], wan
 fn behind_it(theme: &Theme, buffer: &mut Buffer, part: &Part, left: u16) {
     let text = "not begun";
     if (part.x..part.x + text.width() as u16).all(|x| is_free(buffer, x, part.on.y)) {
-        put(buffer, part.x, part.on.y, text, text.width() as u16, theme.alarm());
+        draw_text(buffer, part.x, part.on.y, text, text.width() as u16, theme.alarm());
     } else {
         before_it(buffer, part, text, left, theme.alarm());
     }
@@ -130,6 +136,6 @@ fn before_it(buffer: &mut Buffer, part: &Part, text: &str, left: u16, style: Sty
     let width = text.width() as u16;
     let Some(from) = part.x.checked_sub(width + 1).filter(|from| *from >= left) else { return };
     if (from..part.x).all(|x| is_free(buffer, x, part.on.y)) {
-        put(buffer, from, part.on.y, text, width, style);
+        draw_text(buffer, from, part.on.y, text, width, style);
     }
 }

@@ -1,6 +1,6 @@
 //! What is lost, drawn where it would stand: crosses over the time of which nothing is known.
 
-use super::paint::put;
+use super::paint::draw_text;
 use super::theme::Theme;
 use crate::data::lane::Source;
 use crate::state::State;
@@ -30,10 +30,10 @@ pub fn row(state: &State, theme: &Theme, buffer: &mut Buffer, lanes: &[usize], y
         for (hole, columns) in own.filter_map(|hole| Some((hole, columns(&state.window, hole.begin, hole.end)?))) {
             let width = columns.end - columns.start;
             let crosses = theme.glyph("\u{2573}", "x").repeat(width.into());
-            put(buffer, area.x + columns.start, y, &crosses, width, theme.alarm());
+            draw_text(buffer, area.x + columns.start, y, &crosses, width, theme.alarm());
             let label = format!(" {} ", hole.title());
             if usize::from(width) > label.len() + 2 {
-                put(buffer, area.x + columns.start + 1, y, &label, width - 2, theme.alarm());
+                draw_text(buffer, area.x + columns.start + 1, y, &label, width - 2, theme.alarm());
             }
         }
     }
@@ -46,6 +46,6 @@ pub fn overview(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let holes = state.opened.summary().holes.iter();
     for columns in holes.filter_map(|hole| columns(&whole, hole.begin, hole.end)) {
         let crosses = "x".repeat(columns.len());
-        put(buffer, area.x + columns.start, area.y + 1, &crosses, columns.len() as u16, theme.alarm());
+        draw_text(buffer, area.x + columns.start, area.y + 1, &crosses, columns.len() as u16, theme.alarm());
     }
 }

@@ -1,7 +1,7 @@
 //! What colours and signs mean, as they are drawn.
 
 use super::overlay::clear;
-use super::paint::put;
+use super::paint::draw_text;
 use super::theme::Theme;
 use crate::data::event::Category;
 use crate::data::open::Opened;
@@ -72,7 +72,7 @@ fn signs(theme: &Theme, opened: &Opened) -> Vec<Sign> {
 
 pub fn draw(theme: &Theme, buffer: &mut Buffer, (width, height): (u16, u16), opened: &Opened) {
     clear(buffer, Rect::new(0, 0, width, height));
-    put(buffer, 0, 0, "Colours and signs (any key closes)", width, theme.title());
+    draw_text(buffer, 0, 0, "Colours and signs (any key closes)", width, theme.title());
     let mut y = 1;
     for (sign, style, about) in signs(theme, opened) {
         for (n, line) in lines(about, usize::from(width.saturating_sub(ABOUT)).max(8), 4).into_iter().enumerate() {
@@ -80,9 +80,9 @@ pub fn draw(theme: &Theme, buffer: &mut Buffer, (width, height): (u16, u16), ope
                 return;
             }
             if n == 0 {
-                put(buffer, 1, y, &sign, ABOUT - 2, style);
+                draw_text(buffer, 1, y, &sign, ABOUT - 2, style);
             }
-            put(buffer, ABOUT, y, line, width.saturating_sub(ABOUT), Style::new());
+            draw_text(buffer, ABOUT, y, line, width.saturating_sub(ABOUT), Style::new());
             y += 1;
         }
     }

@@ -1,6 +1,6 @@
 //! The list of a lane's events, and the tables. Only the rows that are on the screen are made.
 
-use super::paint::{behind, put, tint};
+use super::paint::{draw_background, draw_text, tint};
 use super::theme::Theme;
 use crate::data::event::NO_CALL;
 use crate::state::State;
@@ -22,14 +22,14 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let row = state.rows.get(state.row);
     let title = row.map_or(String::new(), |row| rows::title(row, &state.opened));
     let head = format!("{:>10} {:>16} {:>9}  {}", "call", "begin", "took", "what");
-    put(buffer, area.x, area.y, &head, area.width, theme.title());
+    draw_text(buffer, area.x, area.y, &head, area.width, theme.title());
     let filter = state.filter.as_ref().map_or(String::new(), |filter| format!(", filter {}", tame(&filter.text)));
     let about = format!("{title}: {}{filter}", counted(state.listed() as u64, "event"));
     if state.layout.axis.height > 0 {
         titled(buffer, state.layout.axis, &about, &position(state.list_row(), state.listed()), theme);
     }
     let Some(at) = state.lane() else {
-        put(
+        draw_text(
             buffer,
             area.x,
             area.y + 1,
@@ -53,16 +53,20 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
             moment(event.begin, 1),
             duration(event.length())
         );
-        let used = put(buffer, x, y, &left, area.width, theme.quiet());
+        let used = draw_text(buffer, x, y, &left, area.width, theme.quiet());
         let style = theme.ink_of(event.flags.category(), event.flags.failed());
         let failed = if event.flags.failed() { "! " } else { "" };
         let name = format!("{failed}{}", state.opened.model.name(event.name));
-        put(buffer, x + used, y, &name, area.width.saturating_sub(used), style);
+        draw_text(buffer, x + used, y, &name, area.width.saturating_sub(used), style);
         if top + line == chosen {
-            behind(buffer, Area { y, height: 1, ..area }, theme.chosen());
+            draw_background(buffer, Area { y, height: 1, ..area }, theme.chosen());
         }
         if state.search.as_ref().is_some_and(|search| search.hits(event.name)) {
-            tint(buffer, Area { x: x + used, y, width: area.width.saturating_sub(used), height: 1 }, theme.found());
+            tint(
+                buffer,
+                Area { x: x + used, y, width: area.width.saturating_sub(used), height: 1 },
+                theme.match_style(),
+            );
         }
     }
 }
@@ -75,9 +79,9 @@ fn position(row: usize, rows: usize) -> String {
 /// What is listed, and which row of it is chosen.
 fn titled(buffer: &mut Buffer, area: Area, title: &str, at: &str, theme: &Theme) {
     let room = usize::from(area.x + area.width).saturating_sub(at.width() + 2);
-    put(buffer, 0, area.y, title, room as u16, theme.title());
+    draw_text(buffer, 0, area.y, title, room as u16, theme.title());
     let width = at.width() as u16;
-    put(buffer, (area.x + area.width).saturating_sub(width + 1), area.y, at, width, theme.quiet());
+    draw_text(buffer, (area.x + area.width).saturating_sub(width + 1), area.y, at, width, theme.quiet());
 }
 
 /// Below the heading, where the rows that are shown stand among all of them; none if all are shown.
@@ -92,7 +96,7 @@ fn scrollbar(theme: &Theme, buffer: &mut Buffer, area: Area, top: usize, rows: u
         let is_thumb = (first..first + size).contains(&line);
         let symbol = if is_thumb { theme.glyph("\u{2588}", "#") } else { theme.glyph("\u{2502}", "|") };
         let style = if is_thumb { Style::new() } else { theme.quiet() };
-        put(buffer, area.x + area.width - 1, area.y + 1 + line as u16, symbol, 1, style);
+        draw_text(buffer, area.x + area.width - 1, area.y + 1 + line as u16, symbol, 1, style);
     }
 }
 
@@ -107,15 +111,15 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
 }
 
 /// The table below the timeline: its title, and the rows that there is room for.
-pub fn under(state: &State, theme: &Theme, buffer: &mut Buffer) {
+pub fn draw_lower_table(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let (area, table) = (state.layout.under, &state.under);
     if area.height < 2 {
         return;
     }
     let rule = theme.glyph("\u{2500}", "-").repeat(area.width.into());
-    put(buffer, area.x, area.y, &rule, area.width, theme.quiet());
+    draw_text(buffer, area.x, area.y, &rule, area.width, theme.quiet());
     let title = format!(" {} ", state.table_title(table));
-    put(buffer, area.x + 1, area.y, &title, area.width.saturating_sub(2), theme.title());
+    draw_text(buffer, area.x + 1, area.y, &title, area.width.saturating_sub(2), theme.title());
     let area = Area { y: area.y + 1, height: area.height - 1, ..area };
     one(theme, buffer, table, area, (0, None));
 }
@@ -132,7 +136,7 @@ fn one(theme: &Theme, buffer: &mut Buffer, table: &Table, area: Area, (top, chos
         } else {
             "nothing of this kind is in this part of it"
         };
-        put(buffer, area.x, area.y, nothing, area.width, theme.quiet());
+        draw_text(buffer, area.x, area.y, nothing, area.width, theme.quiet());
         return;
     }
     let shown = table.cells(top, usize::from(area.height - 1));
@@ -143,7 +147,7 @@ fn one(theme: &Theme, buffer: &mut Buffer, table: &Table, area: Area, (top, chos
             let (text, right) = texts(*n);
             let text = cut(&text, *width).to_owned();
             let pad = if right { width.saturating_sub(text.width()) as u16 } else { 0 };
-            put(buffer, x.saturating_add(pad), y, &text, area.width.saturating_sub(x + pad), style);
+            draw_text(buffer, x.saturating_add(pad), y, &text, area.width.saturating_sub(x + pad), style);
             x = x.saturating_add((width + BETWEEN) as u16);
         }
     };
@@ -160,7 +164,7 @@ fn one(theme: &Theme, buffer: &mut Buffer, table: &Table, area: Area, (top, chos
         line(buffer, y, &|n| (row.get(n).cloned().unwrap_or_default(), numeric(n)), Style::new());
         if Some(top + index) == chosen {
             let width = area.width.saturating_sub(1);
-            behind(buffer, Area { y, height: 1, width, ..area }, theme.chosen());
+            draw_background(buffer, Area { y, height: 1, width, ..area }, theme.chosen());
         }
     }
 }

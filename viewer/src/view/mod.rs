@@ -20,7 +20,7 @@ use crate::state::parts::action::Action;
 use crate::state::parts::layout::Area;
 use crate::state::parts::tab::Tab;
 use crate::text::{counted, cut, duration, grouped, lines, moment, tame};
-use paint::{put, tint};
+use paint::{draw_text, tint};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -35,7 +35,7 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     match state.tab {
         Tab::Timeline => {
             timeline::draw(state, theme, buffer);
-            lists::under(state, theme, buffer);
+            lists::draw_lower_table(state, theme, buffer);
         }
         Tab::Events => lists::events(state, theme, buffer),
         _ => lists::table(state, theme, buffer),
@@ -56,7 +56,7 @@ fn title(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let mut x = 0;
     for (tab, label) in state.tabs() {
         let style = if tab == state.tab { theme.chosen().patch(theme.title()) } else { theme.quiet() };
-        x += put(buffer, x, area.y, &label, area.width - x, style);
+        x += draw_text(buffer, x, area.y, &label, area.width - x, style);
     }
     let summary = state.opened.summary();
     let name = state.opened.path.file_name().map_or(String::new(), |name| tame(&name.to_string_lossy()));
@@ -68,7 +68,7 @@ fn title(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let abouts = [format!(" {name}: {calls}"), short, format!(" {calls}"), format!(" {} ", duration(summary.end))];
     if let Some(about) = abouts.iter().find(|about| about.width() <= room) {
         let width = about.width() as u16;
-        put(buffer, area.width - width, area.y, about, width, theme.quiet());
+        draw_text(buffer, area.width - width, area.y, about, width, theme.quiet());
     }
 }
 
@@ -78,21 +78,21 @@ fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     }
     if let Some(prompt) = &state.prompt {
-        let used = put(buffer, 0, area.y, prompt.ask.title(), area.width, theme.title());
+        let used = draw_text(buffer, 0, area.y, prompt.ask.title(), area.width, theme.title());
         let room = usize::from(area.width.saturating_sub(used + 1));
         // What is scrolled past has no control characters either: the prompt takes none.
         let skip = prompt.input.visual_scroll(room);
         let behind = &prompt.text()[cut(prompt.text(), skip).len()..];
-        let typed = put(buffer, used, area.y, &tame(behind), room as u16, Style::new());
+        let typed = draw_text(buffer, used, area.y, &tame(behind), room as u16, Style::new());
         let cursor = used + prompt.input.visual_cursor().saturating_sub(skip) as u16;
         if cursor < used + typed {
             tint(buffer, Area { x: cursor, y: area.y, width: 1, height: 1 }, theme.cursor());
         } else {
-            put(buffer, cursor, area.y, theme.glyph("\u{2588}", "_"), 1, Style::new());
+            draw_text(buffer, cursor, area.y, theme.glyph("\u{2588}", "_"), 1, Style::new());
         }
         let message = format!("  {}", tame(&state.message));
         let x = used + typed + 1;
-        put(buffer, x, area.y, &message, area.width.saturating_sub(x), theme.quiet());
+        draw_text(buffer, x, area.y, &message, area.width.saturating_sub(x), theme.quiet());
         return;
     }
     let left = if !state.message.is_empty() {
@@ -102,7 +102,7 @@ fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {
         for (line, text) in (0..).zip(&all[..all.len() - 1]) {
             let y = area.y - (all.len() - 1) as u16 + line;
             overlay::clear(buffer, Rect::new(0, y, area.width, 1));
-            put(buffer, 0, y, text, area.width, Style::new());
+            draw_text(buffer, 0, y, text, area.width, Style::new());
         }
         all[all.len() - 1].to_owned()
     } else if let Some(selection) = details::selection(state) {
@@ -118,17 +118,17 @@ fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {
         }
         parts.join("  ")
     };
-    let used = put(buffer, 0, area.y, &left, area.width, Style::new());
+    let used = draw_text(buffer, 0, area.y, &left, area.width, Style::new());
     let room = area.width.saturating_sub(used + 2);
     // Where the keys have no row of their own, the one of the help stands here.
     let help = if state.layout.keys.height == 0 { "? help" } else { "" };
     let width = (help.width() as u16).min(room);
-    put(buffer, area.width - width, area.y, help, width, theme.quiet());
+    draw_text(buffer, area.width - width, area.y, help, width, theme.quiet());
     if let Some(label) = state.opened.label().map(|label| tame(&label)) {
         let style = if state.opened.trace.damage.is_empty() { theme.quiet() } else { theme.alarm() };
         let gap = if width > 0 { width + 2 } else { 0 };
         let room = room.saturating_sub(gap).min(label.width() as u16);
-        put(buffer, (area.width - gap).saturating_sub(room), area.y, &label, room, style);
+        draw_text(buffer, (area.width - gap).saturating_sub(room), area.y, &label, room, style);
     }
 }
 
@@ -139,8 +139,8 @@ fn keys(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     }
     for (x, hint) in state.footer() {
-        let used = put(buffer, x, area.y, &hint.keys, area.width.saturating_sub(x), theme.title());
-        put(buffer, x + used + 1, area.y, hint.about, area.width.saturating_sub(x + used + 1), theme.quiet());
+        let used = draw_text(buffer, x, area.y, &hint.keys, area.width.saturating_sub(x), theme.title());
+        draw_text(buffer, x + used + 1, area.y, hint.about, area.width.saturating_sub(x + used + 1), theme.quiet());
     }
 }
 
@@ -148,15 +148,15 @@ fn keys(state: &State, theme: &Theme, buffer: &mut Buffer) {
 fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let area = state.layout.details;
     let rule = theme.glyph("\u{2500}", "-").repeat(area.width.into());
-    put(buffer, area.x, area.y, &rule, area.width, theme.quiet());
+    draw_text(buffer, area.x, area.y, &rule, area.width, theme.quiet());
     let details = match state.tab {
         Tab::Findings => finding::selected(state),
-        Tab::Timeline | Tab::Events => details::of(state),
+        Tab::Timeline | Tab::Events => details::details(state),
         _ => vec![],
     };
     let height = usize::from(area.height.saturating_sub(1));
     if details.is_empty() {
-        return beneath(state, theme, buffer);
+        return draw_summary(state, theme, buffer);
     }
     let rows = |columns: u16| {
         let room = usize::from((area.width / columns).saturating_sub(INDENT + 2)).max(8);
@@ -171,7 +171,7 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
         let (x, y) = ((index / height.max(1)) as u16 * width, area.y + 1 + (index % height.max(1)) as u16);
         if left > 0 && index + 1 == room {
             let key = state.keymap.keys(Action::DetailsDown).first().copied().unwrap_or("a higher terminal");
-            put(buffer, x, y, &format!("and {} more: {key} scrolls", left + 1), width, theme.quiet());
+            draw_text(buffer, x, y, &format!("and {} more: {key} scrolls", left + 1), width, theme.quiet());
             break;
         }
         let style = match line.tone {
@@ -180,14 +180,14 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
             Tone::Bad => theme.alarm(),
             Tone::Quiet => theme.quiet(),
         };
-        let label = put(buffer, x, y, &line.label, width.saturating_sub(1).min(18), theme.quiet());
+        let label = draw_text(buffer, x, y, &line.label, width.saturating_sub(1).min(18), theme.quiet());
         let indent = label.max(INDENT) + 1;
-        put(buffer, x + indent, y, &line.text, width.saturating_sub(indent + 1), style);
+        draw_text(buffer, x + indent, y, &line.text, width.saturating_sub(indent + 1), style);
     }
 }
 
 /// What there is to say of a table, and of a timeline with nothing under the cursor.
-fn beneath(state: &State, theme: &Theme, buffer: &mut Buffer) {
+fn draw_summary(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let area = state.layout.details;
     let hint = match state.tab {
         Tab::Timeline | Tab::Events => "no event under the cursor: . and , go to the next and previous one",
@@ -207,7 +207,7 @@ fn beneath(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let wide = usize::from(area.width);
     let rows = all.iter().flat_map(|(text, style)| lines(text, wide, 4).into_iter().map(|line| (line, *style)));
     for (y, (text, style)) in (area.y + 1..area.y + area.height).zip(rows) {
-        put(buffer, area.x, y, text, area.width, style);
+        draw_text(buffer, area.x, y, text, area.width, style);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What lies over the rest: the help, the legend and the palette.
 
 use super::legend;
-use super::paint::put;
+use super::paint::draw_text;
 use super::theme::Theme;
 use crate::state::help::Kind;
 use crate::state::{Help, State, help};
@@ -36,27 +36,27 @@ fn help(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let (width, height) = state.size;
     clear(buffer, Rect::new(0, 0, width, height));
     let used = match (filter.is_empty(), is_typed) {
-        (true, false) => put(buffer, 0, 0, "Keys", width, theme.title()),
-        _ => put(buffer, 0, 0, &tame(&format!("Keys with {filter:?}")), width, theme.title()),
+        (true, false) => draw_text(buffer, 0, 0, "Keys", width, theme.title()),
+        _ => draw_text(buffer, 0, 0, &tame(&format!("Keys with {filter:?}")), width, theme.title()),
     };
     let way = match is_typed {
         true => "  enter: only these; esc: all",
         false => "  / finds, up and down scroll, any other key closes",
     };
-    put(buffer, used, 0, way, width.saturating_sub(used), theme.quiet());
+    draw_text(buffer, used, 0, way, width.saturating_sub(used), theme.quiet());
     let lines = help::lines(state);
     let scroll = (*scroll).min(lines.len().saturating_sub(usize::from(height.saturating_sub(2))));
     for (y, line) in (2..height).zip(&lines[scroll..]) {
         let (x, style) = match line.kind {
             Kind::Group => {
-                put(buffer, 0, y, &line.keys, width, theme.title().add_modifier(Modifier::UNDERLINED));
+                draw_text(buffer, 0, y, &line.keys, width, theme.title().add_modifier(Modifier::UNDERLINED));
                 continue;
             }
             Kind::Action => (help::ABOUT, Style::new()),
             Kind::Note => (1, theme.quiet()),
         };
-        put(buffer, 1, y, &line.keys, help::ABOUT - 2, theme.title());
-        put(buffer, x, y, &line.text, width.saturating_sub(x), style);
+        draw_text(buffer, 1, y, &line.keys, help::ABOUT - 2, theme.title());
+        draw_text(buffer, x, y, &line.text, width.saturating_sub(x), style);
     }
 }
 
@@ -74,6 +74,6 @@ fn palette(state: &State, theme: &Theme, buffer: &mut Buffer) {
         let text = format!(" {:<16} {:<14} {}", action.name, keys, action.about);
         let style = if top + line == prompt.choice { theme.chosen().patch(theme.title()) } else { Style::new() };
         let text = format!("{text:<width$}", width = usize::from(status.width));
-        put(buffer, 0, y + line as u16, &text, status.width, style);
+        draw_text(buffer, 0, y + line as u16, &text, status.width, style);
     }
 }

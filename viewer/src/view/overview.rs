@@ -1,7 +1,7 @@
 //! The whole trace in two rows, and the time axis of the window.
 
 use super::holes;
-use super::paint::{behind, glyph, put};
+use super::paint::{draw_background, draw_text, glyph};
 use super::theme::Theme;
 use crate::data::event::Category;
 use crate::state::State;
@@ -30,10 +30,10 @@ fn whole(state: &State, theme: &Theme, buffer: &mut Buffer) {
     }
     let end = state.window.end;
     let names = state.layout.names.width;
-    put(buffer, 0, area.y, "whole trace", names, theme.quiet());
+    draw_text(buffer, 0, area.y, "whole trace", names, theme.quiet());
     let is_whole = state.opened.summary().holes.is_empty();
     let legend = if is_whole { "failed ! sync | load +" } else { "lost x failed ! sync | load +" };
-    put(buffer, 0, area.y + 1, legend, names, theme.quiet());
+    draw_text(buffer, 0, area.y + 1, legend, names, theme.quiet());
     for (n, Sum { share, failed, waits, loads }) in state.overview.iter().copied().enumerate().take(width as usize) {
         let x = area.x + n as u16;
         let eighths = if share == 0.0 { 0 } else { ((share * 8.0).ceil() as usize).clamp(1, 8) };
@@ -58,11 +58,15 @@ fn whole(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let (from, to) = (column(state.window.from), column(state.window.to));
     let shown = Area { x: area.x + from, y: area.y, width: to.saturating_sub(from) + 1, height: 2 };
     if state.window.from > 0 || state.window.to < end {
-        behind(buffer, shown, theme.chosen());
+        draw_background(buffer, shown, theme.chosen());
     }
     if let Some((from, to)) = state.selection().filter(|(from, _)| *from < end) {
         let (from, to) = (column(from), column(to.min(end)));
-        behind(buffer, Area { x: area.x + from, y: area.y + 1, width: to - from + 1, height: 1 }, theme.selected());
+        draw_background(
+            buffer,
+            Area { x: area.x + from, y: area.y + 1, width: to - from + 1, height: 1 },
+            theme.selected(),
+        );
     }
 }
 
@@ -87,7 +91,7 @@ fn axis(state: &State, theme: &Theme, buffer: &mut Buffer) {
         let label = format!("{}{}", theme.glyph("\u{2502}", "|"), moment(time, step));
         let room = area.width.saturating_sub(column as u16);
         if label.chars().count() <= usize::from(room) {
-            put(buffer, x, area.y, &label, room, theme.quiet());
+            draw_text(buffer, x, area.y, &label, room, theme.quiet());
         }
         time = match time.checked_add(step) {
             Some(next) => next,
@@ -109,5 +113,5 @@ fn axis(state: &State, theme: &Theme, buffer: &mut Buffer) {
         Some(_) => "device times of a replay",
         None => "~ submission to known end",
     };
-    put(buffer, 0, area.y, meaning, names.saturating_sub(1), theme.quiet());
+    draw_text(buffer, 0, area.y, meaning, names.saturating_sub(1), theme.quiet());
 }

@@ -8,7 +8,7 @@ use ratatui::style::{Color, Style};
 use unicode_width::UnicodeWidthStr;
 
 /// Text at a place, cut to so many cells and to the buffer; how many cells it took. The text must be tame.
-pub fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, cells: u16, style: Style) -> u16 {
+pub fn draw_text(buffer: &mut Buffer, x: u16, y: u16, text: &str, cells: u16, style: Style) -> u16 {
     let area = *buffer.area();
     if x >= area.right() || y >= area.bottom() {
         return 0;
@@ -32,7 +32,7 @@ pub fn is_free(buffer: &Buffer, x: u16, y: u16) -> bool {
 }
 
 /// Gives a piece of a row what is behind it: what stands there keeps its colour if it has one.
-pub fn behind(buffer: &mut Buffer, area: Area, style: Style) {
+pub fn draw_background(buffer: &mut Buffer, area: Area, style: Style) {
     let area = Rect::new(area.x, area.y, area.width, area.height).intersection(*buffer.area());
     for y in area.top()..area.bottom() {
         for x in area.left()..area.right() {

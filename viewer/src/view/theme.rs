@@ -168,7 +168,7 @@ impl Theme {
         ("\u{2581}", behind.map_or(failed, |behind| failed.bg(behind)))
     }
 
-    pub fn found(&self) -> Style {
+    pub fn match_style(&self) -> Style {
         Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }
 

@@ -3,7 +3,7 @@
 use super::cells::{Place, level, place};
 use super::connection;
 use super::holes;
-use super::paint::{behind, is_free, put, tint};
+use super::paint::{draw_background, draw_text, is_free, tint};
 use super::theme::Theme;
 use crate::data::event::Category;
 use crate::data::lane::{Cell, Lane, Source, views};
@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::state::lines::Placed;
 use crate::state::parts::layout::Area;
 use crate::state::parts::rows::{Row, title};
-use crate::state::parts::scope::At;
+use crate::state::parts::scope::EventPlace;
 use crate::text::{bytes, cut};
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
@@ -22,8 +22,8 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let edges = state.window.edges();
     let placed = state.placed();
     let lanes: Vec<usize> = placed.iter().flat_map(|placed| state.rows[placed.row].lanes.iter().copied()).collect();
-    let views = Views::of(state, &lanes, &edges);
-    let ends: Vec<At> = state.event.into_iter().chain(state.partners()).collect();
+    let views = Views::new(state, &lanes, &edges);
+    let ends: Vec<EventPlace> = state.event.into_iter().chain(state.partners()).collect();
     for at in &placed {
         let row = &state.rows[at.row];
         name(state, theme, buffer, row, *at, share(state, row, &views));
@@ -74,13 +74,13 @@ fn name(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, at: Placed
     let style = if row.level == 0 { theme.title() } else { Style::new() };
     let room = area.width.saturating_sub(1);
     let taken = share.as_ref().map_or(0, |share| share.len() as u16 + 1);
-    put(buffer, area.x, at.y, cut(&text, room.saturating_sub(taken).into()), room, style);
+    draw_text(buffer, area.x, at.y, cut(&text, room.saturating_sub(taken).into()), room, style);
     if let Some(share) = share.filter(|_| room > 12) {
-        put(buffer, area.x + room - share.len() as u16, at.y, &share, room, theme.quiet());
+        draw_text(buffer, area.x + room - share.len() as u16, at.y, &share, room, theme.quiet());
     }
     if at.row == state.row {
         let area = Area { y: at.y, height: at.height, width: room, ..area };
-        behind(buffer, area, theme.chosen().add_modifier(Modifier::BOLD));
+        draw_background(buffer, area, theme.chosen().add_modifier(Modifier::BOLD));
     }
 }
 
@@ -103,7 +103,7 @@ struct Views {
 }
 
 impl Views {
-    fn of(state: &State, lanes: &[usize], edges: &[u64]) -> Views {
+    fn new(state: &State, lanes: &[usize], edges: &[u64]) -> Views {
         let of = |found: Vec<(usize, &Lane)>| {
             let cells =
                 views(&found.iter().map(|(_, lane)| *lane).collect::<Vec<_>>(), edges, state.opened.is_at_rest());
@@ -117,16 +117,16 @@ impl Views {
 
 /// The event that the user is at, or the other end of its way to the device: an arrow shows where it is, if
 /// it is not in the window.
-fn chosen_event(state: &State, theme: &Theme, buffer: &mut Buffer, (lane, index): At, on: Placed) {
+fn chosen_event(state: &State, theme: &Theme, buffer: &mut Buffer, (lane, index): EventPlace, on: Placed) {
     let Some(lane) = state.opened.model.lanes.get(lane).filter(|lane| index < lane.len()) else { return };
     let (begin, end) = (lane.begin[index], lane.end(index));
     let (window, area) = (&state.window, state.layout.lanes);
     if end < window.from {
-        put(buffer, area.x, on.y, theme.glyph("\u{25c2}", "<"), 1, theme.title());
+        draw_text(buffer, area.x, on.y, theme.glyph("\u{25c2}", "<"), 1, theme.title());
         return;
     }
     if begin >= window.to {
-        put(buffer, area.x + area.width - 1, on.y, theme.glyph("\u{25b8}", ">"), 1, theme.title());
+        draw_text(buffer, area.x + area.width - 1, on.y, theme.glyph("\u{25b8}", ">"), 1, theme.title());
         return;
     }
     let first = window.column(begin.max(window.from)).unwrap_or(0);
@@ -162,7 +162,7 @@ fn group_row(
         level(theme, buffer, place(state, column), (on.y, on.height), share, style);
         if failed > 0 && !mostly {
             let (symbol, style) = theme.tick(Category::Other, 0);
-            put(buffer, place(state, column), on.y + on.height - 1, symbol, 1, style);
+            draw_text(buffer, place(state, column), on.y + on.height - 1, symbol, 1, style);
         }
     }
 }
@@ -180,14 +180,14 @@ fn memory_row(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, edge
         }
     }
     let names = state.layout.names;
-    let live = bytes(memory.at(state.window.cursor));
+    let live = bytes(memory.bytes_at(state.window.cursor));
     // Behind the row's name, as much as fits, or below it; the device's own row is known by its figures.
     let (live, now) = (format!("{live} of {}", bytes(peak)), live);
     let taken = row.level + 3 + title(row, &state.opened).width() as u16;
     let room = names.width.saturating_sub(1);
     let fits = |text: &str| usize::from(taken) + text.len() < room.into();
     let right = |buffer: &mut Buffer, text: &str, y: u16| {
-        put(buffer, room.saturating_sub(text.len() as u16), y, text, text.len() as u16, theme.quiet());
+        draw_text(buffer, room.saturating_sub(text.len() as u16), y, text, text.len() as u16, theme.quiet());
     };
     if fits(&live) || (memory.of.pool.is_some() && on.height == 1 && fits(&now)) {
         right(buffer, if fits(&live) { &live } else { &now }, on.y);
@@ -195,7 +195,7 @@ fn memory_row(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, edge
         right(buffer, &live, on.y + 1);
     } else if memory.of.pool.is_none() && usize::from(room) > live.len() + 3 {
         let text = format!("{live:>width$}", width = usize::from(room - 3));
-        put(buffer, 3, on.y, &text, room - 3, theme.quiet());
+        draw_text(buffer, 3, on.y, &text, room - 3, theme.quiet());
     }
 }
 

@@ -42,7 +42,7 @@ const LEAST: u16 = 18;
 
 impl Layout {
     /// `split`: a table stands below the lanes, if there is room.
-    pub fn of(width: u16, height: u16, details: bool, split: bool) -> Layout {
+    pub fn new(width: u16, height: u16, details: bool, split: bool) -> Layout {
         let names = (width / 4).clamp(0, 28);
         let mut left = height;
         let mut take = |wanted: u16, spare: u16| {
@@ -85,7 +85,7 @@ mod tests {
     fn every_size_has_its_rows_and_no_more() {
         for (width, height) in (0..60).flat_map(|w| (0..60).map(move |h| (w * 5, h * 2))) {
             for (details, split) in [(false, false), (true, false), (false, true), (true, true)] {
-                let l = Layout::of(width, height, details, split);
+                let l = Layout::new(width, height, details, split);
                 let rows = l.title.height
                     + l.overview.height
                     + l.axis.height

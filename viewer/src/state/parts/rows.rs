@@ -194,7 +194,7 @@ struct Lanes<'m> {
 }
 
 impl<'m> Lanes<'m> {
-    fn of(model: &'m Model) -> Lanes<'m> {
+    fn from_model(model: &'m Model) -> Lanes<'m> {
         let mut lanes = Lanes::default();
         for (at, lane) in model.lanes.iter().enumerate() {
             match &lane.source {
@@ -274,7 +274,7 @@ impl<'m> Lanes<'m> {
 
 /// All rows, each group with the lanes of everything in it.
 fn tree(model: &Model) -> Vec<Row> {
-    let lanes = Lanes::of(model);
+    let lanes = Lanes::from_model(model);
     let mut all = lanes.process();
     let mut devices: Vec<i32> = lanes.streams.iter().map(|(queue, _)| queue.device).collect();
     devices.extend(model.memory.iter().map(|memory| memory.of.device));

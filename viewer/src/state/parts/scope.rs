@@ -1,7 +1,7 @@
 //! What tables and totals are of.
 
 /// Where an event is: lane of the model, and place in it.
-pub type At = (usize, usize);
+pub type EventPlace = (usize, usize);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -13,7 +13,7 @@ pub enum Scope {
     Selection(u64, u64),
     /// A selected NVTX range: the calls that its thread made within it, and the work that these gave to
     /// devices, whenever that ran. Where the range is, and when it began and ended, ns.
-    Range(At, u64, u64),
+    Range(EventPlace, u64, u64),
 }
 
 impl Scope {

@@ -30,7 +30,7 @@ impl Window {
     }
 
     /// Where column `column` begins.
-    pub fn at(&self, column: u64) -> u64 {
+    pub fn column_begin(&self, column: u64) -> u64 {
         self.from + (u128::from(self.width()) * u128::from(column) / u128::from(self.columns)) as u64
     }
 
@@ -41,13 +41,13 @@ impl Window {
         }
         // The last column that does not begin after it.
         let near = (u128::from(time - self.from) * u128::from(self.columns) / u128::from(self.width())) as u64;
-        let column = if self.at(near + 1) <= time { near + 1 } else { near };
+        let column = if self.column_begin(near + 1) <= time { near + 1 } else { near };
         Some(column.min(self.columns - 1))
     }
 
     /// Where the columns begin, and where the last ends.
     pub fn edges(&self) -> Vec<u64> {
-        (0..=self.columns).map(|column| self.at(column)).collect()
+        (0..=self.columns).map(|column| self.column_begin(column)).collect()
     }
 
     /// Within the trace, at least as wide as it has columns, the cursor inside.
@@ -109,13 +109,13 @@ impl Window {
     pub fn stepped(self, columns: i64) -> Window {
         let column = self.column(self.cursor).unwrap_or(0) as i64 + columns;
         if (0..self.columns as i64).contains(&column) {
-            return Window { cursor: self.at(column as u64), ..self };
+            return Window { cursor: self.column_begin(column as u64), ..self };
         }
         self.panned(columns as f64 / self.columns as f64)
     }
 
     /// Exactly a piece of time, as far as the trace goes; the cursor stays if it is in it.
-    pub fn between(self, from: u64, to: u64) -> Window {
+    pub fn with_range(self, from: u64, to: u64) -> Window {
         Window { from, to: to.max(from.saturating_add(1)), ..self }.settled()
     }
 
@@ -151,8 +151,8 @@ mod tests {
     fn every_moment_is_in_the_column_that_begins_with_it() {
         let window = Window { from: 7, to: 1_000, ..Window::whole(5_000, 97) };
         for column in 0..97 {
-            assert_eq!(window.column(window.at(column)), Some(column));
-            assert_eq!(window.column(window.at(column + 1) - 1), Some(column));
+            assert_eq!(window.column(window.column_begin(column)), Some(column));
+            assert_eq!(window.column(window.column_begin(column + 1) - 1), Some(column));
         }
     }
 

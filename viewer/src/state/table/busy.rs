@@ -19,7 +19,7 @@ pub fn lines(opened: &Opened, scope: Scope, most: usize) -> Vec<String> {
     }
     let piece = Piece::new(opened, None, scope);
     let lines = devices(opened).into_iter().map(|(device, lanes)| {
-        let Some((busy, span)) = of(&piece, &lanes, most) else {
+        let Some((busy, span)) = busy_time(&piece, &lanes, most) else {
             return format!("device {device}: too much work to tell how busy it was; a shorter piece can be told");
         };
         let whole = to.saturating_sub(from);
@@ -28,7 +28,7 @@ pub fn lines(opened: &Opened, scope: Scope, most: usize) -> Vec<String> {
         };
         let Scope::Range(..) = scope else { return share(busy, "") };
         // What a range gave to the device may run when the range is over.
-        let during = of(&Piece::new(opened, None, Scope::Selection(from, to)), &lanes, most);
+        let during = busy_time(&Piece::new(opened, None, Scope::Selection(from, to)), &lanes, most);
         let during = share(during.map_or(0, |(busy, _)| busy), "the range's ");
         let Some((first, last)) = span else { return format!("{during}; the range gave it no work") };
         let (took, own, of) = (duration(last - first), duration(busy), percent(busy, last - first));
@@ -50,7 +50,7 @@ fn devices(opened: &Opened) -> BTreeMap<i32, Vec<&Lane>> {
 
 /// Nanoseconds in which at least one of the lanes had something to do, and from when to when; none if it is
 /// too much to tell.
-fn of(piece: &Piece, lanes: &[&Lane], most: usize) -> Option<(u64, Option<(u64, u64)>)> {
+fn busy_time(piece: &Piece, lanes: &[&Lane], most: usize) -> Option<(u64, Option<(u64, u64)>)> {
     // What a lane shows does not overlap.
     if let ([only], Some(busy)) = (lanes, lanes.first().and_then(|lane| piece.busy(lane))) {
         let ends = only.begin.first().zip(only.len().checked_sub(1).map(|last| only.end(last)));

@@ -15,7 +15,7 @@ use piece::Piece;
 
 impl Table {
     /// Of the trace alone: see [`State::table_of`].
-    pub fn of(tab: Tab, opened: &Opened) -> Table {
+    pub fn whole_trace(tab: Tab, opened: &Opened) -> Table {
         let (model, second) = (&opened.model, opened.second.as_deref());
         let mut table = match (tab, second) {
             (Tab::Api | Tab::Kernels, Some(second)) => sums::compared(tab, model, &second.opened.model),
@@ -49,7 +49,7 @@ impl State {
         let is_compared = self.opened.second.is_some() && matches!(tab, Tab::Api | Tab::Kernels);
         let mut table = match tab {
             Tab::Marks => listed::marks(&self.marks),
-            _ if !is_sum || is_compared || basis.is_everything() => Table::of(tab, &self.opened),
+            _ if !is_sum || is_compared || basis.is_everything() => Table::whole_trace(tab, &self.opened),
             _ => {
                 let piece = Piece::new(&self.opened, self.filter.as_ref(), basis.scope);
                 let mut table = sums::table(tab, &self.opened.model, &piece.sums(tab));

@@ -124,7 +124,7 @@ impl<'s> Piece<'s> {
     }
 
     /// How much of an event's time is in the piece: of a range's calls and work all.
-    fn within(&self, event: &Event) -> u64 {
+    fn time_inside(&self, event: &Event) -> u64 {
         match self.scope {
             Scope::Window(from, to) | Scope::Selection(from, to) => {
                 event.end.min(to).saturating_sub(event.begin.max(from))
@@ -134,7 +134,7 @@ impl<'s> Piece<'s> {
     }
 
     fn add(&mut self, name: u32, event: &Event, failed: bool, bytes: u64) {
-        let within = self.within(event);
+        let within = self.time_inside(event);
         let adding = self.sums.entry(name).or_default();
         adding.collected.add(event.call, event.length(), failed, bytes);
         adding.within = adding.within.saturating_add(within);
@@ -228,7 +228,7 @@ impl<'s> Piece<'s> {
         let model = &self.opened.model;
         let is_range = matches!(self.scope, Scope::Range(..));
         for lane in model.lanes.iter().filter(|lane| matches!(lane.source, Source::Device { .. })) {
-            let range = if is_range { self.given(lane) } else { self.touched(lane) };
+            let range = if is_range { self.work_of_range(lane) } else { self.touched(lane) };
             for index in range {
                 let event = lane.event(index);
                 let is_kernel = model.summary.names.get(event.name as usize).is_some_and(|name| name.kernel);
@@ -251,7 +251,7 @@ impl<'s> Piece<'s> {
     }
 
     /// The work of a lane that calls of the range may have given.
-    fn given(&self, lane: &Lane) -> Range<usize> {
+    fn work_of_range(&self, lane: &Lane) -> Range<usize> {
         let calls = |(at, range): &(usize, Range<usize>)| {
             let lane = &self.opened.model.lanes[*at];
             (!range.is_empty()).then(|| (lane.call[range.start], lane.call[range.end - 1]))
@@ -280,14 +280,14 @@ impl<'s> Piece<'s> {
 
     /// At most how many pieces of work of a lane are in the piece.
     pub fn works_of(&self, lane: &Lane) -> usize {
-        if matches!(self.scope, Scope::Range(..)) { self.given(lane).len() } else { self.touched(lane).len() }
+        if matches!(self.scope, Scope::Range(..)) { self.work_of_range(lane).len() } else { self.touched(lane).len() }
     }
 
     /// The times of the work that the piece's device lanes show, within it; of a range of its own work.
     pub fn device_times(&self, lane: &Lane, into: &mut Vec<(u64, u64)>) {
         match self.scope {
             Scope::Range(..) => {
-                let own = self.given(lane).filter(|index| self.is_own(lane.call[*index]));
+                let own = self.work_of_range(lane).filter(|index| self.is_own(lane.call[*index]));
                 into.extend(own.map(|index| (lane.begin[index], lane.end(index))));
             }
             _ => into.extend(self.touched(lane).map(|index| {

@@ -6,7 +6,7 @@ use crate::text::cut;
 use unicode_width::UnicodeWidthStr;
 
 /// What stands behind so many cells.
-fn behind(text: String, cells: usize) -> String {
+fn text_after(text: String, cells: usize) -> String {
     if cells == 0 { text } else { text[cut(&text, cells).len()..].to_owned() }
 }
 
@@ -19,7 +19,7 @@ impl Table {
         let skipped = |column: usize| if column == self.wide { self.skipped } else { 0 };
         let cells = |row: &Line| {
             let texts = row.cells.iter().enumerate();
-            texts.map(|(n, value)| behind(value.text(), skipped(n))).collect()
+            texts.map(|(n, value)| text_after(value.text(), skipped(n))).collect()
         };
         self.rows.iter().skip(top).take(rows).map(cells).collect()
     }
