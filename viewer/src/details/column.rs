@@ -1,8 +1,8 @@
 //! The column under the cursor, where it stands for several events.
 
 use super::detail::{Detail, Tone, detail};
-use super::named;
 use crate::data::event::NO_CALL;
+use crate::details::name_sums;
 use crate::state::State;
 use crate::state::parts::action::Action;
 use crate::state::parts::rows;
@@ -27,6 +27,6 @@ pub fn under_cursor(state: &State) -> Vec<Detail> {
     let key = |action: Action| state.keymap.first(action).unwrap_or("").to_owned();
     let text = format!("{} zooms to them, {} goes to the next one", key(Action::Open), key(Action::NextEvent));
     all.push(detail("", text, Tone::Quiet));
-    all.extend(named::of_lanes(state, &[at], from, to));
+    all.extend(name_sums::of_lanes(state, &[at], from, to));
     all
 }

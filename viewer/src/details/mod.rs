@@ -7,7 +7,7 @@ mod column;
 mod detail;
 mod job;
 mod memory;
-mod named;
+mod name_sums;
 mod selection;
 mod start;
 mod work;
@@ -40,7 +40,7 @@ pub fn details(state: &State) -> Vec<Detail> {
         return start::page(state);
     }
     if state.is_group(state.row) {
-        return named::group(state, state.row);
+        return name_sums::group(state, state.row);
     }
     if let Some(selected) = selection::panel(state) {
         return selected;
@@ -242,7 +242,7 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
             all.push(detail("when", text, Tone::Plain));
             all.extend(work::range_contents(state, *thread, event));
             if let Some(index) = state.event.map(|(_, index)| index).or_else(|| lane.event_at(event.begin)) {
-                all.extend(named::of_range(state, (at, index), event.begin, event.end));
+                all.extend(name_sums::of_range(state, (at, index), event.begin, event.end));
             }
         }
     }

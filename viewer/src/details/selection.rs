@@ -1,7 +1,7 @@
 //! What a selected piece of time holds on the lane: in one line for the status, and in full.
 
 use super::detail::{Detail, Tone, detail};
-use super::named;
+use crate::details::name_sums;
 use crate::state::State;
 use crate::state::parts::rows;
 use crate::state::parts::scope::Scope;
@@ -47,9 +47,9 @@ pub fn panel(state: &State) -> Option<Vec<Detail>> {
         Scope::Range(at, from, to) => {
             let busy = busy::lines(&state.opened, state.scope(), busy::FRAME);
             lines.extend(busy.into_iter().map(|line| plain("", line)));
-            lines.extend(named::of_range(state, at, from, to));
+            lines.extend(name_sums::of_range(state, at, from, to));
         }
-        _ => lines.extend(named::of_lanes(state, &state.lanes_of(state.row), from, to)),
+        _ => lines.extend(name_sums::of_lanes(state, &state.lanes_of(state.row), from, to)),
     }
     Some(lines)
 }

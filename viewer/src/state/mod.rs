@@ -11,11 +11,11 @@ mod lens;
 pub mod lines;
 mod listing;
 pub mod parts;
-mod scoped;
 pub mod select;
 mod split;
 mod start;
 pub mod table;
+mod table_scope;
 pub mod travel;
 
 use crate::data::open::Opened;

@@ -8,7 +8,7 @@ use crate::state::parts::layout::Area;
 use crate::state::parts::rows;
 use crate::state::parts::scope::Basis;
 use crate::state::table::Table;
-use crate::state::table::placed::BETWEEN;
+use crate::state::table::columns::BETWEEN;
 use crate::text::{counted, cut, duration, grouped, moment, tame};
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;

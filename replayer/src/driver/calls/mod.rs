@@ -4,7 +4,7 @@
 //! addresses, which it only takes as numbers. Where it follows an address the call is unsafe. An object that
 //! is gone is an error of the driver's.
 
-pub mod captured;
+pub mod capture;
 mod code;
 mod device;
 mod graph;

@@ -3,7 +3,7 @@
 //! written before the calls that use it.
 
 use crate::base::addresses::GRANULE;
-use crate::driver::calls::captured::CaptureCopy;
+use crate::driver::calls::capture::CaptureCopy;
 use crate::driver::result;
 use crate::driver::stream::{Queue, context_of};
 use crate::job::single_rank::{CapturedOperation, Delivery, REFUSED, UNHELD};

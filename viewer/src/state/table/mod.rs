@@ -1,10 +1,10 @@
 //! Tables: which there are of a trace, and what is in each.
 
 pub mod busy;
+pub mod columns;
 mod csv;
-mod listed;
+mod lists;
 pub mod piece;
-pub mod placed;
 pub mod sums;
 
 use super::fields::State;
@@ -22,9 +22,9 @@ impl Table {
             (Tab::Kernels | Tab::Copies | Tab::Api | Tab::Ranges, _) => {
                 sums::table(tab, model, &sums::whole(tab, model))
             }
-            (Tab::Modules, _) => listed::modules(model),
-            (Tab::Findings, _) => listed::findings(opened.findings(), opened.is_live()),
-            (Tab::Objects, _) => opened.lives().map_or_else(Table::default, |lives| listed::objects(opened, lives)),
+            (Tab::Modules, _) => lists::modules(model),
+            (Tab::Findings, _) => lists::findings(opened.findings(), opened.is_live()),
+            (Tab::Objects, _) => opened.lives().map_or_else(Table::default, |lives| lists::objects(opened, lives)),
             (Tab::Timeline | Tab::Events | Tab::Marks, _) => Table::default(),
         };
         table.sort();
@@ -48,7 +48,7 @@ impl State {
         let is_sum = matches!(tab, Tab::Kernels | Tab::Copies | Tab::Api | Tab::Ranges);
         let is_compared = self.opened.second.is_some() && matches!(tab, Tab::Api | Tab::Kernels);
         let mut table = match tab {
-            Tab::Marks => listed::marks(&self.marks),
+            Tab::Marks => lists::marks(&self.marks),
             _ if !is_sum || is_compared || basis.is_everything() => Table::whole_trace(tab, &self.opened),
             _ => {
                 let piece = Piece::new(&self.opened, self.filter.as_ref(), basis.scope);
