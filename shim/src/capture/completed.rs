@@ -1,5 +1,6 @@
 //! What work has brought from the device, looked at when the application may look.
 
+use crate::capture::step::CallReturn;
 use crate::driver::queries;
 use crate::driver::queue::Queue;
 use crate::host_memory::destinations;
@@ -34,7 +35,15 @@ const MOST_PIECES: usize = 32;
 /// A synchronisation or a poll has succeeded, or a copy has waited: what it covered can be seen by the
 /// application now.
 #[inline(always)]
-pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
+pub fn after_return(call: CallReturn) {
+    let CallReturn { lane, site, words, position, has_waited, result, .. } = call;
+    if (site.shape.waits || has_waited) && result == 0 {
+        waited(lane, site.function, words, position, has_waited);
+    }
+}
+
+#[inline(always)]
+fn waited(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
     if lane.recorder().around.pending.any() {
         guarded(|| observe(lane, function, words, position, is_copied));
     }
@@ -76,8 +85,14 @@ fn before_work_on(queue: Queue) -> Covered<'static> {
 }
 
 /// A launch that has been waited for, and with it what it was put behind: only with CUDA_LAUNCH_BLOCKING.
+pub fn behind_work(call: CallReturn) {
+    if call.site.shape.launches && call.lane.recorder().launches_wait {
+        launch_ended(call.lane, call.site.function, call.words);
+    }
+}
+
 #[cold]
-pub fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
+fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
     let pending = &lane.recorder().around.pending;
     if !pending.any() {
         return;

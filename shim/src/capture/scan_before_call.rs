@@ -1,6 +1,8 @@
 //! Before a call that gives the device work or waits for it: what kernel arguments refer to is watched, and
 //! what the CPU wrote is written down.
 
+use crate::capture::needs_scan;
+use crate::capture::step::CallEntry;
 use crate::host_memory::host_writes::HostWrites;
 use crate::in_flight::host_functions;
 use crate::in_flight::landing_range::Landing;
@@ -23,9 +25,17 @@ use trace::api::types::{Form, Typed};
 use trace::api::walk::{Target, resolve};
 use trace::file::record;
 
+#[inline(always)]
+pub fn before_entry(call: CallEntry) {
+    let CallEntry { lane, site, words } = call;
+    if (site.shape.submits || site.shape.waits) && needs_scan::is_concerned(lane, &site.shape, words) {
+        before(lane, site.function, site.shape.launch, words);
+    }
+}
+
 #[cold]
 #[inline(never)]
-pub fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
+fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
     guarded(|| before_work(lane, function, launch, words));
 }
 

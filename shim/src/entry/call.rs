@@ -5,16 +5,13 @@
 
 use crate::capture::launch_records::launched;
 use crate::capture::pointers;
-use crate::capture::{completed, needs_scan, scan_before_call};
-use crate::driver::devices;
-use crate::in_flight::host_functions;
-use crate::job::{collective_results, imported_snapshots};
+use crate::capture::step::{CallEntry, CallReturn};
+use crate::entry::steps;
 use crate::os::guard::guarded;
 use crate::os::{clock, counters, generation};
 use crate::recording::range;
 use crate::records::lane::{self, Again, Lane, Question, Repeat, put, put_padded};
 use crate::records::thread_start::join;
-use crate::records::times;
 use crate::submission::hook::Hook;
 use crate::submission::overlap::{self, Early};
 use crate::submission::shape::{Shape, Site};
@@ -46,19 +43,18 @@ impl Open {
 
 /// Records the entry; `None` if the call is not recorded.
 #[inline(always)]
-pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) -> Option<Open> {
-    let Site { function, id, shape, hook } = site;
+pub fn enter<const N: usize>(site: &'static Site, words: &[u64; N], frame: &Cell<u64>) -> Option<Open> {
+    let line = *site;
+    let Site { function, id, shape, hook } = line;
     let lane = lane::current();
+    let call = CallEntry { lane, site, words };
     {
         if lane.generation.get() != generation::generation() && !join(lane) {
             return None;
         }
         let tells = shape.waits || matches!(hook, Hook::StreamWait { .. });
         if shape.may_be_left_out && range::applies() && lane.leaves_out(shape.submits, tells) {
-            if shape.submits {
-                // What NCCL tells next is of this launch, of which nothing is kept.
-                lane.launched.set(None);
-            }
+            steps::left_out(call);
             return None;
         }
         if lane.busy.replace(true) {
@@ -76,15 +72,10 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         } else {
             0
         };
-        if (shape.submits || shape.waits) && needs_scan::is_concerned(lane, &shape, words) {
-            scan_before_call::before(lane, function, shape.launch, words);
-        }
-        if shape.submits && lane.recorder().imported.any() {
-            imported_snapshots::before(lane, function, shape.launch, words);
-        }
+        steps::before_entry(call);
         let flags = if inner { INNER } else { 0 };
         if is_asked(&shape)
-            && let Some(again) = lane.asks_again(question(&site, words))
+            && let Some(again) = lane.asks_again(question(&line, words))
         {
             lane.busy.set(false);
             return Some(Open { again: Some(again), flags, ..Open::new(lane, position) });
@@ -109,14 +100,10 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if (shape.at_entry || shape.may_overlap || shape.may_be_freed != 0) && !deferred.is_empty() {
             guarded(|| deferred.iter().for_each(|record| lane.append(record)));
         }
-        if shape.submits {
-            lane.recorder().around.pending.entered(lane.index());
-        }
+        steps::after_entry(call);
         compiler_fence(SeqCst);
         lane.busy.set(false);
-        if shape.timed && range::takes_times() {
-            times::begins(lane.index(), open.sequence);
-        }
+        steps::before_driver(call, open.sequence);
         Some(open)
     }
 }
@@ -133,8 +120,9 @@ const fn is_asked(shape: &Shape) -> bool {
 
 /// Records the return.
 #[inline(always)]
-pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mut open: Open, result: u32) {
-    let Site { function, id, shape, hook } = site;
+pub fn leave<const N: usize>(site: &'static Site, words: &[u64; N], frame: &Cell<u64>, mut open: Open, result: u32) {
+    let line = *site;
+    let Site { function, id, shape, .. } = line;
     let again = if is_asked(&shape) { open.again } else { None };
     let mut end = if again.is_some_and(|again| !again.is_timed) { 0 } else { clock::exit() };
     let lane = lane::current();
@@ -142,9 +130,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         if shape.calls_back && lane.outer.get() == frame.as_ptr() as usize {
             lane.outer.set(0);
         }
-        if shape.timed && range::takes_times() {
-            times::ends();
-        }
+        steps::after_driver(&shape);
         // After fork the child's first return finds the parent's generation: that call is the parent's.
         if lane.generation.get() != generation::generation() || lane.busy.replace(true) {
             return;
@@ -154,9 +140,9 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         let early = (!open.early.is_null()).then(|| unsafe { Box::from_raw(open.early) });
         let mut is_counted = false;
         if let Some(again) = again.map(|again| (again, open.sequence)) {
-            is_counted = lane.counts(question(&site, words), again, result, end);
+            is_counted = lane.counts(question(&line, words), again, result, end);
             if !is_counted {
-                let Some(entered) = lane.enters_late(question(&site, words), again, open.flags, end) else {
+                let Some(entered) = lane.enters_late(question(&line, words), again, open.flags, end) else {
                     lane.busy.set(false);
                     return;
                 };
@@ -164,7 +150,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             }
         }
         let launched = match shape.launch {
-            Some(launch) if shape.is_plain && result == 0 => launched(lane, &site, launch, words, open.sequence, end),
+            Some(launch) if shape.is_plain && result == 0 => launched(lane, &line, launch, words, open.sequence, end),
             _ => false,
         };
         let (mut has_waited, mut answer) = (false, 0);
@@ -173,52 +159,17 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             let early = early.map_or_else(Early::default, |early| *early);
             has_waited = pointers::leave(lane, (function, id), words, open.sequence, early, result, end);
         } else if !is_written {
-            answer = put_return(lane, &site, words, open.sequence, result, end);
+            answer = put_return(lane, &line, words, open.sequence, result, end);
         }
         if is_asked(&shape) && !is_counted {
-            lane.asked(question(&site, words), result, answer, end);
+            lane.asked(question(&line, words), result, answer, end);
         } else if shape.is_query && !is_written {
             lane.asks_across(lane.cursor().wrapping_sub(answer + ENTRY_SIZE + 8 * N), end);
         }
-        if (shape.waits || has_waited) && result == 0 {
-            completed::waited(lane, function, words, open.position, has_waited);
-        }
-        if shape.submits && result != 0 && lane.recorder().around.pending.any() {
-            guarded(|| lane.recorder().around.pending.refused(lane.index(), open.sequence));
-        }
-        if shape.submits && result != 0 && host_functions::any_of_nodes() {
-            guarded(|| lane.recorder().node_runs.refused((lane.index(), open.sequence)));
-        }
-        if shape.submits {
-            lane.recorder().around.pending.came(lane.index());
-            lane.recorder().around.pending.is_put(lane.index(), shape.reads_at_once);
-        }
-        if shape.submits && result == 0 && lane.recorder().looks_behind_work {
-            behind_work(lane, site, words, open.sequence);
-        }
-        if matches!(hook, Hook::Init) && result == 0 {
-            guarded(|| {
-                devices::undescribed()
-                    .iter()
-                    .for_each(|device| lane.append(&record::with_body(record::DEVICE, device)));
-            });
-        }
+        let (sequence, position) = (open.sequence, open.position);
+        steps::after_return(CallReturn { lane, site, words, sequence, position, has_waited, result });
         compiler_fence(SeqCst);
         lane.busy.set(false);
-    }
-}
-
-/// A device has been given work.
-#[cold]
-fn behind_work(lane: &Lane, site: Site, words: &[u64], call: u32) {
-    if site.shape.launches && lane.recorder().launches_wait {
-        completed::launch_ended(lane, site.function, words);
-    }
-    if lane.recorder().imported.any() {
-        guarded(|| imported_snapshots::behind(lane, site.function, site.shape.launch, words, call));
-    }
-    if lane.recorder().keeps_collectives {
-        guarded(|| collective_results::put(lane, site.function, site.shape.launch, words, call));
     }
 }
 

@@ -7,4 +7,5 @@ pub(crate) mod graph_dot;
 pub(crate) mod interpose;
 pub(crate) mod nccl;
 pub(crate) mod nvtx;
+pub(crate) mod steps;
 pub(crate) mod wrappers;

@@ -32,12 +32,13 @@ macro_rules! wrapper {
         #[allow(clippy::too_many_arguments)]
         pub unsafe extern "C-unwind" fn $name($($param: $type),*) -> u32 {
             type Real = unsafe extern "C-unwind" fn($($type),*) -> u32;
-            let site = const {
+            const SITE: $crate::submission::shape::Site = {
                 let function = &family::FUNCTIONS[Line::$name as usize];
                 let id = trace::api::base(FAMILY) + Line::$name as u16;
                 let (shape, hook) = ($crate::submission::shape::shape(function), $crate::submission::hook::of(function));
                 $crate::submission::shape::Site { function, id, shape, hook }
             };
+            let site: &'static $crate::submission::shape::Site = &SITE;
             #[allow(unused_mut)]
             let mut words = [0u64; const { family::FUNCTIONS[Line::$name as usize].words() }];
             #[allow(unused_mut, unused_variables)]
@@ -50,13 +51,13 @@ macro_rules! wrapper {
             // SAFETY: the entry point of this very function in the real driver, or a stand-in that takes no
             // argument.
             let real: Real = unsafe { std::mem::transmute($crate::driver::real_driver::entry(site.id)) };
-            let made = $crate::entry::effects::substitute(site, &words, open);
+            let made = $crate::entry::effects::substitute(*site, &words, open);
             #[allow(unused_mut, unused_variables)]
             let mut at = 0;
             $(let $param = $crate::entry::wrappers::passed(&made, &mut at, $param);)*
             // SAFETY: the arguments are the caller's, unchanged but for what `substitute` names.
             let result = unsafe { real($($param),*) };
-            $crate::entry::effects::restore(site, &words, made, result);
+            $crate::entry::effects::restore(*site, &words, made, result);
             if let Some(open) = open {
                 $crate::entry::call::leave(site, &words, &frame, open, result);
             }

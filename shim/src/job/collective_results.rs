@@ -1,9 +1,11 @@
 //! What an operation of NCCL's delivers is kept where that was asked for: when NCCL tells that it has given
 //! it to the device, by the thread that has just launched its kernel.
 
+use crate::capture::step::{CallEntry, CallReturn};
 use crate::driver::queries;
 use crate::driver::queue::PER_THREAD;
 use crate::job::collective_graphs;
+use crate::os::guard::guarded;
 use crate::readback::readback_queue::Deliveries;
 use crate::records::lane::Lane;
 use crate::submission::shape::Launch;
@@ -13,8 +15,23 @@ use trace::file::record::nccl::{Began, DELIVERED, Delivered};
 use trace::file::record::with_body;
 use trace::read::collective::{CAPTURED, brings};
 
+/// What NCCL tells next is of this launch, of which nothing is kept.
+#[inline(always)]
+pub fn left_out(call: CallEntry) {
+    if call.site.shape.submits {
+        call.lane.launched.set(None);
+    }
+}
+
+pub fn behind_work(call: CallReturn) {
+    let CallReturn { lane, site, words, sequence, .. } = call;
+    if lane.recorder().keeps_collectives {
+        guarded(|| put(lane, site.function, site.shape.launch, words, sequence));
+    }
+}
+
 /// Behind a call that has given a device work.
-pub fn put(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
+fn put(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
     let is_nccls = launch.is_some_and(|launch| lane.introduce(words[usize::from(launch.function)]).is_nccls);
     let stream = || match target_stream::stream(function, words).unwrap_or(0) {
         0 if function.twin_of.is_some() => PER_THREAD,

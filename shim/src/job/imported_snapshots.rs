@@ -1,6 +1,7 @@
 //! What imported memory holds is kept where that was asked for: right before the work that may use it, and
 //! behind it if it may write there, on the stream of that.
 
+use crate::capture::step::{CallEntry, CallReturn};
 use crate::driver::queries;
 use crate::driver::queue::PER_THREAD;
 use crate::os::guard::guarded;
@@ -35,21 +36,36 @@ pub fn opened(lane: &Lane, address: u64) {
     deliveries.prepare_once();
 }
 
+#[inline(always)]
+pub fn before_entry(call: CallEntry) {
+    let CallEntry { lane, site, words } = call;
+    if site.shape.submits && lane.recorder().imported.any() {
+        before(lane, site.function, site.shape.launch, words);
+    }
+}
+
 /// Before a call gives a device work.
 #[cold]
 #[inline(never)]
-pub fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
+fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
     guarded(|| {
         let used = used(lane, function, launch, words, true);
         keep(lane, function, words, used, Held { call: (lane.index(), lane.sequence()), ..Held::default() });
     });
 }
 
+pub fn behind_work(call: CallReturn) {
+    let CallReturn { lane, site, words, sequence, .. } = call;
+    if lane.recorder().imported.any() {
+        guarded(|| behind(lane, site.function, site.shape.launch, words, sequence));
+    }
+}
+
 /// Behind a call that has given a device work. What others have written by the next use is told from what
 /// this one has. Beside the memory that a kernel is given others may be writing while it runs: of that nobody
 /// can say who wrote what.
 #[cold]
-pub fn behind(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
+fn behind(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
     let imported = &lane.recorder().imported;
     let writes =
         |param: &&Field| matches!(param.role, Role::Writes(_)) && imported.holds(words[param.offset as usize / 8]);
