@@ -74,7 +74,7 @@ pub fn enter<const N: usize>(site: &'static Site, words: &[u64; N], frame: &Cell
         };
         steps::before_entry(call);
         let flags = if inner { INNER } else { 0 };
-        if is_asked(&shape)
+        if is_question(&shape)
             && let Some(again) = lane.asks_again(question(&line, words))
         {
             lane.busy.set(false);
@@ -114,7 +114,7 @@ fn question<'q, const N: usize>(site: &'q Site, words: &'q [u64; N]) -> Question
 }
 
 #[inline(always)]
-const fn is_asked(shape: &Shape) -> bool {
+const fn is_question(shape: &Shape) -> bool {
     !matches!(shape.repeats, Repeat::Never)
 }
 
@@ -123,7 +123,7 @@ const fn is_asked(shape: &Shape) -> bool {
 pub fn leave<const N: usize>(site: &'static Site, words: &[u64; N], frame: &Cell<u64>, mut open: Open, result: u32) {
     let line = *site;
     let Site { function, id, shape, .. } = line;
-    let again = if is_asked(&shape) { open.again } else { None };
+    let again = if is_question(&shape) { open.again } else { None };
     let mut end = if again.is_some_and(|again| !again.is_timed) { 0 } else { clock::exit() };
     let lane = lane::current();
     {
@@ -161,7 +161,7 @@ pub fn leave<const N: usize>(site: &'static Site, words: &[u64; N], frame: &Cell
         } else if !is_written {
             answer = put_return(lane, &line, words, open.sequence, result, end);
         }
-        if is_asked(&shape) && !is_counted {
+        if is_question(&shape) && !is_counted {
             lane.asked(question(&line, words), result, answer, end);
         } else if shape.is_query && !is_written {
             lane.asks_across(lane.cursor().wrapping_sub(answer + ENTRY_SIZE + 8 * N), end);

@@ -40,7 +40,7 @@ pub fn driver_is_loaded() -> bool {
 fn is_linked_with_driver() -> bool {
     let mut found = false;
     // SAFETY: the callback only reads what the loader hands it, and the answer outlives the walk.
-    unsafe { libc::dl_iterate_phdr(Some(look), std::ptr::from_mut(&mut found).cast()) };
+    unsafe { libc::dl_iterate_phdr(Some(find_driver), std::ptr::from_mut(&mut found).cast()) };
     found
 }
 
@@ -55,7 +55,7 @@ const NULL: i64 = 0;
 const NEEDED: i64 = 1;
 const STRINGS: i64 = 5;
 
-unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
+unsafe extern "C" fn find_driver(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
     // SAFETY: dl_iterate_phdr passes a valid info with its program headers; the dynamic section of what is loaded
     // is mapped, ends with NULL, and its strings are C strings.
     unsafe {

@@ -32,7 +32,7 @@ const IO_MEMORY: u64 = 4;
 
 /// Before the real call: what is about to be given back may be someone else's when the call returns.
 #[inline(always)]
-pub fn before(hook: Hook, words: &[u64]) -> u64 {
+pub fn before_driver(hook: Hook, words: &[u64]) -> u64 {
     match hook {
         Hook::HostFree { .. } | Hook::ModuleEnds { .. } | Hook::CodeEnds { .. } | Hook::StreamEnds { .. } => {
             if matches!(hook, Hook::CodeEnds { context: true, .. }) && range::takes_times() {
@@ -219,7 +219,7 @@ fn managed_ends(lane: &Lane, start: u64) -> u64 {
 
 /// After the real call, recorded or not.
 #[inline(always)]
-pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed: u64) {
+pub fn after_driver(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed: u64) {
     let word = |at: u8| words[usize::from(at)];
     if matches!(hook, Hook::None | Hook::GraphLaunched { .. })
         || matches!(hook, Hook::MemoryFree { .. }) && (removed == 0 || result == 0)
@@ -277,7 +277,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         }
         // A driver under another tool refuses it.
         (Hook::Profiler { begins }, _) => range::profiler(&recorder.range, begins),
-        (Hook::MemoryFree { address }, false) if removed & OF_OTHERS != 0 => stays(word(address)),
+        (Hook::MemoryFree { address }, false) if removed & OF_OTHERS != 0 => reopen(word(address)),
         (Hook::MemoryFree { address }, false) if removed != 0 => recorder.watch.managed_made(word(address), removed),
         // How it had been asked for is forgotten.
         (Hook::HostFree { address, gone: true }, false) if removed != 0 => {
@@ -286,7 +286,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::HostFree { address, gone: false }, false) if removed != 0 => {
             recorder.around.pinned.register(word(address), removed);
         }
-        (Hook::Closed { address }, false) if removed != 0 => stays(word(address)),
+        (Hook::Closed { address }, false) if removed != 0 => reopen(word(address)),
         (Hook::Unmapped { .. }, _) if removed != 0 => recorder.imported.unmapped(removed, !succeeded),
         (_, false) => {}
         (_, true) => took_effect(hook, lane, words, position),
@@ -294,7 +294,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
 }
 
 /// Memory of another process was not given up after all.
-fn stays(address: u64) {
+fn reopen(address: u64) {
     queries::memory_around(address).into_iter().for_each(|range| recorder::recorder().imported.opened(range));
 }
 

@@ -100,14 +100,14 @@ fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void)
     if handle == libc::RTLD_NEXT {
         // Whoever asks for the next definition means the driver's. Ours stands before it, also for a caller
         // that was loaded behind us, where glibc would find nothing.
-        return if !is_own(caller) && has(id) { Verdict { found: wrapper, handle } } else { pass };
+        return if !is_own(caller) && is_exported(id) { Verdict { found: wrapper, handle } } else { pass };
     }
     let found = dl::real_dlsym(handle, name);
     if found.is_null() {
         return pass;
     }
     if found == wrapper {
-        return match (real_driver::present(), has(id)) {
+        return match (real_driver::present(), is_exported(id)) {
             (_, true) => Verdict { found, handle },
             // A name this driver lacks: let the real library say so.
             (true, false) => Verdict { handle: real_driver::handle(), ..pass },
@@ -138,7 +138,7 @@ extern "C" fn filter_dlopen(name: *const c_char, _flags: c_int) -> *const c_char
     name
 }
 
-fn has(id: u16) -> bool {
+fn is_exported(id: u16) -> bool {
     real_driver::load();
     !real_driver::REAL[id as usize].load(Relaxed).is_null()
 }

@@ -16,7 +16,7 @@ use crate::os::clock;
 use crate::os::guard::guarded;
 use crate::os::text::Text;
 use crate::records::thread_start;
-use events::{Event, Told};
+use events::{Event, OperationEvent};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::file::record::nccl::{Began, Returned, began};
@@ -111,7 +111,7 @@ unsafe fn begin<const VERSION: u32>(
     // SAFETY: the caller's promise; what was made is never freed.
     let communicator = unsafe {
         context.write(made);
-        mask.write(if made.is_null() { 0 } else { events::asked(VERSION) });
+        mask.write(if made.is_null() { 0 } else { events::event_mask(VERSION) });
         made.as_ref()
     };
     if let Some(communicator) = communicator {
@@ -143,7 +143,7 @@ unsafe extern "C" fn start<const VERSION: u32>(
 }
 
 /// The handle of what is recorded here.
-fn write(communicator: &Communicator, told: &Told) -> usize {
+fn write(communicator: &Communicator, told: &OperationEvent) -> usize {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let operation = LAST.fetch_add(1, Relaxed) + 1;
     let parent = if told.parent == PASSED_OVER { 0 } else { told.parent as u64 };

@@ -123,16 +123,16 @@ fn modules() -> [(c_uint, Vec<Option<*const ()>>); 4] {
     [(CORE, core), (CUDA, cuda), (RUNTIME, runtime), (CORE2, core2)]
 }
 
-fn of(what: u8, domain: u64, subject: u64) -> Annotation {
+fn annotation(what: u8, domain: u64, subject: u64) -> Annotation {
     Annotation { what, domain: nvtx_registry::domain(domain), subject, ..Annotation::default() }
 }
 
 fn note(what: u8, domain: u64, subject: u64, text: Text) {
-    annotation::write(of(what, domain, subject), text, None);
+    annotation::write(annotation(what, domain, subject), text, None);
 }
 
 fn note_with(what: u8, domain: u64, subject: u64, attributes: *const u8) {
-    let mut about = of(what, domain, subject);
+    let mut about = annotation(what, domain, subject);
     // SAFETY: NVTX's contract: null, or attributes as long as they say.
     let (text, trouble) = unsafe { read(&mut about, attributes) };
     annotation::write(about, text, trouble);

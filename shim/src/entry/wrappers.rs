@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Lays arguments out as words.
 #[inline(always)]
-pub fn put<T>(words: &mut [u64], at: &mut usize, value: T) {
+pub fn lay_out<T>(words: &mut [u64], at: &mut usize, value: T) {
     let count = size_of::<T>().div_ceil(8);
     // SAFETY: the array has as many words as all arguments take; they were zero before.
     unsafe { words[*at..*at + count].as_mut_ptr().cast::<T>().write_unaligned(value) };
@@ -43,11 +43,11 @@ macro_rules! wrapper {
             let mut words = [0u64; const { family::FUNCTIONS[Line::$name as usize].words() }];
             #[allow(unused_mut, unused_variables)]
             let mut at = 0;
-            $($crate::entry::wrappers::put(&mut words, &mut at, $param);)*
+            $($crate::entry::wrappers::lay_out(&mut words, &mut at, $param);)*
             // Lives on this frame until the call has returned: see lane::Lane::is_inside.
             let frame = std::cell::Cell::new(0u64);
             let open = $crate::entry::call::enter(site, &words, &frame);
-            let removed = if open.is_some() { $crate::entry::effects::before(site.hook, &words) } else { 0 };
+            let removed = if open.is_some() { $crate::entry::effects::before_driver(site.hook, &words) } else { 0 };
             // SAFETY: the entry point of this very function in the real driver, or a stand-in that takes no
             // argument.
             let real: Real = unsafe { std::mem::transmute($crate::driver::real_driver::entry(site.id)) };
@@ -66,7 +66,7 @@ macro_rules! wrapper {
             {
                 $crate::entry::interpose::hand_out(words[place as usize]);
             }
-            $crate::entry::effects::after(site.hook, &words, result, open, removed);
+            $crate::entry::effects::after_driver(site.hook, &words, result, open, removed);
             result
         }
     };

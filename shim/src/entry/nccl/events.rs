@@ -8,7 +8,7 @@ use trace::file::record::nccl::{Began, Name, began};
 
 /// What begins.
 pub enum Event {
-    Operation(Told),
+    Operation(OperationEvent),
     /// Something that operations are part of.
     Parent,
     Unknown,
@@ -16,7 +16,7 @@ pub enum Event {
 
 /// An operation.
 #[derive(Default)]
-pub struct Told {
+pub struct OperationEvent {
     pub about: Began,
     /// The handle of what it is part of; 0 if that has none.
     pub parent: usize,
@@ -28,7 +28,7 @@ pub struct Told {
     communicator: Option<Text>,
 }
 
-impl Told {
+impl OperationEvent {
     #[cold]
     pub fn identity(&self) -> Identity {
         let name = self.communicator.and_then(Text::copied).unwrap_or_default();
@@ -47,7 +47,7 @@ const TRANSFER_CALL: u64 = 1 << 10;
 const WITH_CALLS: u32 = 5;
 
 /// The events that are asked for.
-pub const fn asked(version: u32) -> c_int {
+pub const fn event_mask(version: u32) -> c_int {
     let given = COLLECTIVE | TRANSFER;
     (if version < WITH_CALLS { given } else { given | COLLECTIVE_CALL | TRANSFER_CALL }) as c_int
 }
@@ -115,7 +115,7 @@ struct Collective {
 }
 
 #[repr(C)]
-struct Chosen {
+struct Choice {
     channels: u8,
     warps: u8,
     algorithm: Text1,
@@ -182,7 +182,7 @@ pub unsafe fn read<const VERSION: u32>(event: *const u8) -> Event {
 /// # Safety
 /// As `read`: it is a collective.
 #[inline]
-unsafe fn collective<const VERSION: u32>(body: *const u8) -> Told {
+unsafe fn collective<const VERSION: u32>(body: *const u8) -> OperationEvent {
     // SAFETY: the caller's promise.
     unsafe {
         if VERSION == 1 {
@@ -193,7 +193,7 @@ unsafe fn collective<const VERSION: u32>(body: *const u8) -> Told {
         let of = &*at.cast::<Collective>();
         // Version 2 has a number between the two.
         let between = if VERSION == 2 { size_of::<usize>() } else { 0 };
-        let chosen = &*at.add(size_of::<Collective>() + between).cast::<Chosen>();
+        let chosen = &*at.add(size_of::<Collective>() + between).cast::<Choice>();
         let about = Began {
             what: began::COLLECTIVE,
             sequence: of.sequence,
@@ -209,14 +209,14 @@ unsafe fn collective<const VERSION: u32>(body: *const u8) -> Told {
             protocol: name(chosen.protocol),
             ..Began::default()
         };
-        owned(about, owner)
+        owned_operation(about, owner)
     }
 }
 
 /// # Safety
 /// As `read`: it is a send or receive.
 #[inline]
-unsafe fn transfer<const VERSION: u32>(body: *const u8) -> Told {
+unsafe fn transfer<const VERSION: u32>(body: *const u8) -> OperationEvent {
     // SAFETY: the caller's promise.
     unsafe {
         if VERSION == 1 {
@@ -226,13 +226,13 @@ unsafe fn transfer<const VERSION: u32>(body: *const u8) -> Told {
         let at = if VERSION < 4 { body.add(size_of::<Owner>()) } else { body };
         let of = &*at.cast::<Transfer>();
         let about = Began { function: name(of.function), datatype: name(of.datatype), ..Began::default() };
-        owned(moving(about, of.buffer, of.count, of.peer), owner)
+        owned_operation(moving(about, of.buffer, of.count, of.peer), owner)
     }
 }
 
 /// # Safety
 /// As `name`, of what it names.
-unsafe fn collective_1(of: &Collective1) -> Told {
+unsafe fn collective_1(of: &Collective1) -> OperationEvent {
     let about = Began {
         what: began::COLLECTIVE,
         sequence: of.sequence,
@@ -248,13 +248,13 @@ unsafe fn collective_1(of: &Collective1) -> Told {
         protocol: numbered(PROTOCOLS, of.protocol),
         ..Began::default()
     };
-    owned(about, Some(&Owner { communicator: of.communicator, id: of.id }))
+    owned_operation(about, Some(&Owner { communicator: of.communicator, id: of.id }))
 }
 
-unsafe fn transfer_1(of: &Transfer1) -> Told {
+unsafe fn transfer_1(of: &Transfer1) -> OperationEvent {
     let (function, datatype) = (numbered(FUNCTIONS, of.function), numbered(DATATYPES, of.datatype));
     let about = moving(Began { function, datatype, ..Began::default() }, of.buffer, of.count, of.peer);
-    owned(about, Some(&Owner { communicator: of.communicator, id: of.id }))
+    owned_operation(about, Some(&Owner { communicator: of.communicator, id: of.id }))
 }
 
 /// Of a send or receive, whose only buffer is where it reads or where it writes.
@@ -265,32 +265,32 @@ fn moving(about: Began, buffer: *const c_void, count: usize, peer: c_int) -> Beg
     Began { what: began::TRANSFER, count: count as u64, source, destination, peer, ..about }
 }
 
-fn owned(about: Began, owner: Option<&Owner>) -> Told {
+fn owned_operation(about: Began, owner: Option<&Owner>) -> OperationEvent {
     let communicator = owner.map(|owner| Text::Narrow(owner.communicator));
-    Told { about, communicator, id: owner.map_or(0, |owner| owner.id), ..Told::default() }
+    OperationEvent { about, communicator, id: owner.map_or(0, |owner| owner.id), ..OperationEvent::default() }
 }
 
 /// # Safety
 /// As `name`, of what it names.
-unsafe fn collective_call(of: &CollectiveCall) -> Told {
+unsafe fn collective_call(of: &CollectiveCall) -> OperationEvent {
     // SAFETY: the caller's promise.
     let (function, datatype) = unsafe { (name(of.function), name(of.datatype)) };
     let about = Began { what: began::COLLECTIVE_CALL, peer: of.root, function, datatype, ..Began::default() };
-    called(about, of.count, of.stream, of.captured)
+    call_event(about, of.count, of.stream, of.captured)
 }
 
 /// # Safety
 /// As `name`, of what it names.
-unsafe fn transfer_call(of: &TransferCall) -> Told {
+unsafe fn transfer_call(of: &TransferCall) -> OperationEvent {
     // SAFETY: the caller's promise.
     let (function, datatype) = unsafe { (name(of.function), name(of.datatype)) };
     let about = Began { what: began::TRANSFER_CALL, peer: -1, function, datatype, ..Began::default() };
-    called(about, of.count, of.stream, of.captured)
+    call_event(about, of.count, of.stream, of.captured)
 }
 
-fn called(about: Began, count: usize, stream: *const c_void, captured: u8) -> Told {
+fn call_event(about: Began, count: usize, stream: *const c_void, captured: u8) -> OperationEvent {
     let about = Began { count: count as u64, stream: stream as u64, captured: captured != 0, ..about };
-    Told { about, ..Told::default() }
+    OperationEvent { about, ..OperationEvent::default() }
 }
 
 /// A name of NCCL's, as far as it goes.
