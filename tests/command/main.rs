@@ -21,6 +21,7 @@ mod keeping;
 mod layers;
 mod leaking;
 mod merged;
+mod names;
 mod naming;
 mod nsys_reports;
 mod packages;
