@@ -2,7 +2,7 @@
 
 use super::walk::{Ending, Needs, Report, Step};
 use crate::findings::finding::{Cost, Finding, LOST};
-use crate::findings::holes::{Between, holes};
+use crate::findings::holes::{GapObservations, holes};
 use crate::tables::table::Table;
 use crate::text::figures::counted;
 use trace::base::by_thread::ByThread;
