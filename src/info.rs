@@ -2,8 +2,8 @@
 
 mod as_json;
 mod counts;
+pub mod footer_summary;
 mod job;
-pub mod kept;
 pub mod summary;
 mod text;
 pub mod verdicts;
@@ -15,20 +15,17 @@ use crate::standard_output::{Results, print_json};
 use analysis::filter::selection::Selection;
 use anyhow::Result;
 use as_json::SCHEMA;
-use kept::Kept;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use summary::Told;
 use trace::Trace;
-use viewer::data::store::Key;
 
 /// Show what was recorded, and the verdict on its replay
 ///
 /// Counts are of the calls selected by --calls, --window, --thread and --grep (which here is matched against
-/// function names); --limit is the number of functions listed. Of a long trace that was closed, what all of
-/// it tells is kept beside it (FILE.info, or in the cache directory), so that it is said at once the next
-/// time; it can be deleted.
+/// function names); --limit is the number of functions listed. `record` writes a summary into a long trace
+/// when it closes it: `info` of all calls then answers at once.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -50,41 +47,35 @@ pub struct Arguments {
     /// Show all recorded variables of the environment, at full length
     #[arg(short, long, conflicts_with = "json")]
     verbose: bool,
-    /// Read all of the trace, and keep nothing of it
+    /// Read all of the trace, and not its summary
     #[arg(long)]
     no_index: bool,
 }
 
-/// A trace, and what was kept of it.
+/// A trace with its calls, or without them and with its summary.
 enum Opened {
-    Read(Trace, Option<Key>),
-    Kept(Trace, Box<Told>),
+    Read(Trace),
+    Summarised(Trace, Box<Told>),
 }
 
 impl Opened {
     fn of(path: &Path, arguments: &Arguments) -> Result<Opened, trace::Error> {
-        if arguments.no_index || !arguments.reading.selection.selects_all() {
-            return Ok(Opened::Read(Trace::open(path)?, None));
+        let is_whole = !arguments.no_index && arguments.reading.selection.selects_all();
+        match Some(path).filter(|_| is_whole).and_then(footer_summary::find) {
+            Some((trace, told)) => Ok(Opened::Summarised(trace, Box::new(told))),
+            None => Ok(Opened::Read(Trace::open(path)?)),
         }
-        if let Some((trace, told)) = kept::find(path) {
-            return Ok(Opened::Kept(trace, Box::new(told)));
-        }
-        // Before it is read: it may be another one afterwards.
-        let key = Key::from_path(path)?;
-        Ok(Opened::Read(Trace::open(path)?, Some(key)))
     }
 
     fn told(self, selection: &Selection) -> Result<(Trace, Told)> {
-        let (mut trace, key) = match self {
-            Opened::Kept(trace, told) => return Ok((trace, *told)),
-            Opened::Read(trace, key) => (trace, key),
-        };
-        trace.check_blobs();
-        let told = Told::of_selected(&trace, selection)?;
-        if let Some(key) = key.filter(|_| trace.footer.is_some()) {
-            Kept::of(&trace, &told).into_iter().for_each(|kept| kept.keep(&trace.path, key));
+        match self {
+            Opened::Summarised(trace, told) => Ok((trace, *told)),
+            Opened::Read(mut trace) => {
+                trace.check_blobs();
+                let told = Told::of_selected(&trace, selection)?;
+                Ok((trace, told))
+            }
         }
-        Ok((trace, told))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `cutrace repair`: closes a trace that nobody closed.
 
 use crate::exit::{FAILED, USAGE, failure};
+use crate::info::footer_summary;
 use crate::input::{self, is_there};
 use crate::output::Output;
 use crate::rank_filter::{self, Among};
@@ -167,7 +168,7 @@ fn repaired(arguments: &Arguments, path: &Path) -> Result<(Trace, Repaired)> {
         original = Some(std::mem::replace(&mut trace, Trace::open(output.partial())?));
         trace.leave_out(&wrong);
     }
-    let mut done = finish(&trace, verdict::in_words)?;
+    let mut done = finish(&trace, |trace| footer_summary::judge(trace, None))?;
     // A long trace is closed without one.
     if done.verdict.is_empty() {
         (done.verdict, done.reasons) = verdict::in_words(&trace);

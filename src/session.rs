@@ -4,10 +4,9 @@ mod announcements;
 mod of_job;
 
 use crate::exit::{self, say};
-use crate::info::kept::{Kept, LONG};
-use crate::info::summary::Told;
+use crate::info::footer_summary;
 use crate::output::is_left;
-use crate::{pack, verdict};
+use crate::pack;
 use analysis::job::begins_as_one;
 use analysis::text::figures::{counted, grouped, size};
 use announcements::Facts;
@@ -31,7 +30,6 @@ use trace::read::annotation::{Range, Wanted};
 use trace::show::text::plain;
 use trace::write::finish::{self, Finished, finish_with};
 use trace::{Call, Trace};
-use viewer::data::store::Key;
 
 /// What was recorded, and how.
 pub struct Asked<'a> {
@@ -129,37 +127,21 @@ pub fn close(asked: &Asked) -> u64 {
             let printed = if trace.preamble.data == Data::None { &[] } else { &printed[..] };
             let ended = ended_by.get(&trace.path).map(|ended| with_body(record::ENDED, ended));
             let records = [printed, &ended.unwrap_or_default()].concat();
-            let mut kept = None;
-            let judge = |trace: &Trace| {
-                if trace.len() > verdict::JUDGED {
-                    // No verdict: whoever has recorded waits for this.
-                    return Default::default();
-                }
-                if trace.len() < LONG {
-                    return verdict::in_words(trace);
-                }
-                let told = Told::of(trace);
-                kept =
-                    Kept::of(trace, &told).map(|kept| kept.ended(ended_by.get(&trace.path).map(|(ended, _)| *ended)));
-                (told.said.verdict, told.said.reasons)
-            };
+            let judge = |trace: &Trace| footer_summary::judge(trace, ended_by.get(&trace.path).copied());
             let finished = finish_with(&trace, &records, judge).inspect(|_| empty.push(why))?;
             // A process that was killed may have had memory that its trace did not name yet.
             if let Ok(about) = std::fs::metadata(&trace.path) {
                 shared_memory::remove_left((about.dev(), about.ino()));
             }
-            Ok((finished, kept))
+            Ok(finished)
         };
         match Trace::open(&path).map_err(anyhow::Error::from).map(finish) {
-            Ok(Ok((mut finished, kept))) => {
+            Ok(Ok(mut finished)) => {
                 if asked.pack {
                     match pack::in_place(&path) {
                         Ok(bytes) => finished.bytes = bytes,
                         Err(error) => say(format_args!("{name}: not packed: {}", exit::in_full(&error))),
                     }
-                }
-                if let Some((kept, key)) = kept.zip(Key::from_path(&path).ok()) {
-                    kept.keep(&path, key);
                 }
                 closed.push((name, finished));
             }

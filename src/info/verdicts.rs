@@ -1,6 +1,5 @@
 //! The verdicts on the processes of a job: replayed together they have what each lacks alone.
 
-use super::kept;
 use crate::verdict;
 use analysis::calls::losses::{damage_that_loses, has_lost};
 use analysis::job::Job;
@@ -25,7 +24,7 @@ impl Judged {
         Judged::of_at_most(trace, verdict::JUDGED)
     }
 
-    /// What `record` has found, or what was kept of it since. `most`: calls of a trace that is judged here.
+    /// What `record` has found. `most`: calls of a trace that is judged here.
     fn of_at_most(trace: &Trace, most: usize) -> Judged {
         let said = |verdict: String, reasons: Vec<String>| Judged { verdict, reasons, alone: None };
         if let Some(footer) = trace.footer.as_ref().filter(|of| trace.damage.is_empty() && !of.verdict.is_empty()) {
@@ -35,11 +34,8 @@ impl Judged {
             let (verdict, reasons) = verdict::in_words(trace);
             return said(verdict, reasons);
         }
-        if let Some((_, told)) = kept::find(&trace.path) {
-            return said(told.said.verdict, told.said.reasons);
-        }
         let command = shell(&["cutrace".into(), "info".into(), trace.path.display().to_string()]);
-        said(NOT_JUDGED.into(), vec![format!("for its length; {command} does that, once")])
+        said(NOT_JUDGED.into(), vec![format!("for its length; {command} does that")])
     }
 }
 
@@ -95,7 +91,7 @@ mod tests {
         trace.footer = None;
         assert_eq!(Judged::of_at_most(&trace, trace.len()).verdict, said.verdict);
         let judged = Judged::of_at_most(&trace, trace.len() - 1);
-        let command = format!("for its length; cutrace info {} does that, once", path.display());
+        let command = format!("for its length; cutrace info {} does that", path.display());
         assert_eq!((judged.verdict.as_str(), &judged.reasons), (NOT_JUDGED, &vec![command]));
         let replayable = Judged { verdict: "replayable".into(), ..Judged::default() };
         assert_eq!(worst([replayable, judged].iter()), NOT_JUDGED);

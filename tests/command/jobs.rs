@@ -4,6 +4,7 @@ use serde_json::Value;
 use std::path::Path;
 use tests::*;
 use trace::Trace;
+use trace::write::finish::Judgement;
 
 fn info_of(place: &Place, options: &[&str]) -> Value {
     let ran = run(place.cutrace(["info", "run/", "--json"]).args(options)).expect(0);
@@ -520,7 +521,8 @@ fn a_trace_that_was_not_judged_is_judged_when_it_is_asked_about() {
     let mut entries =
         std::fs::read_dir(place.join("run")).expect("the directory").map(|entry| entry.expect("one").path());
     let path = entries.find(|path| path.extension().is_some_and(|extension| extension == "bin")).expect("a trace");
-    trace::write::finish::finish(&trace::Trace::open(&path).expect("a trace"), |_| Default::default()).expect("closed");
+    trace::write::finish::finish(&trace::Trace::open(&path).expect("a trace"), |_| Judgement::default())
+        .expect("closed");
     assert_eq!(info(&place, 0)["verdict"], "replayable");
     let alone = run(place.cutrace(["info", "--json"]).arg(&path)).expect(0);
     assert_eq!(serde_json::from_str::<Value>(&alone.stdout).expect("JSON")["verdict"], "replayable");

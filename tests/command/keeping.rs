@@ -1,151 +1,99 @@
-//! What is kept of a long trace beside it: what `info` says, and the viewer's index.
+//! Long traces: the summary in their footer, which `info` shows, and the viewer's index next to them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::process::Command;
 use tests::{Outcome, Place, Screen, artifact, client, run};
+use trace::Trace;
 use trace::base::hash::checksum;
+use trace::write::finish::{Judgement, finish};
 use viewer::synthetic::{Shape, write};
 
 /// The least of which something is kept.
 const LONG: u64 = 100_000;
 
 fn info(place: &Place, options: &[&str]) -> Outcome {
-    run(place.cutrace(["info", "trace.bin"]).args(options)).expect(0)
+    run(place.cutrace(["info", "trace.bin"]).args(options))
 }
 
-fn kept(place: &Place) -> PathBuf {
-    place.join("trace.bin.info")
-}
-
-/// A closed trace of which nothing is kept yet.
+/// A trace that is closed, but without a summary.
 fn written(calls: u64) -> Place {
     let place = Place::new();
     write(&place.join("trace.bin"), Shape { calls, ..Shape::default() }).expect("written");
     place
 }
 
+fn open(calls: u64) -> Place {
+    let place = Place::new();
+    write(&place.join("trace.bin"), Shape { calls, footer: false, ..Shape::default() }).expect("written");
+    place
+}
+
+fn summary(place: &Place, name: &str) -> Option<Vec<u8>> {
+    Trace::summary(place.join(name)).expect("a trace")
+}
+
 #[test]
-fn a_recording_keeps_what_info_says() {
+fn a_long_recording_ends_with_its_summary() {
     let place = Place::new();
     let mut record = place.cutrace(["record", "--driver", "sim", "--"]);
     run(record.arg(client("differing_calls.c")).args(["queries", &LONG.to_string()])).expect(0);
-    assert!(kept(&place).exists());
+    assert!(summary(&place, "trace.bin").is_some());
     for form in [&[][..], &["--json"], &["--limit", "1"]] {
-        let (known, read) = (info(&place, form), info(&place, &[form, &["--no-index"]].concat()));
-        assert_eq!((known.stdout, known.stderr), (read.stdout, read.stderr));
+        let (summarised, read) = (info(&place, form).expect(0), info(&place, &[form, &["--no-index"]].concat()));
+        assert_eq!((summarised.stdout, summarised.stderr), (read.stdout, read.stderr));
     }
     run(&mut place.cutrace(["pack", "trace.bin", "-o", "packed.bin"])).expect(0);
-    let packed = || run(&mut place.cutrace(["info", "packed.bin"])).expect(0).stdout;
-    let read = packed();
-    assert!(place.join("packed.bin.info").exists());
-    assert_eq!(packed(), read);
+    assert_eq!(summary(&place, "packed.bin"), summary(&place, "trace.bin"));
+    let packed = |options: &[&str]| run(place.cutrace(["info", "packed.bin"]).args(options)).expect(0).stdout;
+    assert_eq!(packed(&[]), packed(&["--no-index"]));
+    let redacted = ["redact", "--drop-data", "trace.bin", "-o", "redacted.bin"];
+    run(&mut place.cutrace(redacted)).expect(0);
+    assert_eq!(summary(&place, "redacted.bin"), None, "the copy lacks what the summary counts");
 }
 
 #[test]
-fn what_is_kept_is_used_only_as_it_was_written() {
-    let place = written(LONG);
-    let read = info(&place, &["--no-index"]).stdout;
-    assert!(!kept(&place).exists(), "--no-index keeps nothing");
-    assert_eq!(info(&place, &["--grep", "cuInit", "--thread", "0"]).stderr, "");
-    assert!(!kept(&place).exists(), "of a part of the calls nothing is kept");
-    assert_eq!(info(&place, &[]).stdout, read);
-    let whole = fs::read(kept(&place)).expect("kept");
-    let again = info(&place, &[]);
-    assert_eq!((again.stdout, again.stderr.as_str()), (read.clone(), ""));
-
-    let mut flipped = whole.clone();
-    flipped[whole.len() / 2] ^= 4;
-    let resealed = |change: &dyn Fn(&mut [u8])| {
-        let mut bytes = whole.clone();
-        change(&mut bytes[16..]);
-        let seal = checksum(&bytes[16..]).to_le_bytes();
-        bytes[8..16].copy_from_slice(&seal);
-        bytes
-    };
-    let other_build = resealed(&|rest| {
-        let at = rest.windows(5).position(|bytes| bytes == env!("CARGO_PKG_VERSION").as_bytes()).expect("a version");
-        rest[at] = b'9';
-    });
-    let claims_much = resealed(&|rest| rest[80..].fill(0xff));
-    for (bytes, why) in [
-        (whole[..10].to_vec(), "is damaged: the trace is read instead"),
-        (whole[..whole.len() - 1].to_vec(), "is damaged"),
-        (flipped, "is damaged"),
-        (claims_much, "is damaged"),
-        (other_build, ""),
-    ] {
-        fs::write(kept(&place), bytes).expect("written");
-        let found = info(&place, &[]);
-        assert!(found.stderr.contains(why) && found.stderr.is_empty() == why.is_empty(), "{why}: {}", found.stderr);
-        assert_eq!(found.stdout, read);
-        assert!(fs::read(kept(&place)).expect("kept anew") == whole, "{why}");
-    }
-
-    // Another trace by the same name.
-    write(&place.join("trace.bin"), Shape { calls: LONG, seed: 7, ..Shape::default() }).expect("written");
-    let found = info(&place, &[]);
-    assert_eq!(found.stderr, "", "what is stale is no trouble");
-    assert_eq!(found.stdout, info(&place, &["--no-index"]).stdout);
-    assert_ne!(found.stdout, read);
-}
-
-#[test]
-fn damage_is_seen_where_the_time_of_change_was_put_back() {
-    let place = written(LONG);
-    info(&place, &[]);
+fn damage_is_seen_in_a_trace_with_a_summary() {
+    let place = open(LONG);
+    run(&mut place.cutrace(["repair", "trace.bin"])).expect(0);
+    assert!(summary(&place, "trace.bin").is_some());
     let trace = File::options().write(true).open(place.join("trace.bin")).expect("a trace");
-    let about = trace.metadata().expect("its metadata");
-    trace.write_all_at(&[0xff; 64], about.len() / 2).expect("damaged");
-    trace.set_modified(about.modified().expect("a time")).expect("put back");
-    let ran = |options: &[&str]| run(place.cutrace(["info", "trace.bin"]).args(options));
-    let (found, read) = (ran(&[]), ran(&["--no-index"]));
-    assert_eq!(found.stderr, read.stderr);
-    assert_eq!((found.code(), found.stdout), (read.code(), read.stdout));
+    trace.write_all_at(&[0xff; 64], trace.metadata().expect("its metadata").len() / 2).expect("damaged");
+    let (found, read) = (info(&place, &[]), info(&place, &["--no-index"]));
+    assert_eq!(read.code(), 3);
+    assert_eq!((found.code(), found.stdout, found.stderr), (read.code(), read.stdout, read.stderr));
+}
+
+#[test]
+fn a_summary_of_another_version_is_passed_over() {
+    let place = open(LONG);
+    let trace = Trace::open(place.join("trace.bin")).expect("a trace");
+    let other = [0xff; 100].to_vec();
+    finish(&trace, |_| Judgement { verdict: "no".into(), summary: other.clone(), ..Judgement::default() })
+        .expect("closed");
+    assert_eq!(summary(&place, "trace.bin"), Some(other));
+    let (found, read) = (info(&place, &[]), info(&place, &["--no-index"]));
+    assert_eq!((found.stdout, found.stderr), (read.stdout, read.stderr));
 }
 
 /// A shell has made an empty file before the command that writes there starts.
 #[test]
 fn a_file_of_somebody_elses_is_left_alone() {
     let place = written(LONG);
-    let in_cache = |mut command: Command| run(command.env("XDG_CACHE_HOME", place.join("cache"))).expect(0);
-    for (command, suffix) in [("info", "info"), ("view --once", "idx")] {
-        let there = place.join("trace.bin").with_extension(format!("bin.{suffix}"));
-        for content in ["", "notes of mine\n"] {
-            fs::write(&there, content).expect("written");
-            let once = || in_cache(place.cutrace(command.split(' ').chain(["trace.bin"])));
-            let (first, second) = (once(), once());
-            let why = format!("trace.bin.{suffix} is not cutrace's and is left alone");
-            assert!(first.stderr.contains(&why), "{}", first.stderr);
-            assert_eq!((second.stderr.as_str(), second.stdout), ("", first.stdout));
-            assert_eq!(fs::read_to_string(&there).expect("there"), content);
-            let cached = fs::read_dir(place.join("cache/cutrace")).expect("a cache");
-            cached.for_each(|file| fs::remove_file(file.expect("a file").path()).expect("removed"));
-        }
+    let there = place.join("trace.bin.idx");
+    for content in ["", "notes of mine\n"] {
+        fs::write(&there, content).expect("written");
+        let once = || {
+            let mut view = place.cutrace(["view", "--once", "trace.bin"]);
+            run(view.env("XDG_CACHE_HOME", place.join("cache"))).expect(0)
+        };
+        let (first, second) = (once(), once());
+        let why = "trace.bin.idx is not cutrace's and is left alone";
+        assert!(first.stderr.contains(why), "{}", first.stderr);
+        assert_eq!((second.stderr.as_str(), second.stdout), ("", first.stdout));
+        assert_eq!(fs::read_to_string(&there).expect("there"), content);
+        let cached = fs::read_dir(place.join("cache/cutrace")).expect("a cache");
+        cached.for_each(|file| fs::remove_file(file.expect("a file").path()).expect("removed"));
     }
-
-    let place = Place::new();
-    fs::write(kept(&place), "notes of mine\n").expect("written");
-    let mut record = place.cutrace(["record", "--driver", "sim", "--"]);
-    record.env("XDG_CACHE_HOME", place.join("cache"));
-    let recorded = run(record.arg(client("differing_calls.c")).args(["queries", &LONG.to_string()])).expect(0);
-    assert!(recorded.stderr.contains("is not cutrace's and is left alone"), "{}", recorded.stderr);
-    assert_eq!(fs::read_to_string(kept(&place)).expect("there"), "notes of mine\n");
-}
-
-#[test]
-fn of_short_open_and_damaged_traces_nothing_is_kept() {
-    let place = written(LONG / 2);
-    info(&place, &[]);
-    assert!(!kept(&place).exists());
-    write(&place.join("trace.bin"), Shape { calls: LONG, footer: false, ..Shape::default() }).expect("written");
-    info(&place, &[]);
-    assert!(!kept(&place).exists());
-    // What stands in its place is not waited for.
-    let place = written(LONG);
-    run(Command::new("mkfifo").arg(kept(&place))).expect(0);
-    info(&place, &[]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use trace::model::decode::decode;
 use trace::model::objects::Objects;
 use trace::read::call::{Content, When};
 use trace::show::text::Text;
-use trace::write::finish::finish;
+use trace::write::finish::{Judgement, finish};
 use trace::{Error, Trace};
 use writer::Writer;
 
@@ -177,7 +177,8 @@ proptest! {
         prop_assert_eq!(trace.footer.is_some(), closed);
         if closed {
             let before = std::fs::read(file.path()).expect("readable");
-            prop_assert!(!finish(&trace, |_| unreachable!("closed already")).expect("closed").written);
+            let again = finish(&trace, |_| -> Judgement { unreachable!("closed already") });
+            prop_assert!(!again.expect("closed").written);
             prop_assert_eq!(before, std::fs::read(file.path()).expect("readable"));
         }
     }

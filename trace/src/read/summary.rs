@@ -4,12 +4,14 @@
 use crate::base::bytes::u32_at;
 use crate::base::damage::Damage;
 use crate::base::hash::checksum;
+use crate::base::parallel;
 use crate::file::call_table::Located;
 use crate::file::origin::Origin;
+use crate::file::preamble::encode;
 use crate::file::record::{self, Adopted, Clock, Device, Ended, Kernel, LeftOut, Observed, Profile, Switched};
 use crate::file::repeats::Run;
 use crate::file::scale::Scale;
-use crate::file::segment::{HEADER, Kind};
+use crate::file::segment::{HEADER, Header, Kind};
 use crate::read::call::Call;
 use crate::read::reader::Trace;
 use crate::read::reader::{Error, Thread};
@@ -71,6 +73,28 @@ impl Trace {
             observed: Vec::new(),
             origins: Vec::new(),
         }
+    }
+
+    /// The summary that `record` wrote into the footer when it closed the trace ([`Judgement::summary`]), of a trace
+    /// whose chunks match their checksums. None where there is no summary.
+    ///
+    /// [`Judgement::summary`]: crate::write::finish::Judgement::summary
+    pub fn summary(path: impl AsRef<Path>) -> Result<Option<Vec<u8>>, Error> {
+        let trace = Trace::located(path.as_ref())?;
+        let Some(footer) = trace.footer.as_ref().filter(|_| trace.damage.is_empty()) else { return Ok(None) };
+        let segment = trace.segments.iter().find(|(_, header)| header.kind == Kind::Footer);
+        let content = segment.and_then(|(offset, header)| trace.content(*offset, header));
+        let summary = content.and_then(|content| content.get(encode(footer).len()..)).filter(|rest| !rest.is_empty());
+        Ok(summary.filter(|_| trace.chunks_match()).map(<[u8]>::to_vec))
+    }
+
+    /// A packed segment is checked when it is unpacked.
+    fn chunks_match(&self) -> bool {
+        let chunks: Vec<_> = self.segments.iter().filter(|(_, h)| h.kind == Kind::Chunk && !self.is_packed()).collect();
+        let matches = |(offset, header): &&(u64, Header)| {
+            self.content(*offset, header).is_some_and(|content| checksum(content) == header.seal)
+        };
+        parallel::map(parallel::processors(), chunks, |chunk| matches(&chunk)).into_iter().all(|matches| matches)
     }
 
     /// Opens a trace of which everything but its calls is known. [`Trace::calls`] is empty then; calls are

@@ -210,6 +210,6 @@ impl Extension {
             verdict,
             reasons,
         };
-        finish::write(&self.file, self.end, &footer)
+        finish::write(&self.file, self.end, &footer, &[])
     }
 }

@@ -52,6 +52,22 @@ pub struct Finished {
     pub reasons: Vec<String>,
 }
 
+/// What a footer says of the whole trace.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// `replayable`, `partly` or `no`, and why; empty if nobody has judged the trace.
+    pub verdict: String,
+    pub reasons: Vec<String>,
+    /// What its writer wants to find again without reading the calls ([`Trace::summary`]); may be empty.
+    pub summary: Vec<u8>,
+}
+
+impl From<(String, Vec<String>)> for Judgement {
+    fn from((verdict, reasons): (String, Vec<String>)) -> Judgement {
+        Judgement { verdict, reasons, summary: Vec::new() }
+    }
+}
+
 /// Whether there is nothing to finish: a footer, and no damage.
 pub fn is_whole(trace: &Trace) -> bool {
     trace.footer.is_some() && trace.damage.is_empty()
@@ -62,7 +78,7 @@ pub fn is_whole(trace: &Trace) -> bool {
 ///
 /// Nothing that can be read is overwritten, and between any two writes the file can be read as before
 /// (`storage`).
-pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)) -> Result<Finished, Error> {
+pub fn finish<J: Into<Judgement>>(trace: &Trace, judge: impl FnOnce(&Trace) -> J) -> Result<Finished, Error> {
     not_in_use(trace)?;
     match is_whole(trace) {
         true => Ok(as_it_is(trace)),
@@ -72,10 +88,10 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
 
 /// The same, with records that belong to no thread in a chunk of their own. A trace that has a footer is left
 /// as it is, damaged or not: what its footer says is lost could not be found again while another is written.
-pub fn finish_with(
+pub fn finish_with<J: Into<Judgement>>(
     trace: &Trace,
     records: &[u8],
-    judge: impl FnOnce(&Trace) -> (String, Vec<String>),
+    judge: impl FnOnce(&Trace) -> J,
 ) -> Result<Finished, Error> {
     not_in_use(trace)?;
     match trace.footer {
@@ -115,11 +131,11 @@ fn as_it_is(trace: &Trace) -> Finished {
 
 /// Does it, on the file that the trace was read from. The order of these steps is what keeps the file
 /// readable wherever they end.
-pub fn finish_on(
+pub fn finish_on<J: Into<Judgement>>(
     trace: &Trace,
     storage: &impl Storage,
     records: &[u8],
-    judge: impl FnOnce(&Trace) -> (String, Vec<String>),
+    judge: impl FnOnce(&Trace) -> J,
 ) -> Result<Finished, Error> {
     let path = trace.path.as_path();
     let io = |source| Error::Io { path: path.to_path_buf(), source };
@@ -173,13 +189,14 @@ pub fn finish_on(
         }
     }
     let sealed = seal(storage, trace, &kept, &homes).map_err(io)?;
-    (footer.verdict, footer.reasons) = if trace.damage.is_empty() {
-        judge(trace)
+    let judgement: Judgement = if trace.damage.is_empty() {
+        judge(trace).into()
     } else {
-        write(storage, end, &footer).map_err(io)?;
-        judge(&Trace::open(path).map_err(|error| io(io::Error::other(error)))?)
+        write(storage, end, &footer, &[]).map_err(io)?;
+        judge(&Trace::open(path).map_err(|error| io(io::Error::other(error)))?).into()
     };
-    let bytes = write(storage, end, &footer).map_err(io)?;
+    (footer.verdict, footer.reasons) = (judgement.verdict, judgement.reasons);
+    let bytes = write(storage, end, &footer, &judgement.summary).map_err(io)?;
     if let Some((header, at)) = open {
         storage.write(&header.encode(), at).map_err(io)?;
     }
@@ -423,8 +440,8 @@ pub(crate) fn segments(trace: &Trace) -> Vec<(u64, Header)> {
 }
 
 /// Writes the footer at `end` and returns the size of the file, which ends with it.
-pub(crate) fn write(storage: &impl Storage, end: u64, footer: &Footer) -> io::Result<u64> {
-    let content = encode(footer);
+pub(crate) fn write(storage: &impl Storage, end: u64, footer: &Footer, summary: &[u8]) -> io::Result<u64> {
+    let content = [&encode(footer), summary].concat();
     let size = round_up((HEADER + content.len() + TAIL) as u64);
     let header = Header { length: content.len() as u64, seal: checksum(&content), ..Header::new(Kind::Footer, size) };
     storage::append(storage, header, &content, end)?;
