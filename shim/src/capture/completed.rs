@@ -37,15 +37,8 @@ const MOST_PIECES: usize = 32;
 #[inline(always)]
 pub fn after_return(call: CallReturn) {
     let CallReturn { lane, site, words, position, has_waited, result, .. } = call;
-    if (site.shape.waits || has_waited) && result == 0 {
-        waited(lane, site.function, words, position, has_waited);
-    }
-}
-
-#[inline(always)]
-fn waited(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
-    if lane.recorder().around.pending.any() {
-        guarded(|| observe(lane, function, words, position, is_copied));
+    if (site.shape.waits || has_waited) && result == 0 && lane.recorder().around.pending.any() {
+        guarded(|| observe(lane, site.function, words, position, has_waited));
     }
 }
 
