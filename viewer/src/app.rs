@@ -154,7 +154,7 @@ pub fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
 fn open_job(specs: &Specs, (index, find): (bool, Find)) -> Result<Opened, OpenError> {
     let mut all = specs.all.iter().map(|spec| Opened::open(&spec.path, index, find)).collect::<Result<Vec<_>, _>>()?;
     let first = all.remove(0);
-    Ok(job::together(specs.clone(), &first, all))
+    Ok(job::join(specs.clone(), &first, all))
 }
 
 /// `aligned`: calls of both that begin together.

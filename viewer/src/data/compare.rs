@@ -51,7 +51,7 @@ pub fn aligned(now: &Opened, first: u32, second: u32) -> Option<Opened> {
     let begin = |model: &Model, call: u32| model.find_call(call).map(|(lane, at)| model.lanes[lane].begin[at]);
     let shift = begin(&now.model, first)? as i64 - begin(&known.opened.model, second)? as i64;
     let again = Second {
-        opened: known.opened.again(),
+        opened: known.opened.shared_copy(),
         pairs: known.pairs.clone(),
         back: known.back.clone(),
         names: known.names,
@@ -66,7 +66,7 @@ pub fn aligned(now: &Opened, first: u32, second: u32) -> Option<Opened> {
 }
 
 fn joined(first: &Opened, mut second: Second) -> Opened {
-    let mut all = first.again();
+    let mut all = first.shared_copy();
     let model = &mut all.model;
     model.lanes.retain(|lane| !matches!(lane.source, Source::Second(_)));
     for lane in model.lanes.iter_mut().filter(|lane| matches!(lane.source, Source::Thread { depth: 0, .. })) {

@@ -54,8 +54,8 @@ pub struct Operation {
 }
 
 /// The first process with the lanes of the others.
-pub fn together(specs: Specs, first: &Opened, peers: Vec<Opened>) -> Opened {
-    let mut all = first.again();
+pub fn join(specs: Specs, first: &Opened, peers: Vec<Opened>) -> Opened {
+    let mut all = first.shared_copy();
     let mut job = Job { specs, peers, operations: FxHashMap::default() };
     let own = first.model.lanes.len();
     add_operations(&mut all.model, first, &mut job.operations, (0, 0));

@@ -131,7 +131,7 @@ impl Opened {
     }
 
     /// The same once more, to be changed; what is mapped stays shared.
-    pub fn again(&self) -> Opened {
+    pub fn shared_copy(&self) -> Opened {
         Opened {
             path: self.path.clone(),
             trace: self.trace.clone(),

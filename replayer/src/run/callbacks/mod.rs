@@ -1,13 +1,13 @@
 //! Recorded runs of the application's callbacks, and how far the replay has come with them.
 
-pub mod inside;
+pub mod nested_calls;
 pub mod runs;
 
 use crate::base::ranges::Ranges;
 use crate::driver::stream::Queue;
 use crate::plan::Plan;
 use crate::plan::comparability::completion::Completions;
-use crate::run::callbacks::inside::CallsInside;
+use crate::run::callbacks::nested_calls::CallsInside;
 use crate::tally::Tally;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::collections::{HashMap, HashSet};
