@@ -1,13 +1,15 @@
 //! Where the driver is.
 
 pub mod calls;
+pub(crate) mod cupti;
 mod embedded;
+pub(crate) mod left_memory;
 mod libraries;
 
 pub use libraries::{recorder, simulated};
 
-use crate::exit::{NO_DRIVER, failure, say};
-use crate::layout;
+use crate::process::layout;
+use crate::terminal::exit::{NO_DRIVER, failure, say};
 use anyhow::Result;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, Symbol};
 use std::convert::Infallible;

@@ -2,47 +2,23 @@
 //!
 //! stdout carries results, stderr everything else.
 
-mod allocation;
-mod bar;
-mod clocks;
-mod color;
-mod completions;
-mod cupti;
-mod demo;
-mod doctor;
+mod arguments;
+mod commands;
 mod driver;
-mod dump;
-mod exit;
-mod export;
-mod info;
-mod input;
-mod layout;
-mod left_memory;
-mod man;
-mod output;
-mod pack;
-mod program;
-mod program_output;
-mod rank_filter;
-mod reading;
-mod record;
-mod redact;
-mod references;
-mod repair;
-mod replay;
-mod report;
-mod session;
-mod signals;
-mod standard_output;
-mod switch;
+mod files;
+mod process;
+mod terminal;
 mod verdict;
-mod view;
-mod watch;
 
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
+use commands::{
+    completions, demo, doctor, dump, export, info, man, pack, record, redact, repair, replay, report, switch, view,
+};
+use process::{allocation, signals};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::LazyLock;
+use terminal::{color, exit};
 use trace::file::control;
 use trace::file::segment::FORMAT_VERSION;
 

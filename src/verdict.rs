@@ -1,6 +1,7 @@
 //! Whether a trace can be replayed, as the planner sees it.
 
-use crate::clocks;
+mod clocks;
+
 use bincode::{Decode, Encode};
 use replayer::{Judgement, Plan, Reason};
 use trace::Trace;

@@ -3,7 +3,7 @@
 
 use super::{Found, Tried, why};
 use crate::driver::embedded;
-use crate::exit::say;
+use crate::terminal::exit::say;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, ReadCache};

@@ -415,7 +415,7 @@ fn help_lists_every_variable() {
     let help = run(&mut Place::new().cutrace(["record", "--help"])).expect(0).stdout;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut sources =
-        ["shim/src", "src/record.rs", "src/driver.rs", "src/driver/libraries.rs"].map(PathBuf::from).to_vec();
+        ["shim/src", "src/commands/record.rs", "src/driver.rs", "src/driver/libraries.rs"].map(PathBuf::from).to_vec();
     let mut found = 0;
     while let Some(source) = sources.pop() {
         let source = root.join(source);

@@ -2,7 +2,7 @@
 //! lives of objects; and findings. Made from a [`trace::Trace`] by [`build`], kept in a file beside it by
 //! [`store`].
 //!
-//! Imports `text` and `kernel_name`.
+//! Imports `text`.
 
 pub mod build;
 pub mod column;

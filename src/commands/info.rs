@@ -1,0 +1,144 @@
+//! `cutrace info`: what a trace holds, and whether it can be replayed.
+
+mod as_json;
+mod counts;
+pub mod footer_summary;
+mod job;
+pub mod summary;
+mod text;
+pub mod verdicts;
+
+use crate::arguments::input::{Files, readable};
+use crate::arguments::reading::Reading;
+use crate::terminal::exit;
+use crate::terminal::standard_output::{Results, print_json};
+use analysis::filter::selection::Selection;
+use anyhow::Result;
+use as_json::SCHEMA;
+use serde_json::{Value, json};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use summary::Told;
+use trace::Trace;
+
+/// Show what was recorded, and the verdict on its replay
+///
+/// Counts are of the calls selected by --calls, --window, --thread and --grep (which here is matched against
+/// function names); --limit is the number of functions listed. `record` writes a summary into a long trace
+/// when it closes it: `info` of all calls then answers at once.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cutrace info                            of the latest trace in the working directory
+  cutrace info app.bin --limit 10         only the ten functions called most
+  cutrace info run.bin run.1.bin          of several processes, one after the other
+  cutrace info run/                       of a job, a line each process
+  cutrace info --json | jq .functions
+
+Exit status:
+  0 done
+  2 usage
+  3 a trace cannot be read, or not all of it; or a directory lacks one")]
+pub struct Arguments {
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Show all recorded variables of the environment, at full length
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
+    /// Read all of the trace, and not its summary
+    #[arg(long)]
+    no_index: bool,
+}
+
+/// A trace with its calls, or without them and with its summary.
+enum Opened {
+    Read(Trace),
+    Summarised(Trace, Box<Told>),
+}
+
+impl Opened {
+    fn of(path: &Path, arguments: &Arguments) -> Result<Opened, trace::Error> {
+        let is_whole = !arguments.no_index && arguments.reading.selection.selects_all();
+        match Some(path).filter(|_| is_whole).and_then(footer_summary::find) {
+            Some((trace, told)) => Ok(Opened::Summarised(trace, Box::new(told))),
+            None => Ok(Opened::Read(Trace::open(path)?)),
+        }
+    }
+
+    fn told(self, selection: &Selection) -> Result<(Trace, Told)> {
+        match self {
+            Opened::Summarised(trace, told) => Ok((trace, *told)),
+            Opened::Read(mut trace) => {
+                trace.check_blobs();
+                let told = Told::of_selected(&trace, selection)?;
+                Ok((trace, told))
+            }
+        }
+    }
+}
+
+/// What is named.
+enum Subject {
+    Trace(Box<Opened>),
+    Job(job::Whole),
+}
+
+impl Subject {
+    fn of(path: &Path, arguments: &Arguments) -> Result<Subject> {
+        Ok(match path.is_dir() {
+            true => Subject::Job(job::Whole::of(path, &arguments.files.among)?),
+            false => Subject::Trace(Box::new(Opened::of(path, arguments)?)),
+        })
+    }
+}
+
+pub fn run(arguments: Arguments) -> Result<u8> {
+    let reading = &arguments.reading;
+    let paths = arguments.files.named()?;
+    let mut out = BufWriter::new(Results::begin());
+    // Before anything is written: if nothing can be read, there is no half a document.
+    let (all, mut status) = readable(&paths, |path| Subject::of(path, &arguments))?;
+    let mut objects = Vec::new();
+    for (index, subject) in all.into_iter().enumerate() {
+        if index > 0 && !reading.json {
+            writeln!(out)?;
+        }
+        let (object, ended) = match subject {
+            Subject::Trace(opened) => {
+                let (trace, told) = opened.told(&reading.selection)?;
+                one(&mut out, &trace, &told, &arguments)?
+            }
+            Subject::Job(job) => job.tell(&mut out, reading)?,
+        };
+        objects.extend(object);
+        status = status.max(ended);
+    }
+    let whole = match &mut objects[..] {
+        [] => None,
+        [only] if paths.len() == 1 => Some(only.take()),
+        _ => Some(json!({ "schema": SCHEMA, "traces": objects })),
+    };
+    if let Some(whole) = whole {
+        print_json(&whole)?;
+    }
+    out.flush()?;
+    Ok(status)
+}
+
+/// Of one trace: it is written, or else its JSON form comes back. With the exit status.
+fn one(out: &mut impl Write, trace: &Trace, told: &Told, arguments: &Arguments) -> Result<(Option<Value>, u8)> {
+    let reading = &arguments.reading;
+    let mut functions: Vec<_> = told.counts.functions.iter().map(|(name, n)| (&**name, *n)).collect();
+    functions.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
+    functions.truncate(reading.selection.limit.unwrap_or(u64::MAX) as usize);
+    let object = match reading.json {
+        true => Some(as_json::object(trace, told, &functions)),
+        false => {
+            text::text(out, trace, told, &functions, (reading.colored(), arguments.verbose))?;
+            None
+        }
+    };
+    Ok((object, exit::damage(trace, told.counts.missing.pieces)))
+}

@@ -1,0 +1,78 @@
+//! The summary of a long trace in its footer: `record` and `repair` write it when they close the trace, so that
+//! `info` answers without reading the calls.
+//!
+//! ```text
+//! bincode(Layout) | bincode(Known) | bincode(Told)
+//! ```
+//!
+//! The footer's checksum covers it. Another version of cutrace may judge otherwise: a summary counts for the
+//! version that wrote it, and the trace is read where there is none that counts.
+
+use crate::commands::info::summary::Told;
+use crate::terminal::exit::say;
+use crate::verdict;
+use analysis::text::figures::grouped;
+use bincode::{Decode, Encode};
+use std::io::{IsTerminal, stderr};
+use std::path::Path;
+use trace::Trace;
+use trace::file::preamble::{decode, encode};
+use trace::file::record::Ended;
+use trace::read::summary::Known;
+use trace::write::finish::Judgement;
+
+/// Traces of fewer calls are read about as fast as their summary.
+const LONG: usize = 100_000;
+/// Traces of more calls are closed without a verdict and a summary: reading them takes half a minute.
+const LONGEST: usize = 20_000_000;
+/// Traces of more calls take over a second to read.
+const SLOW: usize = 2_000_000;
+
+#[derive(Encode, Decode, PartialEq, Eq)]
+struct Layout {
+    version: String,
+    /// Counts changes of [`Known`] and [`Told`] within a version.
+    number: u32,
+}
+
+impl Layout {
+    fn own() -> Layout {
+        Layout { version: env!("CARGO_PKG_VERSION").into(), number: 1 }
+    }
+}
+
+/// The verdict on a trace that is being closed, with the summary of a long one. `ended`: how its process
+/// ended, and when, if the trace does not hold it yet.
+pub fn judge(trace: &Trace, ended: Option<(Ended, u64)>) -> Judgement {
+    if trace.len() < LONG {
+        return verdict::in_words(trace).into();
+    }
+    if trace.len() > LONGEST {
+        return Judgement::default();
+    }
+    if trace.len() > SLOW && stderr().is_terminal() {
+        say(format_args!("reading {} calls once, for the verdict", grouped(trace.len() as u64)));
+    }
+    let told = Told::of(trace);
+    let summary = if told.is_all(trace) { encoded(trace, &told, ended) } else { Vec::new() };
+    Judgement { verdict: told.said.verdict, reasons: told.said.reasons, summary }
+}
+
+fn encoded(trace: &Trace, told: &Told, ended: Option<(Ended, u64)>) -> Vec<u8> {
+    let mut known = trace.known_of_itself();
+    known.ended = ended.map(|(ended, _)| ended).or(known.ended);
+    known.ended_at = ended.map(|(_, at)| at).or(known.ended_at);
+    encode(&(Layout::own(), known, told))
+}
+
+/// The trace without its calls, and its summary.
+pub fn find(path: &Path) -> Option<(Trace, Told)> {
+    let summary = Trace::summary(path).ok()??;
+    // What another version wrote may have another layout behind the first part.
+    let layout: Layout = decode(&summary)?;
+    if layout != Layout::own() {
+        return None;
+    }
+    let (_, known, told): (Layout, Known, Told) = decode(&summary)?;
+    Some((Trace::open_known(path, known).ok()?, told))
+}

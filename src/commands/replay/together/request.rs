@@ -1,0 +1,17 @@
+//! What the replay of a job is to do.
+
+use crate::arguments::rank_filter::Among;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+pub struct ReplayRequest<'a> {
+    pub directory: &'a Path,
+    /// Its processes that are replayed.
+    pub processes: &'a Among,
+    /// Options of `cutrace replay` for each of them.
+    pub options: Vec<OsString>,
+    /// `--timeout`
+    pub timeout: Option<Duration>,
+    pub json: bool,
+}

@@ -1,0 +1,6 @@
+//! What the command prints, and how it ends. Imports no other folder.
+
+pub mod bar;
+pub mod color;
+pub mod exit;
+pub mod standard_output;
