@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
-use viewer::data::job::{Spec, Specs, together};
+use viewer::data::job::{Spec, Specs, join};
 use viewer::data::lane::Source;
 use viewer::data::open::Opened;
 use viewer::export::frame;
@@ -36,7 +36,7 @@ fn opened() -> Opened {
     let specs = Specs { directory: "ring".into(), all: specs.collect() };
     let mut rest = all.into_iter();
     let one = rest.next().expect("three");
-    let mut job = together(specs, &one, rest.collect());
+    let mut job = join(specs, &one, rest.collect());
     job.find_lives();
     job.path = "trace.bin".into();
     job
