@@ -1,9 +1,12 @@
 //! Which revision this is, and where the command has the recorder and the simulated driver from, which it
 //! holds (`within` in src/driver): a folder that `CUTRACE_LIBRARIES` names, else a release build makes them
-//! itself. They are compressed, to a quarter. A build for debugging reads them at run time.
+//! itself. They are compressed, to a third. A build for debugging reads them at run time.
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::env;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -58,11 +61,11 @@ fn revision() -> Option<String> {
 
 /// Into a file that `within` includes.
 fn compress(library: &Path) {
-    const LEVEL: i32 = 19;
     let mut name = library.file_name().expect("a file").to_owned();
-    name.push(".zst");
-    let frame = zstd::bulk::compress(&fs::read(library).expect("read"), LEVEL).expect("compressed");
-    fs::write(out().join(name), frame).expect("written");
+    name.push(".gz");
+    let mut compressed = GzEncoder::new(fs::File::create(out().join(name)).expect("created"), Compression::best());
+    compressed.write_all(&fs::read(library).expect("read")).expect("compressed");
+    compressed.finish().expect("written");
 }
 
 fn out() -> PathBuf {

@@ -20,8 +20,8 @@ const NAMES: [&str; 2] = ["libcutrace.so", "libcuda_sim.so"];
 #[cfg(within)]
 fn held(name: &str) -> Option<Vec<u8>> {
     let compressed: &[u8] = match name {
-        "libcutrace.so" => include_bytes!(concat!(env!("OUT_DIR"), "/libcutrace.so.zst")),
-        "libcuda_sim.so" => include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_sim.so.zst")),
+        "libcutrace.so" => include_bytes!(concat!(env!("OUT_DIR"), "/libcutrace.so.gz")),
+        "libcuda_sim.so" => include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_sim.so.gz")),
         _ => return None,
     };
     Some(compressed.to_vec())
@@ -29,7 +29,10 @@ fn held(name: &str) -> Option<Vec<u8>> {
 
 #[cfg(within)]
 fn bytes(name: &str) -> Option<Vec<u8>> {
-    held(name).map(|compressed| zstd::stream::decode_all(&*compressed).expect("what build.rs compressed"))
+    let mut bytes = Vec::new();
+    let compressed = held(name)?;
+    flate2::read::GzDecoder::new(&*compressed).read_to_end(&mut bytes).expect("what build.rs compressed");
+    Some(bytes)
 }
 
 /// A build for debugging reads them where they were built, as if it held them.
