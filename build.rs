@@ -79,15 +79,15 @@ fn built() -> PathBuf {
     let (target, directory) = (set("TARGET"), out().join("libraries"));
     let mut cargo = Command::new(set("CARGO"));
     cargo
-        .args(["build", "--release", "--package", "shim", "--package", "sim", "--target", &target])
+        .args(["build", "--profile", "packaged", "--package", "shim", "--package", "sim", "--target", &target])
         .arg("--target-dir");
     cargo.arg(&directory).current_dir(set("CARGO_MANIFEST_DIR"));
-    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols").env("CARGO_PROFILE_RELEASE_DEBUG", "none");
+    cargo.env("CARGO_PROFILE_PACKAGED_STRIP", "symbols").env("CARGO_PROFILE_PACKAGED_DEBUG", "none");
     // What checks the workspace instead of compiling it is not asked to check them again.
     cargo.env_remove("RUSTC_WORKSPACE_WRAPPER").env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET");
     let status = cargo.status().expect("cargo is where it says");
     assert!(status.success(), "the recorder and the simulated driver could not be built: {status}");
-    directory.join(target).join("release")
+    directory.join(target).join("packaged")
 }
 
 /// `target/debug`: a build script writes into `target/debug/build/<package>/out`.

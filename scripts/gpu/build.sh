@@ -60,7 +60,7 @@ samples() {
                 *) line= ;;
             esac
             echo "$name $name" >>"$to/list"
-            line=${line//DRIVER/$PWD/target/release/libcutrace.so}
+            line=${line//DRIVER/$PWD/target/packaged/libcutrace.so}
             line=${line//OLDER/$older}
             echo "[ '$to/$name' -nt '$PWD/$source' ] || nvcc -w -std=c++17 $([[ $line == *-arch* || $line == *-gencode* ]] || echo -arch=sm_90)" \
                 "$([[ $line == *-cudart* ]] || echo -cudart shared) -Xlinker -s -I'$libraries/include' -L'$root/lib'" \
@@ -74,7 +74,7 @@ samples() {
 build() {
     set -e
     ./scripts/cuda-headers
-    cargo build --release --workspace --no-default-features
+    cargo build --profile packaged --workspace --no-default-features
     mkdir -p "$in"
     local cuda=target/cuda/toolkit
     wheels "$cuda" nvidia-cuda-runtime==13.0.* nvidia-cuda-nvcc==13.0.* nvidia-cuda-crt==13.0.* nvidia-nvvm==13.0.* \
@@ -84,7 +84,7 @@ build() {
     wheels target/cuda/12.9 nvidia-cuda-runtime-cu12==12.9.*
     local root=$cuda/nvidia/cu13
     chmod +x "$root"/bin/* "$root"/bin/crt/* "$root"/nvvm/bin/* 2>/dev/null || true
-    cp target/release/{cutrace,libcutrace.so,libcuda_sim.so} "$in"/
+    cp target/packaged/{cutrace,libcutrace.so,libcuda_sim.so} "$in"/
     # What travels to the GPU machine is limited; the names of functions stay.
     strip --strip-debug "$in"/{cutrace,libcutrace.so,libcuda_sim.so}
     local programs; programs=$(grep -l '"check.h"' tests/apps/*/*.c tests/gpu/tools/*.c | grep -v '/libraries/\|/process/\|/jobs/')
@@ -94,16 +94,16 @@ build() {
         # Its ranks' kernels wait for each other, which those of processes on one device cannot.
         [[ $source != */training.c ]] || continue
         gcc -O1 -w -D_GNU_SOURCE -I target/cuda/include -I tests/apps -o "$in/jobs/$(basename "$source" .c)" "$source" \
-            target/release/libcutrace.so -lpthread
+            target/packaged/libcutrace.so -lpthread
     done
     for source in $programs; do
         gcc -O1 -w -D_GNU_SOURCE -I target/cuda/include -I target/cuda/include-nvtx -I tests/apps -o "$in/$(basename "$source" .c)" "$source" \
-            target/release/libcutrace.so -lpthread
+            target/packaged/libcutrace.so -lpthread
     done
     mkdir -p "$in/coverage"
     for source in tests/gpu/coverage/*.c; do
         gcc -O1 -w -D_GNU_SOURCE -I target/cuda/include -I tests/apps -o "$in/coverage/$(basename "$source" .c)" "$source" \
-            target/release/libcutrace.so -lpthread
+            target/packaged/libcutrace.so -lpthread
     done
     mkdir -p "$in/kernels"
     cp tests/apps/kernels/*.ptx "$in/kernels"/
@@ -118,7 +118,7 @@ build() {
     sed 's,.*/,,; s/\.c$//' <<<"$programs" | grep -vx 'graph_fault\|nondeterministic\|slow_callbacks\|newer_than_header\|loop_calls\|single_calls\|hanging\|two_halves\|pinned_arena\|pinned_written_in_part_of_page\|flag_restored_by_cpu\|ends_while_streams_wait\|write_found_by_other_callback\|tagged_pointers\|io_uring_fixed_buffers\|wrong_arguments\|graph_of_library_fault\|unordered_copy\|range_replayed_alone\|managed_results\|allocation_churn\|allocate_until_none\|weights_of_file\|deep_ranges\|differing_calls\|fill_before_batch_copies\|pageable_filled_late\|printf_overflows' >"$in/programs"
     mkdir -p "$in/facts"
     for source in tests/gpu/facts/*.c; do
-        gcc -O1 -I target/cuda/include -I tests/apps -o "$in/facts/$(basename "$source" .c)" "$source" target/release/libcutrace.so
+        gcc -O1 -I target/cuda/include -I tests/apps -o "$in/facts/$(basename "$source" .c)" "$source" target/packaged/libcutrace.so
     done
     mv "$in/facts/parameters" "$in/driver_parameters"
     gcc -O2 -shared -fPIC -I "$root/include" -o "$in/libcupti_counts.so" tests/gpu/tools/cupti_counts.c "$root/lib/libcupti.so.13"
@@ -134,7 +134,7 @@ build() {
     nvcc -arch=sm_90 -cudart shared -L "$root/lib" -o "$in/runtime_graph_shared" "$workloads/runtime_graph.cu"
     nvcc -arch=sm_90 -fatbin -o "$in/registered_kernel.fatbin" "$workloads/registered_kernel.cu"
     gcc -w -o "$in/registered_kernel" "$workloads/registered_kernel.c" -ldl
-    gcc -O2 -w -I target/cuda/include -o "$in/bench" "$workloads/bench.c" target/release/libcutrace.so -lpthread
+    gcc -O2 -w -I target/cuda/include -o "$in/bench" "$workloads/bench.c" target/packaged/libcutrace.so -lpthread
     scripts/bench --build "$in"
     samples "$root" samples
     samples "$root" unseen

@@ -10,27 +10,6 @@ import sys
 import time
 import zipfile
 
-import zopfli.zlib
-
-
-class Smallest:
-    """Deflate as small as it can be, 2 to 4 % below zlib's best, for zipfile: it takes a minute."""
-
-    def __init__(self):
-        self.parts = []
-
-    def compress(self, data):
-        self.parts.append(bytes(data))
-        return b""
-
-    def flush(self):
-        # A zip has the stream without zlib's two bytes before it and its four of a checksum behind it.
-        return zopfli.zlib.compress(b"".join(self.parts), numiterations=5)[2:-4]
-
-
-# zipfile has no other way to bring a compressor of one's own.
-zipfile._get_compressor = lambda *_: Smallest()
-
 
 def written(wheel, date, name, content, mode=0o644):
     """Puts a file into the wheel, and returns its line of RECORD."""
@@ -56,7 +35,7 @@ def main(tree, version, tag, directory):
     about = ["Wheel-Version: 1.0", "Generator: cutrace", "Root-Is-Purelib: false", *(f"Tag: {tag}" for tag in tags)]
 
     date = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
-    with zipfile.ZipFile(wheel_name, "w") as wheel:
+    with zipfile.ZipFile(wheel_name, "w", compresslevel=9) as wheel:
         def put(name, content, mode=0o644):
             return written(wheel, date, name, content, mode)
 
