@@ -60,9 +60,6 @@ const FAR: u64 = (1 << 29) - 1;
 pub(crate) struct Packed(u64);
 
 impl Packed {
-    /// Within as many bytes a return is a short way behind its entry.
-    pub(crate) const REACH: u64 = FAR * 8;
-
     /// Of a call whose entry stands there in its chunk.
     pub(crate) fn entry(at: u64) -> Packed {
         Packed((at / 8) & u64::from(u32::MAX))
@@ -80,11 +77,6 @@ impl Packed {
 
     fn set_distance(&mut self, words: u64) {
         self.0 = self.0 & !(FAR << RETURN) | words << RETURN;
-    }
-
-    /// Its return stands there in its chunk, behind the entry and within [`Packed::REACH`].
-    pub(crate) fn set_return(&mut self, at: u64) {
-        self.set_distance((at - self.at()) / 8);
     }
 }
 
@@ -152,13 +144,6 @@ impl Calls {
         let start = self.chunks.last()?.start;
         let at = entry.checked_sub(start).filter(|at| *at < LONGEST_CHUNK && place < MOST)?;
         self.packed.push(Packed::entry(at));
-        Some(place)
-    }
-
-    /// The next calls of the chunk; the place of the first. None if there is no room for them.
-    pub(crate) fn extend(&mut self, calls: &[Packed]) -> Option<usize> {
-        let place = self.packed.len();
-        (calls.len() <= MOST - place).then(|| self.packed.extend_from_slice(calls))?;
         Some(place)
     }
 

@@ -11,15 +11,12 @@ use crate::file::record::{self, Clock, Head, Kernel, Observed, Repeated, held, n
 use crate::file::repeats::{Repeats, Run};
 use crate::file::scale::Scale;
 use crate::file::segment::{HEADER, Header, Kind};
-use crate::read::parallel_scan::{Ahead, Looked};
 use crate::read::reader::{Thread, Trace};
-use crate::read::record_runs::Stretches;
 use crate::read::thread_reader::Lane;
 use bincode::Decode;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::thread;
 
 /// More threads than any file has; a larger index in a chunk is damage that must not cost memory.
 const THREADS: usize = 1 << 20;
@@ -114,26 +111,12 @@ impl Trace {
         let explained = self.footer.as_ref().is_some_and(|footer| !footer.losses.is_empty());
         // Of two copies of a chunk the sealed one comes first.
         chunks.sort_by_key(|(_, h)| (h.thread, h.ordinal(), h.seal == 0));
-        let words = self.preamble.functions.iter().map(|(_, words)| usize::from(*words)).collect();
         // Whatever the headers claim, the file has no more.
         let bytes: u64 = chunks.iter().fold(0, |all, (_, header)| all.saturating_add(header.length));
         self.calls = Calls::of(bytes.min(self.map.len() as u64));
-        let ahead = Ahead::of(self.map.clone(), chunks, words);
-        thread::scope(|scope| {
-            let _until_the_last = ahead.asking();
-            for _ in 0..ahead.helpers() {
-                // Where there can be no more threads, whoever asks looks.
-                let _fewer = thread::Builder::new().spawn_scoped(scope, || ahead.look_ahead());
-            }
-            self.index_in_order(&ahead, explained);
-        });
-    }
-
-    fn index_in_order(&mut self, ahead: &Ahead, explained: bool) {
         let mut lane = Lane::default();
         let mut previous: Option<Header> = None;
-        for (at, &(offset, header)) in ahead.chunks().iter().enumerate() {
-            let looked = ahead.take(at);
+        for (offset, header) in chunks {
             if previous.is_some_and(|p| p.thread == header.thread && p.ordinal() == header.ordinal()) {
                 // A full chunk on its way to the end of the file may stand there already.
                 continue;
@@ -150,7 +133,7 @@ impl Trace {
                 lane.has_gaps = true;
             }
             previous = Some(header);
-            self.index_chunk((offset, header), looked, ahead.words(), &mut lane);
+            self.index_chunk((offset, header), &mut lane);
             lane.has_gaps |= self.damage.len() > known;
         }
     }
@@ -212,7 +195,7 @@ impl Trace {
         }
     }
 
-    fn index_chunk(&mut self, (offset, header): (u64, Header), looked: Looked, words: &[usize], lane: &mut Lane) {
+    fn index_chunk(&mut self, (offset, header): (u64, Header), lane: &mut Lane) {
         let damaged = |what: String| Damage::new(offset, what);
         let start = offset as usize + HEADER;
         if let Some(why) = self.map.fault(start as u64) {
@@ -231,7 +214,7 @@ impl Trace {
         if cut_off {
             let what = format!("the file ends inside this chunk: {available} of {} bytes are there", header.length);
             self.damage.push(damaged(what));
-        } else if looked.is_unsound {
+        } else if header.seal != 0 && self.map.checksum(start as u64, length as u64) != Some(header.seal) {
             self.damage.push(damaged(
                 "a chunk whose content does not match its checksum: all its records are left out".into(),
             ));
@@ -245,11 +228,8 @@ impl Trace {
             self.threads.resize_with(thread + 1, Thread::default);
         }
         let (start, end) = (start as u64, (start + length) as u64);
-        let found = looked.stretches.unwrap_or_else(|| {
-            Stretches::of(self.held(start, end).unwrap_or_default(), header.first_call() as u32, words)
-        });
         let mut odd = Odd::default();
-        let ended = self.index_records(&header, start..end, &found, lane, &mut odd);
+        let ended = self.index_records(&header, start..end, lane, &mut odd);
         if let Err(what) = ended
             && !cut_off
         {
@@ -277,26 +257,15 @@ impl Trace {
         &mut self,
         header: &Header,
         Range { start, end }: Range<u64>,
-        found: &Stretches,
         lane: &mut Lane,
         odd: &mut Odd,
     ) -> Result<(), Damage> {
-        let mut stretches = found.all().iter().peekable();
         let mut sequence = header.first_call() as u32;
         let mut at = start;
         self.calls.begin_chunk(header.thread, sequence, start);
         // The call whose return is the record before.
         let mut returned = None;
         while at < end {
-            while stretches.next_if(|stretch| start + stretch.begin() < at).is_some() {}
-            if let Some(stretch) = stretches.next_if(|stretch| start + stretch.begin() == at)
-                && let Some(last) = self.joins(found, stretch, (header.thread, sequence, start), lane)
-            {
-                returned = last;
-                sequence += found.calls(stretch).len() as u32;
-                at = start + stretch.end();
-                continue;
-            }
             let Some(found) = self.record_within(at, end) else {
                 let what = format!("a record at offset {at} that does not fit: the rest of its chunk is left out");
                 return Err(Damage::new(start - HEADER as u64, what));

@@ -2,9 +2,6 @@
 //! yet. Nearly all records are entries and returns about which there is nothing to be told.
 
 use crate::file::call_table::Calls;
-use crate::file::repeats::Run;
-use crate::read::reader::Trace;
-use crate::read::record_runs::{Last, Stretch, Stretches};
 
 /// What carries over from one chunk of a thread to the next.
 #[derive(Default)]
@@ -53,66 +50,5 @@ impl Open {
         let index = self.0[at].1.take();
         while self.0.pop_if(|(_, index)| index.is_none()).is_some() {}
         index
-    }
-
-    /// Whether all have lower numbers.
-    pub(crate) fn are_before(&self, sequence: u32) -> bool {
-        self.0.last().is_none_or(|(last, _)| *last < sequence)
-    }
-
-    pub(crate) fn has(&self, sequence: u32) -> bool {
-        let found = self.0.binary_search_by_key(&sequence, |(of, _)| *of);
-        found.is_ok_and(|at| self.0[at].1.is_some())
-    }
-}
-
-impl Trace {
-    /// Takes in a stretch of the chunk whose records begin at `start`, if it fits what came before it: the call
-    /// that its last record is the return of, and when that was. `sequence`: the number of the thread's next
-    /// call.
-    pub(crate) fn joins(
-        &mut self,
-        found: &Stretches,
-        stretch: &Stretch,
-        (thread, sequence, start): (u32, u32, u64),
-        lane: &mut Lane,
-    ) -> Option<Option<(usize, u64)>> {
-        let (calls, before) = (found.calls(stretch), found.returns_before(stretch));
-        // One that does not fit, as its first entry's time goes back, is read record by record.
-        let fits = stretch.first == sequence
-            && stretch.entered().is_none_or(|(earliest, _)| earliest >= lane.latest)
-            && lane.open.are_before(stretch.first)
-            && before.iter().all(|of| lane.open.has(of.call));
-        let place = fits.then(|| self.calls.extend(calls))??;
-        let mut last = match stretch.last {
-            Last::Return(at, stamp) => Some((place + at as usize, stamp)),
-            Last::Entry | Last::ReturnBefore(..) => None,
-        };
-        for of in before {
-            let left = lane.open.leave(of.call);
-            debug_assert!(left.is_some(), "asked above");
-            let Some(place) = left else { continue };
-            // Those of the stretch were made after all that claim to be inside another.
-            lane.leave_inner(place, &mut self.calls);
-            self.calls.set_return(place, start + u64::from(of.at));
-            if let Last::ReturnBefore(call, stamp) = stretch.last
-                && call == of.call
-            {
-                last = Some((place, stamp));
-            }
-        }
-        for open in found.open(stretch) {
-            lane.open.enter(open.call, place + open.place as usize);
-        }
-        if let Some((_, latest)) = stretch.entered() {
-            lane.latest = latest;
-            if let Some(run) = lane.run.take() {
-                self.calls.set_run(run, Run::Counted);
-            }
-        }
-        if let Some(thread) = self.threads.get_mut(thread as usize) {
-            thread.calls += calls.len() as u64;
-        }
-        Some(last)
     }
 }
