@@ -1,5 +1,5 @@
 //! A packed trace is the same trace: byte for byte when it is unpacked, and what is missing of it is told.
-#![cfg(feature = "packed")]
+#![cfg(feature = "zstd")]
 
 mod writer;
 

@@ -14,3 +14,4 @@ pub mod mapped;
 pub mod maps;
 pub mod parallel;
 pub(crate) mod prefetch;
+pub(crate) mod zstd;

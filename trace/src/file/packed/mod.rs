@@ -14,13 +14,13 @@
 //! The bytes are the piece's from its beginning on, zeros where the headers are; behind them the piece is
 //! zeros.
 
-mod codec;
 mod columns;
 mod hashes;
 mod unpacked;
 
 use crate::base::bytes::u64_at;
 use crate::base::hash::checksum;
+use crate::base::zstd;
 use crate::file::segment::{HEADER, Header, Kind, PACKED_VERSION, round_up};
 use std::io::{self, Read};
 pub use unpacked::Unpacked;
@@ -81,10 +81,10 @@ pub fn segment(piece: &Piece, bytes: &[u8]) -> Vec<u8> {
         let is_all = used <= HEADER + records.len();
         let fits = only.length <= LONGEST_COLUMNS;
         let columns = columns::of(records, only.first_call()).filter(|_| is_all && fits)?;
-        Some(whole(COLUMNS, columns.len(), &codec::compress(&columns)?))
+        Some(whole(COLUMNS, columns.len(), &zstd::compress(&columns)?))
     };
     let compressed = || {
-        let frame = codec::compress(&body).filter(|frame| frame.len() < body.len() - body.len() / 32)?;
+        let frame = zstd::compress(&body).filter(|frame| frame.len() < body.len() - body.len() / 32)?;
         Some(whole(COMPRESSED, body.len(), &frame))
     };
     // What was packed is unpacked at once: the trace may be all that is left of a run.
@@ -165,7 +165,7 @@ fn unpack_between_headers(
 /// The bytes that a frame means, if they are so many.
 fn decompress(frame: &[u8], meant: u64, mut to: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
     let wrong = |_: io::Error| io::Error::from(io::ErrorKind::InvalidData);
-    let mut decoder = codec::decoder(frame).map_err(wrong)?;
+    let mut decoder = zstd::decoder(frame, 0).map_err(wrong)?;
     let (mut step, mut at) = ([0; 16 << 10], 0);
     loop {
         match decoder.read(&mut step).map_err(wrong)? {
