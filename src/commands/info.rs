@@ -18,7 +18,7 @@ use as_json::SCHEMA;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use summary::Told;
+use summary::Summary;
 use trace::Trace;
 
 /// Show what was recorded, and the verdict on its replay
@@ -55,25 +55,25 @@ pub struct Arguments {
 /// A trace with its calls, or without them and with its summary.
 enum Opened {
     Read(Trace),
-    Summarised(Trace, Box<Told>),
+    Summarised(Trace, Box<Summary>),
 }
 
 impl Opened {
     fn of(path: &Path, arguments: &Arguments) -> Result<Opened, trace::Error> {
         let is_whole = !arguments.no_index && arguments.reading.selection.selects_all();
         match Some(path).filter(|_| is_whole).and_then(footer_summary::find) {
-            Some((trace, told)) => Ok(Opened::Summarised(trace, Box::new(told))),
+            Some((trace, summary)) => Ok(Opened::Summarised(trace, Box::new(summary))),
             None => Ok(Opened::Read(Trace::open(path)?)),
         }
     }
 
-    fn told(self, selection: &Selection) -> Result<(Trace, Told)> {
+    fn summary(self, selection: &Selection) -> Result<(Trace, Summary)> {
         match self {
-            Opened::Summarised(trace, told) => Ok((trace, *told)),
+            Opened::Summarised(trace, summary) => Ok((trace, *summary)),
             Opened::Read(mut trace) => {
                 trace.check_blobs();
-                let told = Told::of_selected(&trace, selection)?;
-                Ok((trace, told))
+                let summary = Summary::of_selected(&trace, selection)?;
+                Ok((trace, summary))
             }
         }
     }
@@ -107,8 +107,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
         let (object, ended) = match subject {
             Subject::Trace(opened) => {
-                let (trace, told) = opened.told(&reading.selection)?;
-                one(&mut out, &trace, &told, &arguments)?
+                let (trace, summary) = opened.summary(&reading.selection)?;
+                one(&mut out, &trace, &summary, &arguments)?
             }
             Subject::Job(job) => job.tell(&mut out, reading)?,
         };
@@ -128,17 +128,17 @@ pub fn run(arguments: Arguments) -> Result<u8> {
 }
 
 /// Of one trace: it is written, or else its JSON form comes back. With the exit status.
-fn one(out: &mut impl Write, trace: &Trace, told: &Told, arguments: &Arguments) -> Result<(Option<Value>, u8)> {
+fn one(out: &mut impl Write, trace: &Trace, summary: &Summary, arguments: &Arguments) -> Result<(Option<Value>, u8)> {
     let reading = &arguments.reading;
-    let mut functions: Vec<_> = told.counts.functions.iter().map(|(name, n)| (&**name, *n)).collect();
+    let mut functions: Vec<_> = summary.counts.functions.iter().map(|(name, n)| (&**name, *n)).collect();
     functions.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
     functions.truncate(reading.selection.limit.unwrap_or(u64::MAX) as usize);
     let object = match reading.json {
-        true => Some(as_json::object(trace, told, &functions)),
+        true => Some(as_json::object(trace, summary, &functions)),
         false => {
-            text::text(out, trace, told, &functions, (reading.colored(), arguments.verbose))?;
+            text::text(out, trace, summary, &functions, (reading.colored(), arguments.verbose))?;
             None
         }
     };
-    Ok((object, exit::damage(trace, told.counts.missing.pieces)))
+    Ok((object, exit::damage(trace, summary.counts.missing.pieces)))
 }

@@ -16,7 +16,7 @@ const CRATES: &[(&str, usize)] = &[
     ("analysis/src", 93),
     ("export/src", 18),
     ("viewer/src", 3),
-    ("src", 60),
+    ("src", 54),
     ("sim/src", 28),
 ];
 

@@ -1,7 +1,7 @@
 //! How far a walk over the calls of a trace has come, for whoever waits for what is made of them.
 
 pub trait Progress {
-    /// A walk over so many calls begins. `what` is done with them: `reading`.
+    /// A walk over this number of calls begins; `what` names it: `reading`.
     fn begin(&mut self, _what: &str, _calls: u64) {}
 
     /// One more call is done.

@@ -1,4 +1,4 @@
-//! What becomes of the work that a call gives a device: `in_flight` is told when the call begins and returns.
+//! Work that a call submits to a device: `in_flight` learns of it when the call begins and returns.
 
 use crate::capture::step::{CallEntry, CallReturn};
 use crate::in_flight::host_functions;

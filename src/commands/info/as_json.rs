@@ -1,7 +1,7 @@
 //! What a trace holds, as JSON.
 
 use super::counts::Functions;
-use crate::commands::info::summary::Told;
+use crate::commands::info::summary::Summary;
 use analysis::calls::device_work;
 use analysis::calls::unfinished::Unfinished;
 use analysis::text::json;
@@ -13,8 +13,8 @@ use trace::file::record::no_replay_needs;
 /// Version of the JSON form. Fields may be added within a version.
 pub const SCHEMA: u32 = 1;
 
-pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
-    let Told { counts, said, .. } = told;
+pub fn object(trace: &Trace, summary: &Summary, functions: &Functions) -> Value {
+    let Summary { counts, said, .. } = summary;
     let about = &trace.preamble;
     let by_name = |pick: fn(&(u64, u64)) -> u64| {
         let all = functions.iter().filter(|(_, n)| pick(n) != 0).map(|(name, n)| (name.to_string(), pick(n).into()));
@@ -57,18 +57,18 @@ pub fn object(trace: &Trace, told: &Told, functions: &Functions) -> Value {
             "not_arrived": counts.not_arrived,
             "missing": counts.missing,
         },
-        "by_reference": told.sources.iter().map(|(source, pieces, bytes)| json!({
+        "by_reference": summary.sources.iter().map(|(source, pieces, bytes)| json!({
             "path": source.path,
             "file_bytes": source.size,
             "modified_ns": source.modified,
             "pieces": pieces,
             "bytes": bytes,
         })).collect::<Vec<_>>(),
-        "annotations": told.annotated,
-        "collectives": told.collectives,
-        "shared_memory": told.shared_memory,
+        "annotations": summary.annotated,
+        "collectives": summary.collectives,
+        "shared_memory": summary.shared_memory,
         "no_device_times": trace.no_device_times,
-        "device_times": trace.profile.as_ref().map(|profile| device_work::profile_object(profile, told.works)),
+        "device_times": trace.profile.as_ref().map(|profile| device_work::profile_object(profile, summary.works)),
         "adopted": trace.adopted.iter().map(|a| json!({
             "module": format!("{:#x}", a.module),
             "images": a.images.iter().map(|hash| Hash::from_bytes(*hash).to_string()).collect::<Vec<_>>(),

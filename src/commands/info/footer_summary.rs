@@ -2,13 +2,13 @@
 //! `info` answers without reading the calls.
 //!
 //! ```text
-//! bincode(Layout) | bincode(Known) | bincode(Told)
+//! bincode(Layout) | bincode(Known) | bincode(Summary)
 //! ```
 //!
 //! The footer's checksum covers it. Another version of cutrace may judge otherwise: a summary counts for the
 //! version that wrote it, and the trace is read where there is none that counts.
 
-use crate::commands::info::summary::Told;
+use crate::commands::info::summary::Summary;
 use crate::terminal::exit::say;
 use crate::verdict;
 use analysis::text::figures::grouped;
@@ -31,7 +31,7 @@ const SLOW: usize = 2_000_000;
 #[derive(Encode, Decode, PartialEq, Eq)]
 struct Layout {
     version: String,
-    /// Counts changes of [`Known`] and [`Told`] within a version.
+    /// Counts changes of [`Known`] and [`Summary`] within a version.
     number: u32,
 }
 
@@ -53,26 +53,26 @@ pub fn judge(trace: &Trace, ended: Option<(Ended, u64)>) -> Judgement {
     if trace.len() > SLOW && stderr().is_terminal() {
         say(format_args!("reading {} calls once, for the verdict", grouped(trace.len() as u64)));
     }
-    let told = Told::of(trace);
-    let summary = if told.is_all(trace) { encoded(trace, &told, ended) } else { Vec::new() };
-    Judgement { verdict: told.said.verdict, reasons: told.said.reasons, summary }
+    let summary = Summary::of(trace);
+    let bytes = if summary.is_all(trace) { encoded(trace, &summary, ended) } else { Vec::new() };
+    Judgement { verdict: summary.said.verdict, reasons: summary.said.reasons, summary: bytes }
 }
 
-fn encoded(trace: &Trace, told: &Told, ended: Option<(Ended, u64)>) -> Vec<u8> {
+fn encoded(trace: &Trace, summary: &Summary, ended: Option<(Ended, u64)>) -> Vec<u8> {
     let mut known = trace.known_of_itself();
     known.ended = ended.map(|(ended, _)| ended).or(known.ended);
     known.ended_at = ended.map(|(_, at)| at).or(known.ended_at);
-    encode(&(Layout::own(), known, told))
+    encode(&(Layout::own(), known, summary))
 }
 
 /// The trace without its calls, and its summary.
-pub fn find(path: &Path) -> Option<(Trace, Told)> {
-    let summary = Trace::summary(path).ok()??;
-    // What another version wrote may have another layout behind the first part.
-    let layout: Layout = decode(&summary)?;
+pub fn find(path: &Path) -> Option<(Trace, Summary)> {
+    let bytes = Trace::summary(path).ok()??;
+    // The parts behind the layout may be encoded otherwise by another version.
+    let layout: Layout = decode(&bytes)?;
     if layout != Layout::own() {
         return None;
     }
-    let (_, known, told): (Layout, Known, Told) = decode(&summary)?;
-    Some((Trace::open_known(path, known).ok()?, told))
+    let (_, known, summary): (Layout, Known, Summary) = decode(&bytes)?;
+    Some((Trace::open_known(path, known).ok()?, summary))
 }

@@ -14,7 +14,7 @@ use trace::file::reference::Source;
 use trace::read::collective::CAPTURED;
 
 #[derive(Clone, Encode, Decode)]
-pub struct Told {
+pub struct Summary {
     pub counts: Counts,
     pub said: Said,
     pub annotated: Annotated,
@@ -26,7 +26,7 @@ pub struct Told {
     pub works: u64,
 }
 
-/// What NCCL told, and what is kept of it.
+/// What NCCL reported, and how much of its results the trace holds.
 #[derive(Clone, Encode, Decode, serde::Serialize)]
 pub struct Collectives {
     pub communicators: u64,
@@ -86,20 +86,20 @@ impl SharedMemory {
     }
 }
 
-impl Told {
-    pub fn of(trace: &Trace) -> Told {
-        Told::of_selected(trace, &Selection::default()).expect("everything can be selected")
+impl Summary {
+    pub fn of(trace: &Trace) -> Summary {
+        Summary::of_selected(trace, &Selection::default()).expect("everything can be selected")
     }
 
-    pub fn of_selected(trace: &Trace, selection: &Selection) -> Result<Told> {
-        // A wrong one is told at once.
+    pub fn of_selected(trace: &Trace, selection: &Selection) -> Result<Summary> {
+        // A wrong selection is an error before anything is read.
         let _selection = selection.test(trace)?;
         let (said, counts) = both(|| verdict::of(trace), || count(trace, selection));
         let annotated = Annotated::of(trace);
         let (collectives, shared_memory) = (Collectives::of(trace), SharedMemory::of(trace));
         let sources = trace.sources().into_iter().map(|(source, pieces, bytes)| (source.clone(), pieces, bytes));
         let (sources, works) = (sources.collect(), trace.timed_works());
-        Ok(Told { counts: counts?, said, annotated, collectives, shared_memory, sources, works })
+        Ok(Summary { counts: counts?, said, annotated, collectives, shared_memory, sources, works })
     }
 
     /// Whether nothing is to be said of the calls besides, once the trace is closed: it is whole, and ended

@@ -1,7 +1,7 @@
 //! What a trace holds, for people.
 
 use super::counts::{Counts, Functions};
-use crate::commands::info::summary::Told;
+use crate::commands::info::summary::Summary;
 use crate::verdict::Said;
 use analysis::calls::device_work;
 use analysis::calls::unfinished::{Unfinished, not_closed};
@@ -23,7 +23,7 @@ const SOURCES: usize = 16;
 pub fn text(
     out: &mut impl Write,
     trace: &Trace,
-    told: &Told,
+    summary: &Summary,
     functions: &Functions,
     (colored, verbose): (bool, bool),
 ) -> Result<()> {
@@ -31,11 +31,11 @@ pub fn text(
     environment(out, trace, verbose)?;
     threads(out, trace)?;
     line(out, String::new())?;
-    data(out, trace, told)?;
+    data(out, trace, summary)?;
     lacks(out, trace)?;
     line(out, String::new())?;
-    calls(out, &told.counts, functions)?;
-    verdict(out, &told.said, colored)
+    calls(out, &summary.counts, functions)?;
+    verdict(out, &summary.said, colored)
 }
 
 /// What was recorded, where, and with what.
@@ -111,8 +111,8 @@ fn threads(out: &mut impl Write, trace: &Trace) -> Result<()> {
 }
 
 /// Memory that was recorded, annotations, and times of devices.
-fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
-    let Told { counts, sources, annotated, collectives, shared_memory, works, .. } = told;
+fn data(out: &mut impl Write, trace: &Trace, summary: &Summary) -> Result<()> {
+    let Summary { counts, sources, annotated, collectives, shared_memory, works, .. } = summary;
     for (what, amount) in [
         ("module images", counts.module_images),
         ("to the device", counts.to_device),
@@ -162,8 +162,8 @@ fn data(out: &mut impl Write, trace: &Trace, told: &Told) -> Result<()> {
         };
         line(out, format!("{:<17} {bytes:>9} that imported memory held before {calls}{lost}", "kept"))?;
     }
-    for told in trace.profile.iter().flat_map(|profile| device_work::lines(profile, *works)) {
-        line(out, told)?;
+    for text in trace.profile.iter().flat_map(|profile| device_work::lines(profile, *works)) {
+        line(out, text)?;
     }
     Ok(())
 }
