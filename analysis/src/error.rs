@@ -32,7 +32,7 @@ impl Error {
         Error::Usage(what.to_string())
     }
 
-    pub fn at(self, what: impl Display) -> Error {
+    pub fn with_place(self, what: impl Display) -> Error {
         Error::At { what: what.to_string(), source: Box::new(self) }
     }
 }

@@ -4,7 +4,7 @@ use analysis::error::Error;
 use analysis::filter::progress::Progress;
 use analysis::filter::selection::Selection;
 use analysis::report::request::{Request, about};
-use analysis::report::selection::{Asked, parse};
+use analysis::report::selection::{ReportRequest, parse};
 use analysis::tables::render::Format;
 use analysis::tables::table::{Cell, Table};
 use analysis::text::kernel_name::Style;
@@ -18,7 +18,7 @@ fn golden(name: &str) -> Trace {
 }
 
 fn request(report: &str, selection: Selection, format: Format) -> Request {
-    let Ok(Asked::Report(report)) = parse(report) else { panic!("no report {report}") };
+    let Ok(ReportRequest::Report(report)) = parse(report) else { panic!("no report {report}") };
     Request { reports: vec![report], selection, style: Style::Full, format, unit: None, colored: false }
 }
 

@@ -172,8 +172,8 @@ impl Chrome {
             return Ok(());
         }
         let call = &event.call;
-        let begin = of.process.at(call.begin);
-        let end = call.last_end().map(|end| of.process.at(end));
+        let begin = of.process.nanoseconds(call.begin);
+        let end = call.last_end().map(|end| of.process.nanoseconds(end));
         let decoded = event.decoded.as_ref().filter(|_| self.arguments);
         let said = Said {
             // One that did not return is open at the end.
@@ -190,7 +190,7 @@ impl Chrome {
             args: Some(CallArgs {
                 correlation: call.number,
                 result: call.result.map(|result| symbol(CUresult::ENUM, result.into())),
-                kernel: kernel_name(call).map(|kernel| self.names.of(kernel)),
+                kernel: kernel_name(call).map(|kernel| self.names.display_name(kernel)),
                 calls: call.repeats.map(|_| call.count()),
                 arguments: decoded.map(|decoded| Fields(&decoded.arguments, event.objects)),
                 outputs: decoded.map(|decoded| Fields(&decoded.outputs, event.objects)),
@@ -217,7 +217,7 @@ impl Chrome {
         self.flows += 1;
         let (work, pid) = (&slice.work, of.pid());
         let name = match work.name {
-            Some(name) => self.names.of(name),
+            Some(name) => self.names.display_name(name),
             None => operation(&work.about),
         };
         let said = Said {
@@ -234,9 +234,10 @@ impl Chrome {
             args: Some(facts(work)),
         };
         self.put(out, &said)?;
-        for (ph, tid, at, bp) in
-            [("s", of.thread(call.thread), of.process.at(call.begin), None), ("f", tid, slice.start, Some("e"))]
-        {
+        for (ph, tid, at, bp) in [
+            ("s", of.thread(call.thread), of.process.nanoseconds(call.begin), None),
+            ("f", tid, slice.start, Some("e")),
+        ] {
             let id = Some(self.flows);
             let ts = of.microseconds(at);
             let flow =
@@ -285,7 +286,7 @@ impl Chrome {
         let left = of.submitted.as_mut().map(Submitted::finish).unwrap_or_default();
         left.iter().try_for_each(|period| self.period(out, &of, period))?;
         let trace = of.process.trace;
-        let (between, categories) = (selection.between(trace)?, trace.categories());
+        let (between, categories) = (selection.annotation_filter(trace)?, trace.categories());
         let is_wanted = |about: &Annotation| between(about.thread, trace.call_from(about.about.time));
         let args = |about: &Annotation| {
             let mut args = Map::new();
@@ -297,11 +298,11 @@ impl Chrome {
         };
         let marks = trace.annotations().filter(|about| about.about.what == annotated::MARK && is_wanted(about));
         for mark in marks {
-            self.annotation(out, &of, "i", &mark, of.process.at(mark.about.time), None, args(&mark))?;
+            self.annotation(out, &of, "i", &mark, of.process.nanoseconds(mark.about.time), None, args(&mark))?;
         }
         for range in trace.annotated_ranges().into_iter().filter(|range| is_wanted(&range.opened)) {
-            let (opened, begin) = (&range.opened, of.process.at(range.opened.about.time));
-            let end = range.end.map(|end| of.process.at(end));
+            let (opened, begin) = (&range.opened, of.process.nanoseconds(range.opened.about.time));
+            let end = range.end.map(|end| of.process.nanoseconds(end));
             match (opened.about.what, end) {
                 (annotated::PUSH, end) => {
                     let ph = if end.is_some() { "X" } else { "B" };

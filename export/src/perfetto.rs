@@ -150,7 +150,7 @@ impl<'x, 't> Perfetto<'x, 't> {
 
     pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
-        let begin = self.process.at(call.begin);
+        let begin = self.process.nanoseconds(call.begin);
         let points = self.counters.call(self.process, event);
         self.count(out, &points)?;
         let mut new = Vec::new();
@@ -186,13 +186,13 @@ impl<'x, 't> Perfetto<'x, 't> {
             None => self.annotate(&mut body, "did not return", |value| value.number(field::BOOL, 1)),
         }
         if call.repeats.is_some() {
-            let first = call.end.map_or(0, |end| self.process.at(end).saturating_sub(begin).max(0));
+            let first = call.end.map_or(0, |end| self.process.nanoseconds(end).saturating_sub(begin).max(0));
             let inside = first.saturating_add(call.repeats_took());
             self.annotate(&mut body, "calls", |value| value.number(field::UNSIGNED, call.count()));
             self.annotate(&mut body, "inside_ns", |value| value.number(field::SIGNED, inside as u64));
         }
         if let Some(kernel) = kernel_name(call) {
-            let kernel = self.names.of(kernel);
+            let kernel = self.names.display_name(kernel);
             self.annotate(&mut body, "kernel", |value| value.text(field::STRING, &kernel));
         }
         if self.arguments {
@@ -206,7 +206,7 @@ impl<'x, 't> Perfetto<'x, 't> {
         self.event(out, begin, &new, &body)?;
         (self.new, self.body) = (new, body);
         // A run of polls is one slice.
-        self.open.entry(call.thread).or_default().push(call.last_end().map(|end| self.process.at(end)));
+        self.open.entry(call.thread).or_default().push(call.last_end().map(|end| self.process.nanoseconds(end)));
         slices.iter().try_for_each(|(track, slice)| self.slice(out, *track, slice))
     }
 
@@ -236,7 +236,7 @@ impl<'x, 't> Perfetto<'x, 't> {
                 Step::Track(track) => self.track(out, &track)?,
                 Step::Begin { track, about } => self.annotation(out, BEGIN, track, &about)?,
                 Step::Mark { track, about } => self.annotation(out, INSTANT, track, &about)?,
-                Step::End { track, time } => self.end(out, track, self.process.at(time))?,
+                Step::End { track, time } => self.end(out, track, self.process.nanoseconds(time))?,
             }
         }
         Ok(())
@@ -265,7 +265,7 @@ impl<'x, 't> Perfetto<'x, 't> {
             self.annotate(&mut body, "color", |value| value.text(field::STRING, &format!("#{color:08x}")));
         }
         let new = std::mem::take(&mut self.new);
-        self.event(out, self.process.at(about.about.time), &new, &body)?;
+        self.event(out, self.process.nanoseconds(about.about.time), &new, &body)?;
         (self.new, self.body) = (new, body);
         Ok(())
     }
@@ -274,7 +274,7 @@ impl<'x, 't> Perfetto<'x, 't> {
         self.flows += 1;
         self.new.clear();
         let work = &slice.work;
-        let name = work.name.map_or_else(|| work.about.operation(), |name| self.names.of(name));
+        let name = work.name.map_or_else(|| work.about.operation(), |name| self.names.display_name(name));
         let category = if work.is_kernel() { "kernel" } else { "copy" };
         let category = self.categories.number(category, &mut self.new, field::CATEGORIES);
         let mut body = std::mem::take(&mut self.body);

@@ -58,7 +58,7 @@ impl Among {
                 let is_there = |range: &&RangeInclusive<u64>| *range.start() > 0 && *range.end() <= there;
                 if let Some(wrong) = ranges.iter().find(|range| !is_there(range)) {
                     let wrong = if *wrong.start() == 0 { 0 } else { *wrong.end() };
-                    let (shown, held) = (directory.display(), job.recordings_held());
+                    let (shown, held) = (directory.display(), job.list_recordings());
                     return Err(failure(USAGE, format_args!("--recording {wrong}: {shown} {held}")));
                 }
                 job.keep(|number| ranges.iter().any(|range| range.contains(&number)));

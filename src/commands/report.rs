@@ -9,7 +9,7 @@ use crate::terminal::standard_output::Results;
 use analysis::job::recordings::{Recordings, of_traces};
 use analysis::job::time_axis::{Process, by_time};
 use analysis::report::request::{Request, about};
-use analysis::report::selection::{Asked, Report};
+use analysis::report::selection::{Report, ReportRequest};
 use analysis::tables::render::{Format, Output};
 use analysis::tables::unit::Unit;
 use analysis::text::kernel_name::Style;
@@ -42,7 +42,7 @@ pub struct Arguments {
     /// NAME:nvtx-name, of the innermost NVTX range
     #[arg(short, long = "report", value_name = "NAME", value_delimiter = ',', default_value = analysis::report::list::SUMMARY)]
     #[arg(value_parser = Parser, hide_possible_values = true)]
-    report: Vec<Asked>,
+    report: Vec<ReportRequest>,
     /// Which reports there are, and nothing else (also -r help)
     #[arg(long)]
     list: bool,
@@ -96,9 +96,9 @@ impl From<Written> for Format {
 struct Parser;
 
 impl TypedValueParser for Parser {
-    type Value = Asked;
+    type Value = ReportRequest;
 
-    fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<Asked, Error> {
+    fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<ReportRequest, Error> {
         let text = value.to_string_lossy();
         analysis::report::selection::parse(&text).map_err(|why| {
             let why = format!("invalid value '{text}' for '--report <NAME>'\n  {why}");
@@ -118,7 +118,7 @@ impl Arguments {
         let (style, format) = (self.style(), self.format());
         let mut reports = Vec::new();
         for asked in &self.report {
-            if let Asked::Report(report) = asked
+            if let ReportRequest::Report(report) = asked
                 && !reports.contains(report)
             {
                 reports.push(*report);
@@ -175,7 +175,7 @@ Exit status:
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
-    if arguments.list || arguments.report.contains(&Asked::List) {
+    if arguments.list || arguments.report.contains(&ReportRequest::List) {
         return say_reports(&arguments);
     }
     // Before anything is written: if nothing can be read, there is no half a document.

@@ -169,7 +169,7 @@ fn specs(directory: &Path, paths: &[PathBuf], status: &mut u8) -> Result<Specs> 
         .map(|(process, path)| {
             let rank = process.rank().map(|rank| format!("rank {rank}"));
             let label = rank.unwrap_or_else(|| format!("process {}", process.trace.preamble.pid));
-            Spec { path: path.clone(), label, shift: process.at(0) - process.trace.nanoseconds(0) }
+            Spec { path: path.clone(), label, shift: process.nanoseconds(0) - process.trace.nanoseconds(0) }
         })
         .collect();
     let first = all.iter().enumerate().min_by_key(|(_, spec)| spec.shift).map_or(0, |(at, _)| at);

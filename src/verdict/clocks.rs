@@ -17,7 +17,7 @@ pub fn notes(trace: &Trace) -> Vec<String> {
     let reads = |id| causes.get(&id).is_some_and(|found| found.as_ref().is_ok_and(|all| all.contains(&Cause::Clock)));
     let mut noted = Vec::<Reason>::new();
     for kernel in all.iter().filter(|launched| reads(launched.kernel.id)) {
-        let what = format!("kernel {} {}", plain(&names.of(&kernel.kernel.name)), Cause::Clock.what());
+        let what = format!("kernel {} {}", plain(&names.display_name(&kernel.kernel.name)), Cause::Clock.what());
         match noted.iter_mut().find(|note| note.what == what) {
             // The same kernel, loaded again.
             Some(note) => note.count += kernel.count,

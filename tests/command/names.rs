@@ -13,7 +13,7 @@ const CRATES: &[(&str, usize)] = &[
     ("shim/src", 110),
     ("shim/src/entry", 0),
     ("replayer/src", 1),
-    ("analysis/src", 93),
+    ("analysis/src", 0),
     ("export/src", 18),
     ("viewer/src", 3),
     ("src", 54),

@@ -1,7 +1,7 @@
 //! What was told beside the calls, as `dump` shows it: annotations by NVTX, and what NCCL did, each at its
 //! time.
 
-use crate::calls::nccl::{self, Said};
+use crate::calls::nccl::{self, NcclEvent};
 use crate::error::Result;
 use crate::filter::selection::Selection;
 use crate::text::figures::seconds;
@@ -42,13 +42,13 @@ pub struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
-    pub fn of(trace: &'a Trace, selection: &Selection) -> Result<Ahead<'a>> {
+    pub fn new(trace: &'a Trace, selection: &Selection) -> Result<Ahead<'a>> {
         let all: Box<dyn Iterator<Item = Annotation>> = Box::new(trace.annotations());
-        Ok(Ahead { trace, wanted: Box::new(selection.between(trace)?), left: all.peekable() })
+        Ok(Ahead { trace, wanted: Box::new(selection.annotation_filter(trace)?), left: all.peekable() })
     }
 
     /// The next, if it was made before `time`; and whether it is asked for.
-    pub fn before(&mut self, time: u64) -> Option<(Annotation<'a>, bool)> {
+    pub fn next_before(&mut self, time: u64) -> Option<(Annotation<'a>, bool)> {
         let next = self.left.next_if(|annotation| annotation.about.time < time)?;
         let is_wanted = (self.wanted)(next.thread, self.trace.call_from(next.about.time));
         Some((next, is_wanted))
@@ -71,20 +71,20 @@ pub struct Annotations<'a> {
     ahead: Ahead<'a>,
     categories: HashMap<(u32, u32), String>,
     /// NCCL's, the latest first: of a long trace they are many, and one list does for all who print them.
-    said: Arc<[Said<'a>]>,
+    said: Arc<[NcclEvent<'a>]>,
     /// As many of those have not been seen yet.
     unsaid: usize,
     communicators: HashMap<u32, &'a Communicator>,
 }
 
 impl<'a> Annotations<'a> {
-    pub fn of(trace: &'a Trace, selection: &'a Selection, json: bool) -> Result<Annotations<'a>> {
-        Annotations::with(nccl::said(trace, selection)?.into(), trace, selection, json)
+    pub fn new(trace: &'a Trace, selection: &'a Selection, json: bool) -> Result<Annotations<'a>> {
+        Annotations::from_events(nccl::selected_events(trace, selection)?.into(), trace, selection, json)
     }
 
-    /// `said`: all that [`nccl::said`] gives.
-    pub fn with(
-        said: Arc<[Said<'a>]>,
+    /// `said`: all that [`nccl::selected_events`] gives.
+    pub fn from_events(
+        said: Arc<[NcclEvent<'a>]>,
         trace: &'a Trace,
         selection: &'a Selection,
         json: bool,
@@ -93,7 +93,7 @@ impl<'a> Annotations<'a> {
             trace,
             selection,
             json,
-            ahead: Ahead::of(trace, selection)?,
+            ahead: Ahead::new(trace, selection)?,
             categories: trace.categories(),
             unsaid: said.len(),
             said,
@@ -134,7 +134,7 @@ impl<'a> Annotations<'a> {
         objects: &Objects,
         told: &mut impl FnMut(&W),
     ) -> Result<()> {
-        while let Some((annotation, is_wanted)) = self.ahead.before(time) {
+        while let Some((annotation, is_wanted)) = self.ahead.next_before(time) {
             if is_wanted {
                 let text = self.text(&annotation, objects);
                 self.line(out, &text, || self.object(&annotation, objects), told)?;

@@ -65,7 +65,7 @@ pub struct Member {
 
 /// What a trace has of it.
 #[derive(Default)]
-pub struct Found {
+pub struct TraceCollectives {
     pub members: Vec<Member>,
     /// By time.
     pub operations: Vec<Operation>,
@@ -115,7 +115,7 @@ impl Member {
 }
 
 /// What a kernel's name says of the operation: of a kernel that does several, of the first.
-fn named(kernel: &str) -> Option<Kind> {
+fn kind_from_kernel(kernel: &str) -> Option<Kind> {
     let rest = KERNELS.iter().find_map(|begins| kernel.split_once(begins))?.1;
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
     let mut words = rest[..end].split('_');
@@ -130,11 +130,11 @@ fn named(kernel: &str) -> Option<Kind> {
     Some(Kind { function: function.into(), bytes: None, datatype: datatype.into(), root: None })
 }
 
-pub fn of(trace: &Trace) -> Found {
+pub fn collectives_of(trace: &Trace) -> TraceCollectives {
     let (job_rank, pid) = (trace.preamble.number(RANK), trace.preamble.pid);
     let mut found = match trace.communicators.is_empty() {
         true => by_kernels(trace),
-        false => told(trace),
+        false => from_nccl(trace),
     };
     let ids: Vec<_> = found.members.iter().map(|member| member.id).collect();
     for member in &mut found.members {
@@ -145,8 +145,8 @@ pub fn of(trace: &Trace) -> Found {
     found
 }
 
-fn told(trace: &Trace) -> Found {
-    let mut found = Found::default();
+fn from_nccl(trace: &Trace) -> TraceCollectives {
+    let mut found = TraceCollectives::default();
     let (mut places, mut kinds) = (HashMap::new(), Kinds::default());
     for communicator in &trace.communicators {
         places.insert(communicator.number, found.members.len());
@@ -190,14 +190,14 @@ fn told(trace: &Trace) -> Found {
 }
 
 /// All in one, as no kernel's name says on which communicator it is.
-fn by_kernels(trace: &Trace) -> Found {
-    let mut found = Found::default();
+fn by_kernels(trace: &Trace) -> TraceCollectives {
+    let mut found = TraceCollectives::default();
     if !trace.kernels.values().any(|kernel| is_kernel(&kernel.name)) {
         return found;
     }
     let (mut member, mut kinds, mut moved) = (Member::default(), Kinds::default(), 0);
     for call in trace.calls() {
-        let Some(kind) = kernel_name(&call).and_then(named) else { continue };
+        let Some(kind) = kernel_name(&call).and_then(kind_from_kernel) else { continue };
         let is_collective = kind.function != "SendRecv";
         let kind = kinds.place(0, &mut member, kind);
         match is_collective {
@@ -260,7 +260,7 @@ impl Group<'_> {
 
     /// Whether NCCL told of it. By the names of kernels alone all communicators are one, so that ranks may
     /// differ by design.
-    pub fn is_told(&self) -> bool {
+    pub fn is_reported_by_nccl(&self) -> bool {
         self.members.iter().all(|member| member.id.is_some())
     }
 
@@ -269,13 +269,13 @@ impl Group<'_> {
         let name = self.name();
         let mut notes: Vec<String> = Vec::new();
         notes.extend(self.differing());
-        notes.extend(self.behind());
+        notes.extend(self.describe_lag());
         notes.extend(self.unmatched());
         notes.into_iter().map(|note| format!("{name}: {note}")).collect()
     }
 
     /// Whoever has begun fewer collectives than others.
-    fn behind(&self) -> Option<String> {
+    fn describe_lag(&self) -> Option<String> {
         let begun = |member: &&Member| member.begun.len();
         let (most, least) = (self.members.iter().map(begun).max()?, self.members.iter().map(begun).min()?);
         if most == least {
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn kernels_say_what_they_do() {
-        let of = |name: &str| named(name).map(|kind| (kind.function, kind.datatype));
+        let of = |name: &str| kind_from_kernel(name).map(|kind| (kind.function, kind.datatype));
         let expected = |function: &str, datatype: &str| Some((function.to_string(), datatype.to_string()));
         assert_eq!(
             of("_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE"),

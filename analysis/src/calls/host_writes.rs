@@ -12,7 +12,7 @@ use trace::{Call, Trace};
 
 /// Lines about what was found before the call: one for all that was found alike, or, with `all`, one for each
 /// piece of memory.
-pub fn before(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<String> {
+pub fn lines_before(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<String> {
     let what = |written: &Written| match written {
         _ if written.is_seen() => "had or wrote",
         // It stands before the call that waited.
@@ -29,8 +29,8 @@ pub fn before(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<S
     lines
 }
 
-/// Lines about the runs of the call's callback: one for each run, and behind it as [`before`].
-pub fn behind(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<String> {
+/// Lines about the runs of the call's callback: one for each run, and behind it as [`lines_before`].
+pub fn callback_lines(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for run in call.callback_runs().into_values() {
         let Some(about) = run.first().map(|written| written.about) else { continue };

@@ -19,23 +19,23 @@ enum What<'t> {
     Returned(Event),
 }
 
-pub struct Said<'t> {
+pub struct NcclEvent<'t> {
     pub time: u64,
     thread: Option<u32>,
     what: What<'t>,
 }
 
 /// What of it is asked for, the latest first.
-pub fn said<'t>(trace: &'t Trace, selection: &Selection) -> Result<Vec<Said<'t>>> {
-    let wanted = selection.between(trace)?;
+pub fn selected_events<'t>(trace: &'t Trace, selection: &Selection) -> Result<Vec<NcclEvent<'t>>> {
+    let wanted = selection.annotation_filter(trace)?;
     let mut all = Vec::new();
     for communicator in &trace.communicators {
-        all.push(Said { time: communicator.time, thread: None, what: What::Communicator(communicator) });
+        all.push(NcclEvent { time: communicator.time, thread: None, what: What::Communicator(communicator) });
     }
     for event in trace.nccl_events() {
         let thread = Some(event.thread);
-        all.push(Said { time: event.about.time, thread, what: What::Began(event) });
-        all.extend(event.end.map(|time| Said { time, thread, what: What::Returned(event) }));
+        all.push(NcclEvent { time: event.about.time, thread, what: What::Began(event) });
+        all.extend(event.end.map(|time| NcclEvent { time, thread, what: What::Returned(event) }));
     }
     all.retain(|said| wanted(said.thread.unwrap_or(0), trace.call_from(said.time)));
     all.sort_by_key(|said| std::cmp::Reverse(said.time));
@@ -43,7 +43,7 @@ pub fn said<'t>(trace: &'t Trace, selection: &Selection) -> Result<Vec<Said<'t>>
 }
 
 /// As messages name it: its name, or NCCL's number.
-pub fn named(communicator: &Communicator) -> String {
+pub fn communicator_name(communicator: &Communicator) -> String {
     match communicator.name.as_str() {
         "" => format!("{:#018x}", communicator.id),
         name => format!("{:?}", plain(name)),
@@ -55,7 +55,7 @@ pub fn by_number(trace: &Trace) -> HashMap<u32, &Communicator> {
     trace.communicators.iter().map(|communicator| (communicator.number, communicator)).collect()
 }
 
-impl Said<'_> {
+impl NcclEvent<'_> {
     fn word(&self) -> &'static str {
         match &self.what {
             What::Communicator(_) => "communicator",
@@ -96,7 +96,7 @@ impl Said<'_> {
         let mut field = |name: &str, value: Value| fields.push((name.into(), value));
         let about = match &self.what {
             What::Communicator(communicator) => {
-                field("communicator", named(communicator).into());
+                field("communicator", communicator_name(communicator).into());
                 field("id", format!("{:#018x}", communicator.id).into());
                 field("rank", communicator.rank.into());
                 if communicator.ranks > 0 {
@@ -109,7 +109,10 @@ impl Said<'_> {
         };
         field("function", text(&about.function).into());
         let unknown = || format!("communicator {}", about.communicator);
-        field("communicator", of.get(&about.communicator).map_or_else(unknown, |known| named(known)).into());
+        field(
+            "communicator",
+            of.get(&about.communicator).map_or_else(unknown, |known| communicator_name(known)).into(),
+        );
         if let What::Returned(_) = self.what {
             return fields;
         }

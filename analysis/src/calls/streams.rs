@@ -25,7 +25,7 @@ fn key(about: &Timed) -> Key {
 impl Streams {
     /// By the calls whose work was timed on them. Branches of graphs may be on streams of the driver's own:
     /// of those that only graphs used, the names say on which stream these were launched.
-    pub fn of(trace: &Trace) -> Streams {
+    pub fn from_trace(trace: &Trace) -> Streams {
         let calls = trace.timed().filter_map(|work| Some((work.call?, key(&work.about), work.about.node != 0)));
         let mut calls: Vec<(u64, Key, bool)> = calls.collect();
         calls.sort_unstable();

@@ -32,7 +32,7 @@ const LISTED: usize = 16;
 
 impl<'t> Unfinished<'t> {
     /// None where the program ended by itself: what it had not waited for then, nobody asks.
-    pub fn of(trace: &'t Trace) -> Option<Unfinished<'t>> {
+    pub fn find(trace: &'t Trace) -> Option<Unfinished<'t>> {
         let mut inside: Vec<Call> = trace.calls().filter(|call| call.inside_since().is_some()).collect();
         // Nor where recording ended before the program did.
         let is_over = inside.is_empty() && trace.footer.is_some();
@@ -66,14 +66,14 @@ impl<'t> Unfinished<'t> {
         let pending = self.pending.iter().map(|work| {
             let count = counted(work.calls.len() as u64, "submission");
             let first = work.calls.first().and_then(|number| trace.call(*number));
-            let first = first.map_or(String::new(), |call| format!("{} {}", call.number, named(&call)));
+            let first = first.map_or(String::new(), |call| format!("{} {}", call.number, call_name(&call)));
             format!("{}: {count} not known to have finished, the first call {first}", work.stream)
         });
         inside.chain(pending).collect()
     }
 
     /// The calls that have not returned: `cuStreamSynchronize (call 12)`.
-    pub fn inside(&self) -> Vec<String> {
+    pub fn open_calls(&self) -> Vec<String> {
         let shown = |(call, kernel): &(Call, Option<String>)| {
             let of = kernel.as_ref().map_or(String::new(), |kernel| format!(" of {}", plain(kernel)));
             format!("{}{of} (call {})", call.name(), call.number)
@@ -122,7 +122,7 @@ fn kernel(call: &Call) -> Option<String> {
     call.named_kernel().map(|kernel| plain(&kernel.name).into_owned())
 }
 
-fn named(call: &Call) -> String {
+fn call_name(call: &Call) -> String {
     match kernel(call) {
         Some(kernel) => format!("{} of {kernel}", call.name()),
         None => call.name().to_owned(),

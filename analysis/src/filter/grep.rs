@@ -26,7 +26,7 @@ impl Grep<'_> {
     pub fn matches_with(&self, call: &Call, kernel: &str) -> bool {
         let Some(pattern) = self.pattern else { return true };
         let is_match = |name: &str| pattern.is_match(&format!("{} {name}", call.name()));
-        is_match(kernel) || self.shown.iter().any(|names| is_match(&names.of(kernel)))
+        is_match(kernel) || self.shown.iter().any(|names| is_match(&names.display_name(kernel)))
     }
 }
 

@@ -158,7 +158,7 @@ impl Selection {
 
     /// The test for what stands before a call, by thread and that call's number; behind the last call that is
     /// how many there are.
-    pub fn between(&self, trace: &Trace) -> Result<impl Fn(u32, u64) -> bool + use<>> {
+    pub fn annotation_filter(&self, trace: &Trace) -> Result<impl Fn(u32, u64) -> bool + use<>> {
         let (calls, recorded) = (self.numbers(trace), trace.len() as u64);
         let behind = (calls.end >= recorded).then_some(recorded);
         let thread = self.thread.as_deref().map(|wanted| find_thread(trace, wanted)).transpose()?;

@@ -80,7 +80,7 @@ const MOST: u64 = 1 << 20;
 
 /// What the files of a folder say.
 #[derive(Default)]
-pub struct Told {
+pub struct ProcessLines {
     pub by_process: HashMap<Key, Vec<Line>>,
     /// Lines, and files of them, that cannot be read.
     pub unread: u64,
@@ -89,8 +89,8 @@ pub struct Told {
 }
 
 /// A directory without such a folder says nothing.
-pub fn read(folder: &Path) -> io::Result<Told> {
-    let mut told = Told::default();
+pub fn read(folder: &Path) -> io::Result<ProcessLines> {
+    let mut told = ProcessLines::default();
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(told),
         entries => entries?,
@@ -171,7 +171,7 @@ mod tests {
         std::fs::write(folder.path().join("a-b-8.jsonl"), "no line").expect("our own directory");
         std::fs::write(folder.path().join("notes.txt"), "").expect("our own directory");
         std::fs::write(folder.path().join(".hidden"), "").expect("our own directory");
-        let Told { by_process, unread, strange } = read(folder.path()).expect("readable");
+        let ProcessLines { by_process, unread, strange } = read(folder.path()).expect("readable");
         let lines = &by_process[&Key { host: "a-b".into(), pid: 7, start: 9 }];
         assert_eq!((lines.len(), unread, strange), (3, 2, 1));
         assert!(matches!(&lines[0].what, What::Began(Began { rank: Some(3), ranks: None, .. })));

@@ -83,7 +83,7 @@ impl Job {
     /// All that is in the directory, and not judged.
     pub fn open(directory: &Path) -> io::Result<Job> {
         let folder = directory.join(trace::base::job::PROCESSES);
-        let lines::Told { by_process, unread: lines, strange } = lines::read(&folder)?;
+        let lines::ProcessLines { by_process, unread: lines, strange } = lines::read(&folder)?;
         let mut processes = processes(by_process, directory);
         let mut unread = traces::adopt(&mut processes, directory)?;
         if lines > 0 {
@@ -97,7 +97,7 @@ impl Job {
             let rank = |process: &Process| process.rank.map_or((0, 0), |rank| (1, rank));
             (rank(a), a.began, a.pid).cmp(&(rank(b), b.began, b.pid))
         });
-        let recordings = recordings::told_apart(&mut processes);
+        let recordings = recordings::number_recordings(&mut processes);
         Ok(Job {
             directory: directory.to_path_buf(),
             processes,
@@ -150,14 +150,14 @@ impl Job {
 
     /// That it holds several recordings, if it does, and which are read.
     pub fn recordings_in_words(&self) -> Option<String> {
-        let (directory, held) = (self.directory.display(), self.recordings_held());
+        let (directory, held) = (self.directory.display(), self.list_recordings());
         let read = recordings::read(&self.recordings);
         (self.recordings.len() > 1).then(|| format!("{directory} {held}; {read}"))
     }
 
     /// `holds 2 recordings: 1: ...`.
-    pub fn recordings_held(&self) -> String {
-        recordings::held(&self.recordings)
+    pub fn list_recordings(&self) -> String {
+        recordings::list(&self.recordings)
     }
 
     /// Whether several of its recordings are read.

@@ -23,7 +23,7 @@ impl Ranks {
     /// Whether all are ranks of the job, be it that no trace is of them.
     pub fn are_of(&self, job: &Job) -> Result<()> {
         let known = job.ranks();
-        let beyond = self.beyond(&known);
+        let beyond = self.ranges_missing_from(&known);
         if beyond.is_empty() {
             return Ok(());
         }
@@ -36,7 +36,7 @@ impl Ranks {
     }
 
     /// What of these ranges is not known, by the first and the last of each.
-    fn beyond(&self, known: &BTreeSet<u64>) -> Vec<(u64, u64)> {
+    fn ranges_missing_from(&self, known: &BTreeSet<u64>) -> Vec<(u64, u64)> {
         let mut beyond = Vec::new();
         for range in &self.ranges {
             let mut from = Some(*range.start());
@@ -91,7 +91,7 @@ mod tests {
     fn ranks_that_a_job_does_not_have() {
         let beyond = |text: &str, known: &[u64]| {
             let ranks: Ranks = text.parse().expect("ranks");
-            in_words(ranks.beyond(&known.iter().copied().collect()))
+            in_words(ranks.ranges_missing_from(&known.iter().copied().collect()))
         };
         assert_eq!(beyond("0-2,9", &[0, 1, 2]), "9");
         assert_eq!(beyond("0-2", &[0, 1, 2, 3]), "");

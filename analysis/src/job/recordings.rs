@@ -44,7 +44,7 @@ impl Recording {
 }
 
 /// In the order in which they began. Gives each process its recording's number, from 1.
-pub fn told_apart(processes: &mut [Process]) -> Vec<Recording> {
+pub fn number_recordings(processes: &mut [Process]) -> Vec<Recording> {
     let mut sessions: HashMap<&str, Recording> = HashMap::new();
     for process in processes.iter() {
         sessions.entry(&process.session).or_default().add(process);
@@ -81,7 +81,7 @@ pub fn of_traces(paths: &[PathBuf]) -> Recordings {
     let (paths, mut processes): (Vec<&PathBuf>, Vec<Process>) =
         paths.iter().filter_map(|path| Some((path, process(path)?))).unzip();
     if parents.len() > 1 || processes.iter().any(|process| process.recording == 0) {
-        told_apart(&mut processes);
+        number_recordings(&mut processes);
     }
     let numbers: BTreeSet<u64> = processes.iter().map(|process| process.recording).collect();
     match numbers.len() {
@@ -94,7 +94,7 @@ pub fn of_traces(paths: &[PathBuf]) -> Recordings {
 const NAMED: usize = 8;
 
 /// `holds 2 recordings: 1: 3 processes, from 2026-11-26 07:31:05 UTC; 2: ...`.
-pub fn held(all: &[Recording]) -> String {
+pub fn list(all: &[Recording]) -> String {
     let left_out = all.len().saturating_sub(NAMED);
     let one = |(n, recording): (usize, &Recording)| {
         format!("{}: {}, from {}", n + 1, counted(recording.processes, "process"), date(recording.began))
@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn numbers(mut all: Vec<Process>) -> Vec<u64> {
-        told_apart(&mut all);
+        number_recordings(&mut all);
         all.iter().map(|process| process.recording).collect()
     }
 

@@ -35,8 +35,8 @@ impl<'t> Process<'t> {
             });
             let beside = all.iter().find(|other| other.host == host && are_of_one_run(other.trace, trace));
             let start = match (beside, all.first()) {
-                (Some(beside), _) => beside.start.saturating_add(between(beside.trace.started(), trace.started())),
-                (None, Some(first)) => between(first.trace.started_on(), trace.started_on()),
+                (Some(beside), _) => beside.start.saturating_add(difference(beside.trace.started(), trace.started())),
+                (None, Some(first)) => difference(first.trace.started_on(), trace.started_on()),
                 (None, None) => 0,
             };
             all.push(Process { trace, index, host, of: traces.len(), start, epoch: 0 });
@@ -65,7 +65,7 @@ impl<'t> Process<'t> {
     }
 
     /// Nanoseconds since the first of the traces starts.
-    pub fn at(&self, ticks: u64) -> i64 {
+    pub fn nanoseconds(&self, ticks: u64) -> i64 {
         self.trace.nanoseconds(ticks).saturating_add(self.start)
     }
 
@@ -100,13 +100,13 @@ pub fn by_time<T: PartialEq>(traces: &[Trace], of: impl Fn(&Preamble) -> T) -> V
     begun.iter().map(|one| 1 + begun.iter().filter(|other| is_earlier(other, one)).count()).collect()
 }
 
-fn between(from: u64, to: u64) -> i64 {
+fn difference(from: u64, to: u64) -> i64 {
     to.wrapping_sub(from) as i64
 }
 
 /// Of one host: whether it was not started again between them.
 fn are_of_one_run(one: &Trace, other: &Trace) -> bool {
-    let by_clock = between(one.started(), other.started());
-    let by_day = between(one.started_on(), other.started_on());
+    let by_clock = difference(one.started(), other.started());
+    let by_day = difference(one.started_on(), other.started_on());
     by_clock.abs_diff(by_day) < ONE_RUN
 }

@@ -16,7 +16,7 @@ use trace::file::segment::MAGIC;
 type Identity = (String, u32, u64);
 
 /// A trace, and what it says of itself.
-type Found = (PathBuf, Preamble);
+type TraceFile = (PathBuf, Preamble);
 
 fn identity(preamble: &Preamble) -> Identity {
     (preamble.host.clone(), preamble.pid, preamble.created)
@@ -43,7 +43,7 @@ pub fn adopt(processes: &mut Vec<Process>, directory: &Path) -> io::Result<Vec<S
                     says(process, &preamble);
                     continue;
                 }
-                let (name, pid) = (shown(&path), process.pid);
+                let (name, pid) = (file_name(&path), process.pid);
                 process.trouble = Some(format!("{name}, the trace of process {pid}, is not there"));
                 "its trace is not there"
             }
@@ -68,7 +68,7 @@ pub fn adopt(processes: &mut Vec<Process>, directory: &Path) -> io::Result<Vec<S
 
 /// Traces that no process names as its own, those first that have the name which the recorder gives them.
 /// What of them cannot be read, in words.
-fn unlisted(processes: &[Process], directory: &Path) -> io::Result<(Vec<Found>, Vec<String>)> {
+fn unlisted(processes: &[Process], directory: &Path) -> io::Result<(Vec<TraceFile>, Vec<String>)> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect();
     let listed: HashSet<&PathBuf> = processes.iter().filter_map(|process| process.trace.as_ref()).collect();
     paths.retain(|path| !listed.contains(path) && begins_as_one(path));
@@ -86,7 +86,7 @@ fn unlisted(processes: &[Process], directory: &Path) -> io::Result<(Vec<Found>, 
 
 /// `HOST-PROGRAM-PID.bin`, `HOST-PROGRAM-PID.1.bin`.
 fn is_named_for(path: &Path, pid: u32) -> bool {
-    let name = shown(path);
+    let name = file_name(path);
     let stem = name.strip_suffix(".bin").unwrap_or(&name);
     let mut numbers = stem.rsplit('-').next().unwrap_or(stem).split('.');
     numbers.next() == Some(&pid.to_string()) && numbers.all(|number| number.parse::<u32>().is_ok())
@@ -108,7 +108,7 @@ impl Process {
     fn has_copy(&mut self, path: PathBuf) {
         let is_better = self.trace.as_deref().is_some_and(|known| lost(&path) < lost(known));
         let other = if is_better { self.trace.replace(path) } else { Some(path) };
-        self.copies.extend(other.map(|other| shown(&other)));
+        self.copies.extend(other.map(|other| file_name(&other)));
     }
 
     /// Whether this is its trace, by another name.
@@ -127,7 +127,7 @@ fn lost(path: &Path) -> u8 {
     }
 }
 
-fn shown(path: &Path) -> String {
+fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 

@@ -17,7 +17,8 @@ const NAMED: usize = 4;
 impl Job {
     /// Says what is wrong with the recordings that are read, with all ranks or with these alone.
     pub fn judge(&mut self, asked: Option<&Ranks>) {
-        let mut missing: Vec<String> = self.asked(asked).filter_map(|process| process.trouble.clone()).collect();
+        let mut missing: Vec<String> =
+            self.selected_processes(asked).filter_map(|process| process.trouble.clone()).collect();
         let mut troubles = Vec::new();
         let read: Vec<u64> = (1..).zip(&self.recordings).filter(|(_, of)| of.is_read).map(|(n, _)| n).collect();
         for &number in &read {
@@ -30,7 +31,7 @@ impl Job {
             missing.splice(..0, self.unread.iter().cloned());
         }
         troubles.extend(self.copied(asked));
-        let recorded = self.asked(asked).filter(|process| process.trace.is_some());
+        let recorded = self.selected_processes(asked).filter(|process| process.trace.is_some());
         let hosts: BTreeSet<&str> = recorded.map(|process| process.host.as_str()).collect();
         if hosts.len() > 1 {
             // A redacted trace does not tell its own.
@@ -57,7 +58,7 @@ impl Job {
         let name = shown.trim_end_matches('/');
         let why = match (self.recordings.len(), self.processes.len() as u64) {
             (0 | 1, 0) => {
-                let (found, below) = (found(&self.directory), holds_a_job(&self.directory));
+                let (found, below) = (describe_contents(&self.directory), holds_a_job(&self.directory));
                 let to_do = below.map(|below| format!("{name}/{below}/ is one of a job: name that"));
                 let to_do = to_do.unwrap_or_else(|| format!("cutrace record -o {name}/ PROGRAM makes some"));
                 format!("no trace in it ({found}); {to_do}")
@@ -68,7 +69,7 @@ impl Job {
         Error::Unreadable(format!("{shown}: {why}"))
     }
 
-    fn asked<'j>(&'j self, asked: Option<&'j Ranks>) -> impl Iterator<Item = &'j Process> {
+    fn selected_processes<'j>(&'j self, asked: Option<&'j Ranks>) -> impl Iterator<Item = &'j Process> {
         self.processes.iter().filter(move |process| asked.is_none_or(|asked| asked.has(process.rank)))
     }
 
@@ -121,7 +122,7 @@ impl Job {
             let name = name(process);
             process.copies.iter().map(move |copy| format!("{copy} ({name})")).collect::<Vec<_>>()
         };
-        let mut all: Vec<String> = self.asked(asked).flat_map(of).collect();
+        let mut all: Vec<String> = self.selected_processes(asked).flat_map(of).collect();
         let more = all.len().saturating_sub(NAMED);
         all.truncate(NAMED);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
@@ -130,7 +131,7 @@ impl Job {
 }
 
 /// What a directory holds, in words.
-fn found(directory: &Path) -> String {
+fn describe_contents(directory: &Path) -> String {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let (directories, files): (Vec<_>, Vec<_>) =
         entries.partition(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));

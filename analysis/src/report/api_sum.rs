@@ -43,7 +43,7 @@ impl<'t> Report<'t> for ApiSum<'t> {
         Needs::Nothing
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         if !step.selected {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::device::Scope;
 use super::walk::{Ending, Report, Step};
-use crate::calls::collectives::{Found, Group, Kind, Member, Operation, groups, is_kernel, of};
+use crate::calls::collectives::{Group, Kind, Member, Operation, TraceCollectives, collectives_of, groups, is_kernel};
 use crate::tables::table::{Cell, Column, Head, Layout, Table, column};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use trace::show::launch::launched;
 
 pub struct Collectives<'t> {
     trace: &'t Trace,
-    found: Found,
+    found: TraceCollectives,
     /// Operations by when they were given to the device, the next last.
     given: Vec<usize>,
     /// The last launch of each thread.
@@ -35,7 +35,7 @@ enum Launch {
 }
 
 pub fn make<'t>(trace: &'t Trace) -> Box<dyn Report<'t> + 't> {
-    let found = of(trace);
+    let found = collectives_of(trace);
     let count = found.operations.len();
     let mut given: Vec<usize> = (0..count).filter(|at| time_of(&found.operations[*at]).is_some()).collect();
     given.sort_by_key(|at| Reverse((time_of(&found.operations[*at]), *at)));
@@ -201,7 +201,7 @@ struct Counts {
 }
 
 impl<'t> Report<'t> for Collectives<'t> {
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         self.assign(step.call.begin);
         if step.class() == Some(Class::launch) && !step.call.inner {
             let number = step.call.number;
@@ -371,7 +371,7 @@ fn notes(members: &[Member], is_everything: bool, is_job: bool) -> Vec<String> {
 
 /// The tables of several traces in one of each kind; their times are of one clock, by which `later` is when a
 /// trace starts. `is_everything`: as for [`notes`].
-pub fn together<'t>(
+pub fn merge<'t>(
     all: impl IntoIterator<Item = (&'t Trace, Vec<Table>)>,
     later: impl Fn(&Trace) -> u64,
     is_everything: bool,
@@ -382,7 +382,7 @@ pub fn together<'t>(
         let later = i64::try_from(later(trace)).unwrap_or(i64::MAX);
         hosts.insert(&*trace.preamble.host);
         let Ok([told, done]) = <[Table; 2]>::try_from(tables) else { continue };
-        for (mut member, row) in of(trace).members.into_iter().zip(told.rows) {
+        for (mut member, row) in collectives_of(trace).members.into_iter().zip(told.rows) {
             if let Cell::Count(finished) = row[FINISHED_AT] {
                 member.unfinished = Some(finished as usize);
             }

@@ -28,13 +28,13 @@ pub struct Errors<'t> {
     /// Errors that come back from every call that follows, and the function that was the first to return
     /// each.
     sticky: HashMap<u32, &'t str>,
-    said: Vec<Said<'t>>,
+    said: Vec<Explanation<'t>>,
     limits: Limits,
     reasons: Reasons,
 }
 
 /// What the trace says of a call that failed, beyond its result.
-struct Said<'t> {
+struct Explanation<'t> {
     call: u64,
     function: &'t str,
     what: String,
@@ -103,7 +103,7 @@ impl<'t> Errors<'t> {
 
 impl Failures<'_> {
     /// `cuMemFree_v2 (5), cuStreamDestroy_v2 (4)`
-    fn came_back_from(&self) -> Option<String> {
+    fn list_followers(&self) -> Option<String> {
         let all: Vec<String> = self.followers.iter().map(|(function, calls)| format!("{function} ({calls})")).collect();
         (!all.is_empty()).then(|| all.join(", "))
     }
@@ -142,19 +142,19 @@ fn outcome(call: &Call, objects: &Objects) -> Vec<(String, String)> {
 
 /// What the call names that an earlier one had ended.
 fn ended(call: &Call, objects: &Objects) -> Vec<(String, String)> {
-    fn within(value: &Value, objects: &Objects, found: &mut Vec<String>) {
+    fn collect_ended(value: &Value, objects: &Objects, found: &mut Vec<String>) {
         match value {
             Value::List(all) | Value::Launch { arguments: all, .. } => {
-                all.iter().for_each(|value| within(value, objects, found));
+                all.iter().for_each(|value| collect_ended(value, objects, found));
             }
-            Value::Struct(fields) => fields.iter().for_each(|(_, value)| within(value, objects, found)),
+            Value::Struct(fields) => fields.iter().for_each(|(_, value)| collect_ended(value, objects, found)),
             value => found.extend(text::ended(value, objects).map(|_| Text(value, objects).to_string())),
         }
     }
     let arguments = decode(call).map(|decoded| decoded.arguments).unwrap_or_default();
     let named = arguments.into_iter().flat_map(|(name, value)| {
         let mut found = Vec::new();
-        within(&value, objects, &mut found);
+        collect_ended(&value, objects, &mut found);
         found.into_iter().map(move |text| (name.to_owned(), text))
     });
     named.collect()
@@ -172,13 +172,13 @@ fn arguments(call: &Call) -> Option<(String, String)> {
 }
 
 impl<'t> Report<'t> for Errors<'t> {
-    fn sees(&self, function: &Function, succeeds: bool) -> bool {
-        !succeeds || Limits::sees(function) || Reasons::sees(function)
+    fn visits(&self, function: &Function, succeeds: bool) -> bool {
+        !succeeds || Limits::may_concern(function) || Reasons::follows(function)
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
-        self.limits.see(step);
-        self.reasons.see(step);
+    fn visit(&mut self, step: &Step<'_, 't>) {
+        self.limits.record_limits(step);
+        self.reasons.follow(step);
         let Some(result) = step.call.result.filter(|result| !matches!(*result, 0 | NOT_READY) && step.selected) else {
             return;
         };
@@ -206,10 +206,10 @@ impl<'t> Report<'t> for Errors<'t> {
             // A sticky error is not this call's.
             let ended = if is_sticky(result) { Vec::new() } else { ended(step.call, step.objects) };
             let exceeded = self.limits.exceeded(step).map(|text| ("launch".to_owned(), text));
-            let reasons = if is_sticky(result) { Vec::new() } else { self.reasons.of(step, &self.limits) };
+            let reasons = if is_sticky(result) { Vec::new() } else { self.reasons.explain(step, &self.limits) };
             let said = memory.chain(ended).chain(exceeded).chain(reasons).chain(logs(step.call));
             let said = said.chain(outcome(step.call, step.objects)).chain(arguments(step.call));
-            self.said.extend(said.map(|(what, text)| Said { call, function, what, text }));
+            self.said.extend(said.map(|(what, text)| Explanation { call, function, what, text }));
         }
     }
 
@@ -225,7 +225,7 @@ impl<'t> Report<'t> for Errors<'t> {
                 Cell::Number((*result).into()),
                 symbol(CUresult::ENUM, (*result).into()).into(),
                 (*function).into(),
-                failures.came_back_from().into(),
+                failures.list_followers().into(),
             ]);
         }
         if let Some(((function, _), failures)) = self.first_sticky() {
@@ -237,7 +237,7 @@ impl<'t> Report<'t> for Errors<'t> {
             ));
         }
         let mut said = Table::new(SAID);
-        for Said { call, function, what, text } in &self.said {
+        for Explanation { call, function, what, text } in &self.said {
             for line in text.lines() {
                 said.row([Cell::Number(*call), (*function).into(), what.as_str().into(), line.into()]);
             }

@@ -37,7 +37,7 @@ pub struct Findings<'t> {
 const NEGLIGIBLE: f64 = 0.001;
 
 impl<'t> Report<'t> for Findings<'t> {
-    fn see(&mut self, _: &Step<'_, 't>) {}
+    fn visit(&mut self, _: &Step<'_, 't>) {}
 
     fn has_parts(&self) -> bool {
         true

@@ -144,7 +144,7 @@ impl<'t> Report<'t> for Host {
         Needs::Outcome
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         if step.call.inner {
             return;
         }

@@ -102,11 +102,11 @@ impl<'t> Report<'t> for Launches<'t> {
         Needs::Nothing
     }
 
-    fn sees(&self, function: &Function, succeeds: bool) -> bool {
+    fn visits(&self, function: &Function, succeeds: bool) -> bool {
         succeeds && function.class == Class::launch
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         if step.class() != Some(Class::launch) || !step.selected || !step.call.succeeded() {
             return;
         }
@@ -115,7 +115,7 @@ impl<'t> Report<'t> for Launches<'t> {
             return;
         }
         let number = step.call.number;
-        let known = step.given().and_then(|(kernel, packed)| Some((*self.known.get(&kernel)?, packed)));
+        let known = step.kernel_arguments().and_then(|(kernel, packed)| Some((*self.known.get(&kernel)?, packed)));
         let (at, given) = match known {
             Some(((at, about), packed)) => (at, Some((about, packed))),
             None => {
@@ -150,7 +150,7 @@ impl<'t> Report<'t> for Launches<'t> {
         all.sort_by_key(|(name, kernel)| (std::cmp::Reverse(kernel.launches), *name));
         let (mut kernels, mut shapes, mut arguments) = (Table::new(KERNELS), Table::new(SHAPES), Table::new(ARGUMENTS));
         for (name, kernel) in all {
-            let name = ending.names.of(name);
+            let name = ending.names.display_name(name);
             kernels.row([
                 Cell::Count(kernel.launches),
                 Cell::Time(kernel.time),

@@ -60,7 +60,7 @@ impl Sort {
 }
 
 #[derive(Clone, Copy)]
-struct Made<'t> {
+struct LiveObject<'t> {
     call: u64,
     function: &'t str,
     selected: bool,
@@ -76,8 +76,8 @@ struct Made<'t> {
 pub struct Leaks<'t> {
     /// By handle, address or device. Several have the same where contexts number for themselves, or where a
     /// destroying call is under way on another thread.
-    live: HashMap<(Sort, u64), Vec<Made<'t>>>,
-    ended: Vec<(Sort, Made<'t>)>,
+    live: HashMap<(Sort, u64), Vec<LiveObject<'t>>>,
+    ended: Vec<(Sort, LiveObject<'t>)>,
     made: HashMap<Sort, u64>,
     memory: Left,
 }
@@ -120,12 +120,12 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for Leaks<'t> {
-    fn sees(&self, function: &Function, _: bool) -> bool {
+    fn visits(&self, function: &Function, _: bool) -> bool {
         Objects::concerns(function) || changes_memory(function)
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
-        self.memory.see(step);
+    fn visit(&mut self, step: &Step<'_, 't>) {
+        self.memory.follow(step);
         step.followed.ended.iter().for_each(|ended| self.end_with(ended.owner));
         let call = step.call;
         let Some(function) = step.function else { return };
@@ -213,7 +213,7 @@ impl<'t> Leaks<'t> {
     fn begin(&mut self, step: &Step<'_, 't>, sort: Sort, value: u64) {
         *self.made.entry(sort).or_default() += u64::from(step.selected);
         let is_load = step.class() == Some(Class::load);
-        self.live.entry((sort, value)).or_default().push(Made {
+        self.live.entry((sort, value)).or_default().push(LiveObject {
             call: step.call.number,
             function: step.call.name(),
             selected: step.selected,

@@ -19,7 +19,7 @@ impl<'t> Report<'t> for Lost {
         Needs::Nothing
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         let (call, begin) = (step.call, step.begin.max(0) as u64);
         let end = step.last_end().map_or(begin, |end| end.max(0) as u64);
         let between = self.threads.get_or_insert_with(call.thread, GapObservations::default);

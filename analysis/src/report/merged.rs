@@ -13,7 +13,7 @@ use std::io::Write;
 use trace::Trace;
 
 /// A trace, the tables of each report on it, and its end on the time axis that all have in common.
-type Made<'t> = (&'t Trace, Vec<Vec<Table>>, i64);
+type TraceTables<'t> = (&'t Trace, Vec<Vec<Table>>, i64);
 
 /// The processes of several traces in one table. Those of each recording are compared by themselves.
 pub fn write(
@@ -24,7 +24,7 @@ pub fn write(
     progress: &mut dyn Progress,
 ) -> Result<()> {
     let selection = &request.selection;
-    let mut by_recording: BTreeMap<Option<u64>, Vec<Made>> = BTreeMap::new();
+    let mut by_recording: BTreeMap<Option<u64>, Vec<TraceTables>> = BTreeMap::new();
     for trace in traces {
         let mut reports = vec![ranks::make(trace), collectives::make(trace)];
         let ending = walk::walk(trace, selection, Style::Full, progress, &mut reports)?;
@@ -39,13 +39,13 @@ pub fn write(
         for (recording, by_trace) in &by_recording {
             let put = match *name {
                 list::RANKS => {
-                    let of = |(_, tables, end): &Made| (tables[0].clone(), *end);
+                    let of = |(_, tables, end): &TraceTables| (tables[0].clone(), *end);
                     let each = by_trace.iter().map(of);
-                    vec![ranks::together(each.flat_map(|(tables, end)| tables.into_iter().map(move |of| (of, end))))]
+                    vec![ranks::merge(each.flat_map(|(tables, end)| tables.into_iter().map(move |of| (of, end))))]
                 }
                 _ => {
                     let each = by_trace.iter().map(|(trace, tables, _)| (*trace, tables[1].clone()));
-                    collectives::together(each, |trace| selection.start(trace), selection.selects_all())
+                    collectives::merge(each, |trace| selection.start(trace), selection.selects_all())
                 }
             };
             of_all.push((*recording, put));

@@ -87,7 +87,7 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for Modules<'t> {
-    fn sees(&self, function: &Function, _: bool) -> bool {
+    fn visits(&self, function: &Function, _: bool) -> bool {
         match function.class {
             Class::load | Class::unload => true,
             Class::launch => self.with_launches,
@@ -95,7 +95,7 @@ impl<'t> Report<'t> for Modules<'t> {
         }
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         let Some(function) = step.function else { return };
         if function.class != Class::launch {
             self.count_launched();

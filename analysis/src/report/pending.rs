@@ -57,11 +57,11 @@ const SUBMITTED_COLUMNS: &[Column] = &[
 const LISTED: usize = 16;
 
 impl<'t> Report<'t> for Pending<'t> {
-    fn sees(&self, _: &Function, succeeds: bool) -> bool {
+    fn visits(&self, _: &Function, succeeds: bool) -> bool {
         !succeeds
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         if step.call.inside_since().is_some() {
             self.inside.push((*step.call, launched(step.call, step.objects)));
         }
@@ -82,7 +82,7 @@ impl<'t> Report<'t> for Pending<'t> {
                 Cell::Time(since),
                 lasted(since).into(),
                 call.name().into(),
-                kernel.as_ref().map(|kernel| ending.names.of(kernel)).into(),
+                kernel.as_ref().map(|kernel| ending.names.display_name(kernel)).into(),
             ]);
         }
         let mut submitted = Table::new(SUBMITTED);
@@ -122,7 +122,8 @@ impl<'t> Report<'t> for Pending<'t> {
         }
         let calls: usize = ending.pending.iter().map(|work| work.calls.len()).sum();
         let inside = self.inside.first().map(|(call, kernel)| {
-            let of = kernel.as_ref().map_or(String::new(), |kernel| format!(" of {}", ending.names.of(kernel)));
+            let of =
+                kernel.as_ref().map_or(String::new(), |kernel| format!(" of {}", ending.names.display_name(kernel)));
             format!("t{} is inside call {} {}{of}", call.thread, call.number, call.name())
         });
         if inside.is_none() && calls == 0 {

@@ -66,8 +66,8 @@ const OUTSIDE_AT: usize = 8;
 const LAST_TO_END_AT: usize = 10;
 
 impl<'t> Report<'t> for Ranks<'t> {
-    fn see(&mut self, step: &Step<'_, 't>) {
-        self.transfers.see(step);
+    fn visit(&mut self, step: &Step<'_, 't>) {
+        self.transfers.visit(step);
         let inside = step.call.inside_since().map(|since| step.call.trace().nanoseconds(since));
         self.last = self.last.max(inside.or(step.last_return()).unwrap_or(step.begin));
         self.inside = inside.map(|_| step.call.name()).or(self.inside);
@@ -119,7 +119,7 @@ pub fn end(ending: &Ending) -> i64 {
 
 /// One table of the rows of several traces, which are in the order of their ranks; with each the [`end`] of its
 /// trace, on a time axis that all have in common.
-pub fn together(all: impl IntoIterator<Item = (Table, i64)>) -> Table {
+pub fn merge(all: impl IntoIterator<Item = (Table, i64)>) -> Table {
     let all: Vec<(Table, i64)> = all.into_iter().collect();
     let last = all.iter().map(|(_, end)| *end).max().unwrap_or(0);
     let mut whole = Table::new(HEAD);
@@ -175,7 +175,7 @@ mod tests {
             table
         };
         let all = [(Cell::Time(0), 40), (Cell::Time(5), 100), (Cell::None, 20)];
-        let whole = together(all.map(|(since, end)| (table(since), end)));
+        let whole = merge(all.map(|(since, end)| (table(since), end)));
         let told: Vec<&Cell> = whole.rows.iter().map(|row| &row[LAST_TO_END_AT]).collect();
         assert_eq!(told, [&Cell::Time(60), &Cell::Time(5), &Cell::None]);
     }

@@ -48,11 +48,11 @@ type Reason = (String, String);
 
 impl Reasons {
     /// Whether a call of this function may be one.
-    pub fn sees(function: &Function) -> bool {
+    pub fn follows(function: &Function) -> bool {
         function.effect == Effect::Submit(Work::RecordEvent) || Objects::concerns(function)
     }
 
-    pub fn see(&mut self, step: &Step) {
+    pub fn follow(&mut self, step: &Step) {
         for ended in &step.followed.ended {
             let of_it = self.objects.iter().filter(|(_, owner)| **owner == ended.owner);
             self.gone.extend(of_it.map(|(object, _)| (*object, step.call.number)));
@@ -86,7 +86,7 @@ impl Reasons {
     }
 
     /// Of a call that has failed.
-    pub fn of(&mut self, step: &Step, limits: &Limits) -> Vec<Reason> {
+    pub fn explain(&mut self, step: &Step, limits: &Limits) -> Vec<Reason> {
         let Some(function) = step.function else { return Vec::new() };
         let mut found = self.untimed(step, function);
         found.extend(self.stale(step, function));
@@ -199,7 +199,7 @@ fn unmanaged(step: &Step, function: &Function, limits: &Limits) -> Option<Reason
         return Some((name, format!("the memory is not managed{got}")));
     }
     let device = step.contexts().device(step.call.thread);
-    let told = limits.told(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+    let told = limits.limit_of(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
     (told == Some(0)).then(|| (name, format!("device {device} has no concurrent access to managed memory")))
 }
 

@@ -23,13 +23,13 @@ const THREADS: u64 = 1024;
 
 impl Limits {
     /// Whether a call of this function may tell of one.
-    pub fn sees(function: &Function) -> bool {
+    pub fn may_concern(function: &Function) -> bool {
         let names = [CUdevice_attribute::ENUM, CUfunction_attribute::ENUM];
         matches!(function.class, Class::query | Class::state)
             && names.into_iter().any(|names| of_enum(function, names).is_some())
     }
 
-    pub fn see(&mut self, step: &Step) {
+    pub fn record_limits(&mut self, step: &Step) {
         let call = step.call;
         let classes = |function: &&Function| matches!(function.class, Class::query | Class::state);
         let Some(function) = step.function.filter(classes).filter(|_| call.succeeded()) else { return };
@@ -45,7 +45,7 @@ impl Limits {
     }
 
     /// What the program was told of a device.
-    pub fn told(&self, device: i32, attribute: CUdevice_attribute) -> Option<u64> {
+    pub fn limit_of(&self, device: i32, attribute: CUdevice_attribute) -> Option<u64> {
         self.told.get(&(device, attribute.0)).copied()
     }
 
@@ -59,7 +59,7 @@ impl Limits {
         let function = step.function.filter(|function| function.class == Class::launch && is_about_arguments)?;
         let shape = shape(call)?;
         let device = step.contexts().device(call.thread);
-        let told = |attribute| self.told(device, attribute);
+        let told = |attribute| self.limit_of(device, attribute);
         if shape.grid.contains(&0) || shape.block.contains(&0) {
             let what = if shape.grid.contains(&0) { "grid" } else { "block" };
             return Some(format!("a dimension of the {what} is 0"));

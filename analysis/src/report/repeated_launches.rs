@@ -52,12 +52,12 @@ impl<'t> Report<'t> for RepeatedLaunches {
         Needs::Outcome
     }
 
-    fn sees(&self, function: &Function, succeeds: bool) -> bool {
+    fn visits(&self, function: &Function, succeeds: bool) -> bool {
         let waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
         succeeds && (waits || function.work().is_some())
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         if step.outcome.wait.is_some_and(|wait| wait.covered > 0) {
             for stream in self.begun.drain(..) {
                 self.open[stream].end(&mut self.rows);
@@ -101,7 +101,7 @@ impl<'t> Report<'t> for RepeatedLaunches {
         }
         let rest: Vec<Repeated> = all.into_values().collect();
         rows.extend(rest.iter().map(|row| (row, (0, 0))));
-        let short = Short::of(ending);
+        let short = Short::measure(ending);
         rows.retain(|(row, (more, _))| row.times.calls + more >= OFTEN && short.holds(row));
         rows.sort_by_key(|(row, (_, more))| (std::cmp::Reverse(row.times.time + more), row.times.first));
         let Some((costliest, (more, _))) = rows.first() else { return Vec::new() };
@@ -118,7 +118,7 @@ impl<'t> Report<'t> for RepeatedLaunches {
             counted(costliest.length as u64, "launch"),
             counted(costliest.times.calls + more, "time"),
             costliest.times.first.unwrap_or(0),
-            short.told(),
+            short.describe(),
         );
         vec![Finding {
             kind: "repeated_launches".into(),
@@ -183,7 +183,7 @@ struct Short {
 }
 
 impl Short {
-    fn of(ending: &Ending) -> Short {
+    fn measure(ending: &Ending) -> Short {
         let trace = ending.trace;
         if trace.profile.is_none() {
             return Short { averages: None };
@@ -204,7 +204,7 @@ impl Short {
         times.iter().sum::<u64>() <= SHORT * times.len() as u64
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match self.averages {
             Some(_) => format!("their kernels took less than {} each", duration(SHORT as i64)),
             None => "how long their kernels ran is not known without device times".into(),

@@ -30,7 +30,7 @@ pub struct Request {
 }
 
 /// A report, and its tables if it is not written row by row.
-pub type Made = (Report, Option<Vec<Table>>);
+pub type ReportTables = (Report, Option<Vec<Table>>);
 
 impl Request {
     /// These of the reports on one trace. `about`: what the JSON form says of it.
@@ -64,7 +64,7 @@ impl Request {
         trace: &Trace,
         which: &dyn Fn(&Report) -> bool,
         progress: &mut dyn Progress,
-    ) -> Result<Vec<Made>> {
+    ) -> Result<Vec<ReportTables>> {
         let asked: Vec<Report> = self.reports.iter().copied().filter(|report| which(report)).collect();
         asked.iter().try_for_each(|report| report.check(trace))?;
         let mut walked = Vec::new();

@@ -6,7 +6,7 @@ use crate::text::kernel_name::Style;
 use trace::Trace;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Asked {
+pub enum ReportRequest {
     /// What reports there are.
     List,
     Report(Report),
@@ -36,11 +36,11 @@ impl Report {
 pub const HELP: &str = "help";
 
 /// As an argument is read; Nsight Systems' suffixes behind colons.
-pub fn parse(text: &str) -> Result<Asked, String> {
+pub fn parse(text: &str) -> Result<ReportRequest, String> {
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
     if text == HELP {
-        return Ok(Asked::List);
+        return Ok(ReportRequest::List);
     }
     let chosen = list::find(name)?;
     let mut report = Report { chosen, style: None, in_ranges: false };
@@ -56,5 +56,5 @@ pub fn parse(text: &str) -> Result<Asked, String> {
             _ => return Err(format!("{name} takes :base, :mangled and :nvtx-name, not :{suffix}")),
         }
     }
-    Ok(Asked::Report(report))
+    Ok(ReportRequest::Report(report))
 }

@@ -115,7 +115,7 @@ impl<'t> Report<'t> for Times<'t> {
         Needs::Nothing
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         if !step.selected {
             if let Some(span) = self.threads.get_mut(step.call.thread).filter(|_| !step.call.inner) {
                 span.since = span.since.saturating_add(step.took().unwrap_or(0));
@@ -143,7 +143,7 @@ impl<'t> Report<'t> for Times<'t> {
 }
 
 impl<'t> Report<'t> for Summary<'t> {
-    fn see(&mut self, _: &Step<'_, 't>) {}
+    fn visit(&mut self, _: &Step<'_, 't>) {}
 
     fn has_parts(&self) -> bool {
         true

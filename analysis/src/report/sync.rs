@@ -82,11 +82,11 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Report<'t> for Sync<'t> {
-    fn sees(&self, function: &Function, _: bool) -> bool {
+    fn visits(&self, function: &Function, _: bool) -> bool {
         matches!(function.class, Class::synchronize | Class::poll | Class::copy) || function.waits_in_practice()
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         if step.function.is_some_and(Function::waits_in_practice) {
             self.see_free(step);
             return;

@@ -82,14 +82,14 @@ const WAITING: usize = 16;
 
 impl<'t> Step<'_, 't> {
     /// What the kernel is given that the call launches, and its id: of the first, if it launches several.
-    pub fn given(&self) -> Option<(u32, &'t [u8])> {
+    pub fn kernel_arguments(&self) -> Option<(u32, &'t [u8])> {
         let is_launch = self.class() == Some(Class::launch);
         *self.given.get_or_init(|| if is_launch { self.call.given().next() } else { None })
     }
 
     /// The kernel that it launches.
     pub fn kernel(&self) -> Option<&'t Kernel> {
-        self.given().and_then(|(kernel, _)| self.call.kernel(kernel)).or_else(|| self.call.named_kernel())
+        self.kernel_arguments().and_then(|(kernel, _)| self.call.kernel(kernel)).or_else(|| self.call.named_kernel())
     }
 
     /// Nanoseconds; none if its end is not known.
@@ -167,7 +167,7 @@ impl Ending<'_> {
     /// A submission as notes name it: `cuLaunchKernel of vector_add`.
     pub fn described(&self, call: &Call) -> String {
         match kernel_name(call) {
-            Some(kernel) => format!("{} of {}", call.name(), self.names.of(kernel)),
+            Some(kernel) => format!("{} of {}", call.name(), self.names.display_name(kernel)),
             None => call.name().to_owned(),
         }
     }
@@ -184,11 +184,11 @@ pub trait Report<'t>: Send {
 
     /// Whether a call of this function may concern it that succeeds, or that does not. All others are shown to
     /// all reports: of functions that are not known, and such as stand for several.
-    fn sees(&self, _: &Function, _succeeds: bool) -> bool {
+    fn visits(&self, _: &Function, _succeeds: bool) -> bool {
         true
     }
 
-    fn see(&mut self, step: &Step<'_, 't>);
+    fn visit(&mut self, step: &Step<'_, 't>);
 
     /// Whether it is made of others, its [`Report::parts`], which see the calls instead of it.
     fn has_parts(&self) -> bool {
@@ -230,10 +230,10 @@ pub fn walk<'t>(
     let most = others.iter().map(|part| part.needs()).max();
     let seen = match most {
         Some(Needs::Nothing) | None if with_state.is_empty() => {
-            see(trace, selection, progress, &mut others, Outcomes::None)?
+            walk_calls(trace, selection, progress, &mut others, Outcomes::None)?
         }
-        None => see(trace, selection, progress, &mut with_state, Outcomes::Found)?,
-        Some(most) => see_beside(trace, selection, progress, (&mut with_state, &mut others), most)?,
+        None => walk_calls(trace, selection, progress, &mut with_state, Outcomes::Found)?,
+        Some(most) => walk_in_parallel(trace, selection, progress, (&mut with_state, &mut others), most)?,
     };
     progress.end();
     let scope = Scope::new(trace, selection, Names::new(style))?;
@@ -242,23 +242,23 @@ pub fn walk<'t>(
 }
 
 /// Two walks at a time, of which the one may wait for outcomes that the other finds.
-fn see_beside<'t>(
+fn walk_in_parallel<'t>(
     trace: &'t Trace,
     selection: &Selection,
     progress: &mut dyn Progress,
     (with_state, others): (&mut [Part<'_, 't>], &mut [Part<'_, 't>]),
     most: Needs,
-) -> Result<Seen> {
+) -> Result<WalkResult> {
     let (sender, receiver) = sync_channel(WAITING);
     let (to, from) = match most {
         Needs::Outcome => (Outcomes::Sent(sender, Vec::new()), Outcomes::Received(receiver, Vec::new())),
         Needs::Nothing | Needs::State => (Outcomes::Found, Outcomes::None),
     };
     std::thread::scope(|scope| {
-        let walk = || see(trace, selection, &mut (), others, from);
+        let walk = || walk_calls(trace, selection, &mut (), others, from);
         let beside = std::thread::Builder::new().spawn_scoped(scope, walk);
-        let beside = beside.map_err(|error| Error::from(error).at("cannot start a thread"))?;
-        let seen = see(trace, selection, progress, with_state, to);
+        let beside = beside.map_err(|error| Error::from(error).with_place("cannot start a thread"))?;
+        let seen = walk_calls(trace, selection, progress, with_state, to);
         beside.join().expect("reports do not panic").and(seen)
     })
 }
@@ -330,7 +330,7 @@ struct Plan {
 impl Plans {
     fn new(trace: &Trace, reports: &[Part]) -> Plans {
         let plan = |function: Option<&'static Function>| {
-            let sees = |at: &usize, succeeds| function.is_none_or(|function| reports[*at].sees(function, succeeds));
+            let sees = |at: &usize, succeeds| function.is_none_or(|function| reports[*at].visits(function, succeeds));
             let shown = |succeeds| (0..reports.len()).filter(|at| sees(at, succeeds)).collect();
             let shown: [Vec<usize>; 2] = [false, true].map(shown);
             let is_followed = function.is_some_and(is_followed);
@@ -348,44 +348,44 @@ impl Plans {
         Plans { of: functions.map(plan).collect(), other: plan(None) }
     }
 
-    fn of(&self, call: &Call) -> &Plan {
+    fn plan_for(&self, call: &Call) -> &Plan {
         self.of.get(usize::from(call.function_id())).unwrap_or(&self.other)
     }
 }
 
 impl Plan {
-    fn shown(&self, call: &Call) -> &[usize] {
+    fn interested_reports(&self, call: &Call) -> &[usize] {
         if call.repeats.is_some() { &self.all } else { &self.shown[usize::from(call.succeeded())] }
     }
 }
 
 /// What a walk found out.
-struct Seen {
+struct WalkResult {
     outstanding: Outstanding,
     latest: i64,
 }
 
 /// Shows the calls to these reports; with what the driver's state is, if it is followed.
-fn see<'t>(
+fn walk_calls<'t>(
     trace: &'t Trace,
     selection: &Selection,
     progress: &mut dyn Progress,
     reports: &mut [Part<'_, 't>],
     outcomes: Outcomes,
-) -> Result<Seen> {
+) -> Result<WalkResult> {
     match outcomes.follows() {
-        true => see_all::<true>(trace, selection, progress, reports, outcomes),
-        false => see_all::<false>(trace, selection, progress, reports, outcomes),
+        true => visit_calls::<true>(trace, selection, progress, reports, outcomes),
+        false => visit_calls::<false>(trace, selection, progress, reports, outcomes),
     }
 }
 
-fn see_all<'t, const FOLLOWS: bool>(
+fn visit_calls<'t, const FOLLOWS: bool>(
     trace: &'t Trace,
     selection: &Selection,
     progress: &mut dyn Progress,
     reports: &mut [Part<'_, 't>],
     mut outcomes: Outcomes,
-) -> Result<Seen> {
+) -> Result<WalkResult> {
     let (wanted, grep, is_all) = (selection.test(trace)?, Grep::new(selection), selection.selects_all());
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
     let (plans, mut latest) = (Plans::new(trace, reports), None);
@@ -395,7 +395,7 @@ fn see_all<'t, const FOLLOWS: bool>(
     for call in trace.calls() {
         progress.advance();
         latest = latest.max(Some(call.last_return().unwrap_or(call.begin)));
-        let (function, plan) = (call.function(), plans.of(&call));
+        let (function, plan) = (call.function(), plans.plan_for(&call));
         if FOLLOWS && plan.is_nothing && call.repeats.is_none() && call.end.is_some() {
             outcomes.next(Outcome { is_idle: outstanding.is_empty(), ..Outcome::default() });
             continue;
@@ -440,7 +440,7 @@ fn see_all<'t, const FOLLOWS: bool>(
             outcome: outcomes.next(found),
             outstanding: &outstanding,
         };
-        plan.shown(&call).iter().for_each(|at| reports[*at].see(&step));
+        plan.interested_reports(&call).iter().for_each(|at| reports[*at].visit(&step));
     }
-    Ok(Seen { outstanding, latest: latest.map_or(0, |latest| trace.nanoseconds(latest).max(inside_until)) })
+    Ok(WalkResult { outstanding, latest: latest.map_or(0, |latest| trace.nanoseconds(latest).max(inside_until)) })
 }

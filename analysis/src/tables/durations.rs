@@ -110,7 +110,7 @@ const FIGURES: [Column; 8] = [
 ];
 
 /// Those, and `last` behind them.
-pub const fn with<const N: usize, const M: usize>(last: [Column; N]) -> [Column; M] {
+pub const fn followed_by<const N: usize, const M: usize>(last: [Column; N]) -> [Column; M] {
     let mut all = [FIGURES[0]; M];
     let mut at = 0;
     while at < M {

@@ -98,8 +98,11 @@ impl<W: Write> Output<W> {
                 writeln!(self.out, "{on}{}{off}", head.title)?;
                 self.widths = widths;
                 if head.layout == Layout::Grid && !self.widths.is_empty() {
-                    let headings: Vec<Cell> =
-                        head.columns.iter().map(|c| named(self.unit, c, c.heading).into_owned().into()).collect();
+                    let headings: Vec<Cell> = head
+                        .columns
+                        .iter()
+                        .map(|c| name_in_unit(self.unit, c, c.heading).into_owned().into())
+                        .collect();
                     self.line(&headings)?;
                     let rules: Vec<Cell> = self.widths.iter().map(|width| "-".repeat(*width).into()).collect();
                     self.line(&rules)?;
@@ -112,8 +115,11 @@ impl<W: Write> Output<W> {
                 if self.many {
                     writeln!(self.out, "# {}", [head.report, head.part].join(" ").trim_end())?;
                 }
-                let headings: Vec<String> =
-                    head.columns.iter().map(|column| csv(&named(self.unit, column, column.key)).into_owned()).collect();
+                let headings: Vec<String> = head
+                    .columns
+                    .iter()
+                    .map(|column| csv(&name_in_unit(self.unit, column, column.key)).into_owned())
+                    .collect();
                 writeln!(self.out, "{}", headings.join(","))?;
             }
             Format::Json => {
@@ -122,7 +128,8 @@ impl<W: Write> Output<W> {
                 if !head.part.is_empty() {
                     write!(self.out, ",\"table\":{}", json(head.part)?)?;
                 }
-                let keys: Vec<_> = head.columns.iter().map(|column| named(self.unit, column, column.key)).collect();
+                let keys: Vec<_> =
+                    head.columns.iter().map(|column| name_in_unit(self.unit, column, column.key)).collect();
                 write!(self.out, ",\"title\":{},\"columns\":{},\"rows\":[", json(head.title)?, json(&keys)?)?;
             }
         }
@@ -144,7 +151,7 @@ impl<W: Write> Output<W> {
         match (self.format, head.layout) {
             (Format::Table, Layout::List) => {
                 // What comes behind is for scripts.
-                let mut cells = cells.iter().take(LISTED).map(shown);
+                let mut cells = cells.iter().take(LISTED).map(cell_text);
                 writeln!(self.out, "{:>4}. {}", self.rows, cells.next().unwrap_or_default())?;
                 cells.try_for_each(|cell| writeln!(self.out, "      {cell}"))?;
             }
@@ -186,10 +193,10 @@ impl<W: Write> Output<W> {
         }
         let columns = table.head.columns;
         let mut widths: Vec<usize> =
-            columns.iter().map(|column| named(self.unit, column, column.heading).width()).collect();
+            columns.iter().map(|column| name_in_unit(self.unit, column, column.heading).width()).collect();
         for row in &table.rows {
             for ((width, cell), column) in widths.iter_mut().zip(row).zip(columns) {
-                let text = self.unit.map_or_else(|| shown(cell), |unit| shown(&unit.cell(column, cell)));
+                let text = self.unit.map_or_else(|| cell_text(cell), |unit| cell_text(&unit.cell(column, cell)));
                 *width = text.width().max(*width);
             }
         }
@@ -200,7 +207,7 @@ impl<W: Write> Output<W> {
     fn line(&mut self, cells: &[Cell]) -> Result<()> {
         let last = cells.len().saturating_sub(1);
         for (index, cell) in cells.iter().enumerate() {
-            let (text, width) = (shown(cell), self.widths.get(index).copied().unwrap_or(0));
+            let (text, width) = (cell_text(cell), self.widths.get(index).copied().unwrap_or(0));
             let space = " ".repeat(width.saturating_sub(text.width()));
             match cell {
                 Cell::Text(_) | Cell::Word { .. } | Cell::None if index == last => write!(self.out, "  {text}")?,
@@ -212,12 +219,12 @@ impl<W: Write> Output<W> {
     }
 }
 
-fn named(unit: Option<Unit>, column: &Column, name: &'static str) -> Cow<'static, str> {
-    unit.map_or(Cow::Borrowed(name), |unit| unit.named(column, name))
+fn name_in_unit(unit: Option<Unit>, column: &Column, name: &'static str) -> Cow<'static, str> {
+    unit.map_or(Cow::Borrowed(name), |unit| unit.column_name(column, name))
 }
 
 /// For the eye. Names in a trace are anybody's: nothing gets hold of the terminal.
-fn shown(cell: &Cell) -> String {
+fn cell_text(cell: &Cell) -> String {
     match cell {
         Cell::None => "-".into(),
         Cell::Text(text) => plain(text).into_owned(),
@@ -260,7 +267,7 @@ impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(Some(self.1.len()))?;
         for (column, cell) in self.0.iter().zip(self.1) {
-            let key = &*named(self.2, column, column.key);
+            let key = &*name_in_unit(self.2, column, column.key);
             match cell {
                 Cell::None => map.serialize_entry(key, &()),
                 Cell::Text(text) => map.serialize_entry(key, text),

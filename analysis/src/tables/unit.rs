@@ -57,7 +57,7 @@ impl Unit {
     }
 
     /// A name of this column in this unit, of its heading or its key.
-    pub fn named(self, column: &Column, name: &'static str) -> Cow<'static, str> {
+    pub fn column_name(self, column: &Column, name: &'static str) -> Cow<'static, str> {
         match (name.strip_suffix("(ns)"), name.strip_suffix("_ns")) {
             (Some(rest), _) => format!("{rest}({})", self.name()).into(),
             (_, Some(rest)) => format!("{rest}_{}", self.name()).into(),
@@ -113,9 +113,9 @@ mod tests {
     fn names_and_values_are_in_the_unit() {
         let (theirs, ours, other) = (same("Avg (ns)"), column("longest", "longest_ns"), same("Instances"));
         let unit = Unit::Milliseconds;
-        assert_eq!(unit.named(&theirs, theirs.key), "Avg (ms)");
+        assert_eq!(unit.column_name(&theirs, theirs.key), "Avg (ms)");
         assert_eq!(
-            (unit.named(&ours, ours.heading), unit.named(&ours, ours.key)),
+            (unit.column_name(&ours, ours.heading), unit.column_name(&ours, ours.key)),
             ("longest (ms)".into(), "longest_ms".into())
         );
         assert_eq!(unit.cell(&theirs, &Cell::Real(1_500_000.5)), Cell::Decimal(1.5000005, 6));

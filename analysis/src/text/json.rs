@@ -108,7 +108,7 @@ impl Serialize for Json<'_, '_> {
                 let mut map = to.serialize_map(None)?;
                 map.serialize_entry("kernel", kernel)?;
                 map.serialize_entry("arguments", &Elements(arguments, objects))?;
-                map.serialize_entry("parameters", &arguments.iter().map(Parameter::of).collect::<Vec<_>>())?;
+                map.serialize_entry("parameters", &arguments.iter().map(Parameter::from_value).collect::<Vec<_>>())?;
                 match *given {
                     Given::Each => {}
                     Given::Packed { bytes, declared } => {
@@ -129,7 +129,9 @@ impl Serialize for Json<'_, '_> {
                 map.end()
             }
             Value::Payload { len, pieces, content, missing, .. } => payload(to, *len, *pieces, content, *missing),
-            Value::Argument { bytes, of } => Shown(&Argument::of(bytes, of.declared(), objects), objects).serialize(to),
+            Value::Argument { bytes, of } => {
+                ArgumentJson(&Argument::of(bytes, of.declared(), objects), objects).serialize(to)
+            }
             Value::Address { value: 0, .. } => to.serialize_none(),
             Value::Handle { kind, value: 0, .. } if *kind != Kind::Device => to.serialize_none(),
             Value::Handle { .. } | Value::Address { .. } => to.collect_str(&Text(value, objects)),
@@ -138,11 +140,11 @@ impl Serialize for Json<'_, '_> {
 }
 
 /// What an argument is by its kernel's declaration. What is no number of JSON's is text, as `dump` writes it.
-struct Shown<'x>(&'x Argument<'x>, &'x Objects);
+struct ArgumentJson<'x>(&'x Argument<'x>, &'x Objects);
 
-impl Serialize for Shown<'_> {
+impl Serialize for ArgumentJson<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Shown(argument, objects) = *self;
+        let ArgumentJson(argument, objects) = *self;
         if let Some(text) = argument.no_number() {
             return to.serialize_str(&text);
         }
@@ -155,7 +157,7 @@ impl Serialize for Shown<'_> {
             },
             Argument::Half(value) | Argument::Brain(value) | Argument::Single(value) => to.serialize_f32(*value),
             Argument::Double(value) => to.serialize_f64(*value),
-            Argument::List(all) => to.collect_seq(all.iter().map(|each| Shown(each, objects))),
+            Argument::List(all) => to.collect_seq(all.iter().map(|each| ArgumentJson(each, objects))),
             Argument::Bytes(bytes) => Json(&Value::Bytes((*bytes).into()), objects).serialize(to),
             Argument::Address(_) | Argument::Bits(_) => to.collect_str(&argument.text(objects)),
         }
@@ -173,7 +175,7 @@ struct Parameter<'x> {
 }
 
 impl<'x> Parameter<'x> {
-    fn of(argument: &'x Value) -> Parameter<'x> {
+    fn from_value(argument: &'x Value) -> Parameter<'x> {
         match argument {
             Value::Argument { bytes, of } => {
                 let name = of.declared().map(|declared| declared.name.as_str());

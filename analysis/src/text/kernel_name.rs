@@ -32,7 +32,7 @@ impl Names {
         }
     }
 
-    pub fn of(&self, name: &str) -> String {
+    pub fn display_name(&self, name: &str) -> String {
         if let Some(known) = self.known.borrow().get(name) {
             return known.clone();
         }

@@ -44,7 +44,7 @@ impl Counters {
     /// value.
     pub fn call(&mut self, process: &Process, event: &Event) -> Vec<Point> {
         let (call, followed) = (&event.call, &event.followed);
-        let begin = process.at(call.begin);
+        let begin = process.nanoseconds(call.begin);
         let mut points = Vec::new();
         if event.is_selected {
             let unsaid = std::mem::take(&mut self.unsaid);
@@ -55,13 +55,13 @@ impl Counters {
             self.memory(begin, one, -1);
         }
         for one in &followed.made {
-            self.memory(process.at(one.since), one, 1);
+            self.memory(process.nanoseconds(one.since), one, 1);
         }
         if followed.put.is_some() && !followed.is_done {
             self.change(begin, Counter::Outstanding, 1);
         }
         if !event.finished.is_empty() {
-            let end = call.last_end().map_or(begin, |end| process.at(end));
+            let end = call.last_end().map_or(begin, |end| process.nanoseconds(end));
             self.change(end, Counter::Outstanding, -(event.finished.len() as i64));
         }
         points

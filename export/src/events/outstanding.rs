@@ -54,7 +54,7 @@ impl Submitted {
                 new.push(Track { number: next, parent: Some(PROCESS_TRACK), name });
                 Stream { track: next, period: None, until: i64::MIN }
             });
-            let begin = process.at(call.begin).max(stream.until);
+            let begin = process.nanoseconds(call.begin).max(stream.until);
             let (track, number, name) = (stream.track, call.number, function.name);
             let open = stream.period.get_or_insert(Open {
                 period: Period {
@@ -76,7 +76,7 @@ impl Submitted {
             open.period.function = open.period.function.filter(|of| *of == name);
             self.calls.insert(number, at);
         }
-        let end = call.last_end().map_or(process.at(call.begin), |end| process.at(end));
+        let end = call.last_end().map_or(process.nanoseconds(call.begin), |end| process.nanoseconds(end));
         event.finished.iter().filter_map(|number| self.finished(*number, end)).collect()
     }
 

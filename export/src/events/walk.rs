@@ -66,7 +66,7 @@ pub fn walk<'t>(
             let is_selected = selected;
             let (objects, outstanding) = (&objects, &outstanding);
             let event = Event { call, decoded, objects, is_selected, followed, finished, outstanding };
-            see(&event).map_err(|error| error.at("writing the export"))?;
+            see(&event).map_err(|error| error.with_place("writing the export"))?;
         }
     }
     progress.end();

@@ -23,7 +23,7 @@ pub struct Devices<'t> {
 
 impl<'t> Devices<'t> {
     pub fn of(trace: &'t Trace) -> Devices<'t> {
-        Devices { trace, placed: Placed::of(trace), streams: Streams::of(trace), tracks: HashMap::new() }
+        Devices { trace, placed: Placed::of(trace), streams: Streams::from_trace(trace), tracks: HashMap::new() }
     }
 
     /// What the call gave to devices, each with its track. `begin`: of the recorded call, in nanoseconds.

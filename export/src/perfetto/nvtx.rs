@@ -44,7 +44,7 @@ pub struct Annotated<'t> {
 impl<'t> Annotated<'t> {
     pub fn of(trace: &'t Trace, selection: &Selection) -> Result<Annotated<'t>> {
         Ok(Annotated {
-            ahead: Ahead::of(trace, selection)?,
+            ahead: Ahead::new(trace, selection)?,
             tracks: HashMap::new(),
             started: HashMap::new(),
             lanes: HashMap::new(),
@@ -54,7 +54,7 @@ impl<'t> Annotated<'t> {
     /// Those before `time`. `closes`: no more begin.
     pub fn before(&mut self, time: u64, closes: bool) -> Vec<Step<'t>> {
         let mut steps = Vec::new();
-        while let Some((about, is_wanted)) = self.ahead.before(time) {
+        while let Some((about, is_wanted)) = self.ahead.next_before(time) {
             let (domain, at) = (about.about.domain, about.about.time);
             let pushed = Owner::Pushed(about.thread, domain);
             // What has begun ends, whether or not its end was asked for.

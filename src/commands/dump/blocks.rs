@@ -7,7 +7,7 @@ use analysis::calls::annotations::Annotations;
 use analysis::calls::device_work;
 use analysis::calls::host_writes;
 use analysis::calls::line;
-use analysis::calls::nccl::{self, Said};
+use analysis::calls::nccl::{self, NcclEvent};
 use analysis::filter::grep::Grep;
 use anyhow::{Context, Result};
 use std::ops::Range;
@@ -52,7 +52,7 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
     let block = |index: u64| start + index * CALLS..(start + (index + 1) * CALLS).min(end);
     let workers = processors().min(count as usize);
     let works = ByCall::of(trace);
-    let said: Arc<[Said]> = nccl::said(trace, selection)?.into();
+    let said: Arc<[NcclEvent]> = nccl::selected_events(trace, selection)?.into();
     thread::scope(|scope| {
         let started = (0..workers).map(|first| {
             let (sender, receiver) = sync_channel(WAITING);
@@ -78,7 +78,7 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
 fn work(
     trace: &Trace,
     arguments: &Arguments,
-    told: (&ByCall, Arc<[Said]>),
+    told: (&ByCall, Arc<[NcclEvent]>),
     blocks: impl Iterator<Item = (Range<u64>, bool)>,
     sender: &SyncSender<Result<Block>>,
 ) {
@@ -118,7 +118,7 @@ impl<'a> Lines<'a> {
     fn of(
         trace: &'a Trace,
         arguments: &'a Arguments,
-        (works, said): (&'a ByCall<'a>, Arc<[Said<'a>]>),
+        (works, said): (&'a ByCall<'a>, Arc<[NcclEvent<'a>]>),
     ) -> Result<Lines<'a>> {
         let reading = &arguments.reading;
         let functions = 0..trace.preamble.functions.len() as u16;
@@ -132,7 +132,7 @@ impl<'a> Lines<'a> {
             objects: Objects::default(),
             passed: None,
             grep: Grep::new(&reading.selection),
-            annotations: Annotations::with(said, trace, &reading.selection, reading.json)?,
+            annotations: Annotations::from_events(said, trace, &reading.selection, reading.json)?,
             colored: reading.colored(),
             next: 0,
             line: String::new(),
@@ -211,11 +211,11 @@ impl<'a> Lines<'a> {
             let writes = |find: fn(&Trace, &Call, &Objects, bool) -> Vec<String>| {
                 find(trace, call, &self.objects, arguments.writes)
             };
-            writes(host_writes::before).iter().for_each(|line| put(out, line));
+            writes(host_writes::lines_before).iter().for_each(|line| put(out, line));
             self.line.clear();
             line::text(&mut self.line, trace, call, decoded.as_ref(), &self.objects, self.colored)?;
             put(out, &self.line);
-            writes(host_writes::behind).iter().for_each(|line| put(out, line));
+            writes(host_writes::callback_lines).iter().for_each(|line| put(out, line));
         }
         for work in self.works.call(call.number) {
             match reading.json {

@@ -29,7 +29,7 @@ pub fn object(trace: &Trace, summary: &Summary, functions: &Functions) -> Value 
         "notes": said.notes,
         "failed": { "calls": counts.failed, "functions": by_name(|n| n.1) },
         "in_flight": counts.in_flight,
-        "unfinished": Unfinished::of(trace).map(|unfinished| unfinished.json(trace)),
+        "unfinished": Unfinished::find(trace).map(|unfinished| unfinished.json(trace)),
         "file": file(trace),
         "program": program(trace),
         "driver": { "path": about.driver_path, "version": about.driver_version },

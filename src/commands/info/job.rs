@@ -99,10 +99,10 @@ fn recorded_in(trace: &Trace) -> Recorded {
             found.devices.insert(device);
         }
     }
-    found.members = collectives::of(trace).members;
-    if let Some(unfinished) = Unfinished::of(trace) {
+    found.members = collectives::collectives_of(trace).members;
+    if let Some(unfinished) = Unfinished::find(trace) {
         found.unfinished = unfinished.json(trace);
-        found.inside = unfinished.inside();
+        found.inside = unfinished.open_calls();
     }
     found
 }
@@ -165,7 +165,7 @@ fn object(job: &Job, all: &[Option<Recorded>], groups: &[Group]) -> Value {
         "recordings": recordings.collect::<Vec<_>>(),
         "processes": processes.collect::<Vec<_>>(),
         "troubles": job.troubles,
-        "collectives": groups.iter().filter(|group| group.is_told()).flat_map(Group::notes).collect::<Vec<_>>(),
+        "collectives": groups.iter().filter(|group| group.is_reported_by_nccl()).flat_map(Group::notes).collect::<Vec<_>>(),
         "verdict": worst(all.iter().flatten().map(|recorded| &recorded.said)),
     })
 }
@@ -223,7 +223,7 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
             grouped(quiet as u64)
         )?;
     }
-    let notes: Vec<String> = groups.iter().filter(|group| group.is_told()).flat_map(Group::notes).collect();
+    let notes: Vec<String> = groups.iter().filter(|group| group.is_reported_by_nccl()).flat_map(Group::notes).collect();
     if !notes.is_empty() {
         writeln!(out)?;
         notes.iter().take(NOTES).try_for_each(|note| writeln!(out, "{note}"))?;

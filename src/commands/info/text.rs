@@ -200,7 +200,7 @@ fn lacks(out: &mut impl Write, trace: &Trace) -> Result<()> {
     for damage in &trace.damage {
         line(out, format!("damage: at offset {}: {}", damage.offset, damage.what))?;
     }
-    for unfinished in Unfinished::of(trace).into_iter().flat_map(|unfinished| unfinished.lines(trace)) {
+    for unfinished in Unfinished::find(trace).into_iter().flat_map(|unfinished| unfinished.lines(trace)) {
         line(out, format!("unfinished: {unfinished}"))?;
     }
     Ok(())

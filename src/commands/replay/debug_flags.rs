@@ -118,7 +118,7 @@ fn numbered(text: &str) -> (&str, Option<u64>) {
 /// Whether a kernel is called this, as recorded or as the reports show it.
 fn called(name: &str) -> impl Fn(&str) -> bool {
     let shown = [Style::Full, Style::Short].map(Names::new);
-    move |kernel| kernel == name || shown.iter().any(|names| names.of(kernel) == name)
+    move |kernel| kernel == name || shown.iter().any(|names| names.display_name(kernel) == name)
 }
 
 fn byte(text: &str) -> Result<u8, String> {

@@ -224,5 +224,5 @@ fn parted(parting: &FirstDifference) -> String {
 
 /// A kernel's name for people.
 pub fn shown(kernel: &str) -> String {
-    plain(&Names::new(Style::Short).of(kernel)).into_owned()
+    plain(&Names::new(Style::Short).display_name(kernel)).into_owned()
 }

@@ -218,7 +218,7 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &RepeatTimes) ->
     let names = Names::new(Style::Full);
     for (name, times) in all {
         let [min, median, p99] = figures(times).map(duration);
-        let (count, name) = (grouped(times.len() as u64), names.of(name));
+        let (count, name) = (grouped(times.len() as u64), names.display_name(name));
         writeln!(out, "  {min:>10} {median:>10} {p99:>10} {count:>10}  {}", plain(&name))?;
     }
     Ok(())

@@ -93,7 +93,7 @@ fn names(trace: &Trace) -> (Vec<Name>, HashMap<u32, u32>) {
     for kernel in sorted {
         // A kernel that was loaded again is the same one to the reader.
         let name = *known.entry(kernel.name.as_str()).or_insert_with(|| {
-            let text = crate::text::tame(&demangled.of(&kernel.name));
+            let text = crate::text::tame(&demangled.display_name(&kernel.name));
             names.push(Name { text, category: Category::Launch as u8, kernel: true });
             names.len() as u32 - 1
         });

@@ -171,7 +171,7 @@ impl Naming<'_> {
     }
 
     fn kernel(&mut self, name: &str) -> u32 {
-        let text = tame(&self.demangled.of(name));
+        let text = tame(&self.demangled.display_name(name));
         *self.kernels.entry(text).or_insert_with_key(|text| {
             self.names.push(Name { text: text.clone(), category: Category::Launch as u8, kernel: true });
             self.names.len() as u32 - 1

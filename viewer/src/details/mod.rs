@@ -106,7 +106,7 @@ fn add_arguments(all: &mut Vec<Detail>, decoded: &Decoded, objects: &Objects) {
         if let Value::Launch { kernel, arguments, given } = value {
             let list = [arguments::list(arguments, objects), given.note().unwrap_or_default()];
             let list = list.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
-            let kernel = Names::new(Style::Short).of(kernel);
+            let kernel = Names::new(Style::Short).display_name(kernel);
             all.insert(1, detail("kernel", tame(&format!("{kernel}({list})")), Tone::Plain));
             continue;
         }

@@ -83,7 +83,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(work: &Work) -> Parts {
+    fn from_work(work: &Work) -> Parts {
         let about = &work.about;
         Parts {
             call: (about.returned - about.submitted).max(0),
@@ -110,7 +110,7 @@ pub fn sum(scope: &Scope) -> Vec<Table> {
     let mut groups: HashMap<(u32, u32, &str, String), Group> = HashMap::new();
     for work in scope.works().filter(Work::is_kernel) {
         let key = (work.about.thread, work.about.device, function(scope, &work), scope.name(&work));
-        let (group, parts) = (groups.entry(key).or_default(), Parts::of(&work));
+        let (group, parts) = (groups.entry(key).or_default(), Parts::from_work(&work));
         group.call.add(parts.call);
         parts.queue.into_iter().for_each(|ns| group.queue.add(ns));
         group.kernel.add(parts.kernel);
@@ -152,7 +152,7 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: 
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut works = scope.works().filter(Work::is_kernel);
     for work in works.by_ref().take(limit).take_while(|_| !progress.is_unread()) {
-        let (about, parts) = (&work.about, Parts::of(&work));
+        let (about, parts) = (&work.about, Parts::from_work(&work));
         out.row(&[
             Cell::Nanoseconds(about.submitted),
             Cell::Nanoseconds(parts.call),

@@ -106,7 +106,7 @@ impl Busy {
         }
     }
 
-    fn until(&self, time: i64) -> i64 {
+    fn busy_until(&self, time: i64) -> i64 {
         let after = self.0.partition_point(|(from, ..)| *from <= time);
         let Some((from, end, before)) = after.checked_sub(1).and_then(|at| self.0.get(at)) else {
             return self.0.front().map_or(0, |(.., before)| *before);
@@ -114,21 +114,21 @@ impl Busy {
         before + time.min(*end) - from
     }
 
-    fn between(&self, from: i64, to: i64) -> i64 {
-        if from < to { self.until(to) - self.until(from) } else { 0 }
+    fn busy_between(&self, from: i64, to: i64) -> i64 {
+        if from < to { self.busy_until(to) - self.busy_until(from) } else { 0 }
     }
 }
 
 /// A gap by its causes.
 fn parts((from, to): (i64, i64), work: &Work, busy: Option<&Busy>) -> [i64; 4] {
     let [host, launch, rest] = idle::parts((from, to), work);
-    let other = busy.map_or(0, |busy| busy.between(to - rest, to));
+    let other = busy.map_or(0, |busy| busy.busy_between(to - rest, to));
     [host, launch, other, rest - other]
 }
 
 pub fn tables(scope: &Scope) -> Vec<Table> {
     let mut devices: BTreeMap<u32, (Line, Busy)> = BTreeMap::new();
-    let (named, mut streams) = (Streams::of(scope.trace), BTreeMap::<(u32, u32, u32), (String, Line)>::new());
+    let (named, mut streams) = (Streams::from_trace(scope.trace), BTreeMap::<(u32, u32, u32), (String, Line)>::new());
     // The shortest of those that are kept comes off first.
     let mut longest: BinaryHeap<(std::cmp::Reverse<i64>, usize)> = BinaryHeap::new();
     let mut kept: Vec<(i64, u32, [i64; 4], Work)> = Vec::new();
@@ -168,7 +168,7 @@ pub fn tables(scope: &Scope) -> Vec<Table> {
     let mut list = Table::new(LONGEST);
     for (_, at) in longest.into_sorted_vec() {
         let (start, device, [host, launch, _, unknown], work) = &kept[at];
-        let before = work.call.and_then(|call| before(scope, call));
+        let before = work.call.and_then(|call| previous_call(scope, call));
         list.row([
             Cell::Time(host + launch + unknown),
             Cell::Time(*start),
@@ -218,7 +218,7 @@ fn rows(table: &mut Table, name: &str, line: &Line) {
 }
 
 /// What the thread did before the call, when recorded.
-fn before<'t>(scope: &Scope<'t>, call: u64) -> Option<Call<'t>> {
+fn previous_call<'t>(scope: &Scope<'t>, call: u64) -> Option<Call<'t>> {
     let thread = scope.trace.call(call)?.thread;
     // Its own call before is near; a thread that is silent for so long was doing something else.
     const FAR: u64 = 4096;

@@ -2,15 +2,15 @@
 //! Nsight Systems.
 
 use super::{Scope, xyz};
-use crate::tables::durations::{Durations, with};
+use crate::tables::durations::{Durations, followed_by};
 use crate::tables::table::{Cell, Column, Head, Layout, Table, same};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use trace::file::record::timed;
 
-const BY_NAME: &[Column] = &with::<1, 9>([same("Name")]);
-const BY_SHAPE: &[Column] = &with::<3, 11>([same("GridXYZ"), same("BlockXYZ"), same("Name")]);
-const BY_OPERATION: &[Column] = &with::<2, 10>([same("Category"), same("Operation")]);
+const BY_NAME: &[Column] = &followed_by::<1, 9>([same("Name")]);
+const BY_SHAPE: &[Column] = &followed_by::<3, 11>([same("GridXYZ"), same("BlockXYZ"), same("Name")]);
+const BY_OPERATION: &[Column] = &followed_by::<2, 10>([same("Category"), same("Operation")]);
 
 const fn head(report: &'static str, title: &'static str, columns: &'static [Column]) -> Head {
     Head { report, part: "", title, columns, layout: Layout::Grid }

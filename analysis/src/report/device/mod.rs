@@ -51,7 +51,7 @@ impl<'t> Scope<'t> {
         };
         let (called, named) = (selection.test(trace)?, Grep::new(selection));
         let called = move |call: &::trace::Call| called(call) && named.matches(call);
-        let between = selection.between(trace)?;
+        let between = selection.annotation_filter(trace)?;
         let begun = move |thread: u32, time: u64, name: &str| {
             let is_named = || selection.grep.as_ref().is_none_or(|pattern| pattern.is_match(name));
             everything || between(thread, trace.call_from(time)) && is_named()
@@ -69,7 +69,7 @@ impl<'t> Scope<'t> {
 
     /// The same, with names as `range/kernel`.
     pub fn in_ranges(mut self) -> Scope<'t> {
-        self.enclosing = Some(Enclosing::of(self.trace.annotated_ranges()));
+        self.enclosing = Some(Enclosing::new(self.trace.annotated_ranges()));
         self
     }
 
@@ -101,11 +101,11 @@ impl<'t> Scope<'t> {
     /// The kernel, or what stands for work that has no name.
     pub fn name(&self, work: &Work) -> String {
         let Some(name) = work.name else { return work.about.operation() };
-        let name = self.names.of(name);
+        let name = self.names.display_name(name);
         let call = || work.call.and_then(|call| self.trace.call(call));
         let range = self.enclosing.as_ref().and_then(|all| {
             let call = call()?;
-            all.at(call.thread, call.begin).next().map(|range| nvtx::name(&all.ranges[range]))
+            all.open_at(call.thread, call.begin).next().map(|range| nvtx::name(&all.ranges[range]))
         });
         range.map_or(name.clone(), |range| format!("{range}/{name}"))
     }

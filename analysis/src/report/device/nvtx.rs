@@ -5,7 +5,7 @@
 //! calls, made within it when recorded, gave to devices.
 
 use super::Scope;
-use crate::tables::durations::{Durations, with};
+use crate::tables::durations::{Durations, followed_by};
 use crate::tables::table::{Cell, Head, Layout, Table, same};
 use crate::text::figures::counted;
 use std::cmp::Reverse;
@@ -17,7 +17,7 @@ const ALL: Head = Head {
     report: "nvtx_sum",
     part: "",
     title: "NVTX Range Summary (nvtx_sum)",
-    columns: &with::<2, 10>([same("Style"), same("Range")]),
+    columns: &followed_by::<2, 10>([same("Style"), same("Range")]),
     layout: Layout::Grid,
 };
 
@@ -25,7 +25,7 @@ const PUSHED: Head = Head {
     report: "nvtx_pushpop_sum",
     part: "",
     title: "NVTX Push/Pop Range Summary (nvtx_pushpop_sum)",
-    columns: &with::<1, 9>([same("Range")]),
+    columns: &followed_by::<1, 9>([same("Range")]),
     layout: Layout::Grid,
 };
 
@@ -33,7 +33,7 @@ const STARTED: Head = Head {
     report: "nvtx_startend_sum",
     part: "",
     title: "NVTX Start/End Range Summary (nvtx_startend_sum)",
-    columns: &with::<1, 9>([same("Range")]),
+    columns: &followed_by::<1, 9>([same("Range")]),
     layout: Layout::Grid,
 };
 
@@ -144,7 +144,7 @@ fn joined(one: (i64, i64), other: (i64, i64)) -> (i64, i64) {
 }
 
 impl Spans {
-    fn of(works: &[(i64, i64)]) -> Spans {
+    fn new(works: &[(i64, i64)]) -> Spans {
         let leaves = works.len();
         let mut nodes = vec![NONE; 2 * leaves];
         nodes[leaves..].copy_from_slice(works);
@@ -154,7 +154,7 @@ impl Spans {
         Spans { nodes, leaves }
     }
 
-    fn within(&self, from: usize, to: usize) -> Option<(i64, i64)> {
+    fn span_of(&self, from: usize, to: usize) -> Option<(i64, i64)> {
         let (mut span, mut from, mut to) = (NONE, from + self.leaves, to + self.leaves);
         while from < to {
             if from % 2 == 1 {
@@ -188,7 +188,7 @@ pub fn lanes(scope: &Scope) -> HashMap<u32, Lane> {
         works.sort_unstable();
         let calls = works.iter().map(|(call, ..)| *call).collect();
         let spans: Vec<(i64, i64)> = works.into_iter().map(|(_, start, end)| (start, end)).collect();
-        Lane { calls, spans: Spans::of(&spans) }
+        Lane { calls, spans: Spans::new(&spans) }
     };
     threads.into_iter().map(|(thread, works)| (thread, lane(works))).collect()
 }
@@ -202,11 +202,11 @@ pub struct Projection {
 
 impl Lane {
     /// None if the range has no work.
-    pub fn within(&self, range: &Range) -> Option<Projection> {
+    pub fn project(&self, range: &Range) -> Option<Projection> {
         let (from, to) = (range.opened.about.time, range.end.unwrap_or(u64::MAX));
         let from = self.calls.partition_point(|call| *call < from);
         let to = self.calls.partition_point(|call| *call < to).max(from);
-        let (start, end) = self.spans.within(from, to)?;
+        let (start, end) = self.spans.span_of(from, to)?;
         Some(Projection { start, end, works: (to - from) as u64 })
     }
 }
@@ -241,7 +241,7 @@ pub fn projected(scope: &Scope) -> Vec<Table> {
     let children = children(&ranges);
     let mut groups: HashMap<(&str, String), Projected> = HashMap::new();
     for (range, children) in ranges.iter().zip(children) {
-        let Some(found) = lanes.get(&range.opened.thread).and_then(|lane| lane.within(range)) else { continue };
+        let Some(found) = lanes.get(&range.opened.thread).and_then(|lane| lane.project(range)) else { continue };
         let group = groups.entry((style(range), name(range))).or_default();
         group.times.add(found.end - found.start);
         group.ranges += duration(scope, range).unwrap_or(0);
@@ -285,11 +285,11 @@ mod tests {
     #[test]
     fn spans_are_those_of_a_scan() {
         let works: Vec<(i64, i64)> = (0..37).map(|n: i64| ((n * 17) % 37, (n * 23) % 37 + 40)).collect();
-        let spans = Spans::of(&works);
+        let spans = Spans::new(&works);
         for from in 0..=works.len() {
             for to in from..=works.len() {
                 let all = works[from..to].iter().copied().fold(NONE, joined);
-                assert_eq!(spans.within(from, to), (from < to).then_some(all));
+                assert_eq!(spans.span_of(from, to), (from < to).then_some(all));
             }
         }
     }

@@ -106,7 +106,7 @@ const DEPTH: usize = 256;
 
 /// A range and a kernel within it, on one thread.
 #[derive(Default)]
-struct Within {
+struct KernelInRanges {
     ranges: BTreeSet<usize>,
     times: Durations,
 }
@@ -114,12 +114,12 @@ struct Within {
 /// Kernels count for every range that was open on their thread when they were launched.
 pub fn kernels(scope: &Scope) -> Vec<Table> {
     let trace = scope.trace;
-    let enclosing = Enclosing::of(trace.annotated_ranges());
-    let mut groups: HashMap<(String, &str, u32, String), Within> = HashMap::new();
+    let enclosing = Enclosing::new(trace.annotated_ranges());
+    let mut groups: HashMap<(String, &str, u32, String), KernelInRanges> = HashMap::new();
     let mut is_cut = false;
     for work in scope.works().filter(|work| work.is_kernel()) {
         let Some(call) = work.call.and_then(|call| trace.call(call)) else { continue };
-        let (kernel, mut around) = (scope.name(&work), enclosing.at(call.thread, call.begin));
+        let (kernel, mut around) = (scope.name(&work), enclosing.open_at(call.thread, call.begin));
         for at in around.by_ref().take(DEPTH) {
             let range = &enclosing.ranges[at];
             let group = groups.entry((name(range), style(range), call.thread, kernel.clone())).or_default();
@@ -281,7 +281,7 @@ pub fn projected(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progre
     let (ranges, lanes) = (trace.annotated_ranges(), lanes(scope));
     let (parents, children) = (parents(&ranges), children(&ranges));
     let rows = ranges.iter().enumerate().filter_map(|(at, range)| {
-        let projected = lanes.get(&range.opened.thread)?.within(range)?;
+        let projected = lanes.get(&range.opened.thread)?.project(range)?;
         Some(vec![
             name(range).into(),
             Cell::Nanoseconds(projected.start),

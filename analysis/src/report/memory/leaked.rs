@@ -109,7 +109,7 @@ pub struct Left {
 }
 
 impl Left {
-    pub fn see(&mut self, step: &Step) {
+    pub fn follow(&mut self, step: &Step) {
         for (one, end) in &step.followed.gone {
             let is_other = self.others.contains(&one.call);
             self.ended.extend((*end == End::WithContext && !is_other).then_some(*one));

@@ -13,7 +13,7 @@ pub enum Side {
 
 impl Side {
     /// None of addresses alone, and of memory whose length is not known.
-    pub fn of(one: &Allocation) -> Option<Side> {
+    pub fn from_allocation(one: &Allocation) -> Option<Side> {
         let side = one.device.map(Side::Device).or(one.kind.is_host().then_some(Side::Host));
         side.filter(|_| one.bytes.is_some())
     }
@@ -63,7 +63,7 @@ impl Ledger {
         }
     }
 
-    pub fn gone(&mut self, side: Side, one: &Allocation, end: End) {
+    pub fn record_end(&mut self, side: Side, one: &Allocation, end: End) {
         let account = self.accounts.entry(side).or_default();
         account.live = account.live.saturating_sub(one.bytes.unwrap_or(0));
         account.live_count = account.live_count.saturating_sub(1);
@@ -82,6 +82,6 @@ impl Ledger {
         let account = self.accounts.get(&side);
         let peak = account.map_or(0, |account| account.peak_call);
         let gone = account.into_iter().flat_map(|account| &account.gone_since);
-        gone.chain(memory.live().filter(move |one| Side::of(one) == Some(side) && one.call <= peak))
+        gone.chain(memory.live().filter(move |one| Side::from_allocation(one) == Some(side) && one.call <= peak))
     }
 }

@@ -64,18 +64,18 @@ pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
 }
 
 impl<'t> Report<'t> for Memory<'t> {
-    fn sees(&self, function: &Function, _: bool) -> bool {
+    fn visits(&self, function: &Function, _: bool) -> bool {
         changes_memory(function)
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         for (one, end) in &step.followed.gone {
-            self.gone(step, one, *end);
+            self.record_end(step, one, *end);
         }
         for made in &step.followed.made {
             self.got(step, made);
         }
-        self.left.see(step);
+        self.left.follow(step);
         let failed = step.function.filter(|_| step.call.result.is_some() && !step.call.succeeded() && step.selected);
         if let Some(Effect::Allocate { kind, bytes }) = failed.map(|function| function.effect) {
             self.fail(step, kind, bytes);
@@ -143,10 +143,10 @@ impl<'t> Memory<'t> {
         }
     }
 
-    fn gone(&mut self, step: &Step<'_, 't>, one: &Allocation, end: End) {
+    fn record_end(&mut self, step: &Step<'_, 't>, one: &Allocation, end: End) {
         let trace = step.call.trace();
         let Some(same @ (side, family, function, bytes)) = same(trace, one) else { return };
-        self.ledger.gone(side, one, end);
+        self.ledger.record_end(side, one, end);
         if end == End::Freed {
             self.churn.freed(same, step);
             let thread = trace.call(one.call).map_or(0, |call| call.thread);
@@ -165,7 +165,8 @@ impl<'t> Memory<'t> {
         self.failed += 1;
         let side = place(step);
         if self.failures.is_empty() {
-            self.at_failure = step.memory().live().filter(|one| Side::of(one) == Some(side)).copied().collect();
+            self.at_failure =
+                step.memory().live().filter(|one| Side::from_allocation(one) == Some(side)).copied().collect();
         }
         if self.failures.len() < FAILURES {
             self.failures.push(Failed {

@@ -14,7 +14,7 @@ pub type Same<'t> = (Side, &'static str, &'t str, u64);
 pub fn same<'t>(trace: &'t Trace, one: &Allocation) -> Option<Same<'t>> {
     let function = trace.call(one.call).map_or("", |call| call.name());
     let kind = if one.pool == Some(POOL) { "graph" } else { name(one.kind) };
-    Some((Side::of(one)?, kind, function, one.bytes.unwrap_or(0)))
+    Some((Side::from_allocation(one)?, kind, function, one.bytes.unwrap_or(0)))
 }
 
 /// Where a call gets memory, or was to get it.

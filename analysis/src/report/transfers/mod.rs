@@ -138,20 +138,20 @@ const AGAIN: Head = Head {
 };
 
 impl<'t> Report<'t> for Transfers<'t> {
-    fn sees(&self, function: &Function, succeeds: bool) -> bool {
+    fn visits(&self, function: &Function, succeeds: bool) -> bool {
         let finds_managed = matches!(function.effect, Effect::FindManaged { .. });
         let is_copy = function.work().is_some_and(Work::is_copy);
         succeeds && (is_copy || finds_managed || Objects::concerns(function) || Repeats::sees(function))
     }
 
-    fn see(&mut self, step: &Step<'_, 't>) {
+    fn visit(&mut self, step: &Step<'_, 't>) {
         self.follow_managed(step);
         self.waits_in_truth = false;
         if !step.call.succeeded() || step.call.inner && !is_copy(step) {
             return;
         }
         if !is_copy(step) {
-            self.repeats.see(step);
+            self.repeats.follow(step);
             return;
         }
         let (one, several);

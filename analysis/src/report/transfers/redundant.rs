@@ -22,7 +22,7 @@ struct Last {
 
 /// Transfers to one place of one size.
 #[derive(Debug, Default)]
-pub struct Again {
+pub struct RepeatedTransfers {
     pub redundant: u64,
     pub repeated: u64,
     /// Nanoseconds that the redundant ones took.
@@ -42,7 +42,7 @@ pub struct Repeats<'t> {
     places: Places,
     /// The latest call that may have written anywhere.
     anywhere: u64,
-    pub found: HashMap<(u64, u64, &'t str), Again>,
+    pub found: HashMap<(u64, u64, &'t str), RepeatedTransfers>,
 }
 
 /// By allocation the latest launch that was given an address in it. Launches are given the same addresses
@@ -68,14 +68,14 @@ impl Places {
     const COUNT: usize = 256;
 
     /// A launch was given this word.
-    fn given(&mut self, address: u64, step: &Step) {
+    fn record_argument(&mut self, address: u64, step: &Step) {
         let ranges = step.objects.changes_of_ranges();
         let slot = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
         let lately = self.lately[slot];
         let at = if (lately.address, lately.ranges) == (address, ranges) {
             lately.at
         } else {
-            let at = step.objects.range(address).map(|range| self.of(range.base));
+            let at = step.objects.range(address).map(|range| self.index_of(range.base));
             self.lately[slot] = Lately { address, ranges, at };
             at
         };
@@ -84,7 +84,7 @@ impl Places {
         }
     }
 
-    fn of(&mut self, begin: u64) -> usize {
+    fn index_of(&mut self, begin: u64) -> usize {
         *self.begins.entry(begin).or_insert_with(|| {
             self.launched.push(0);
             self.launched.len() - 1
@@ -132,14 +132,14 @@ impl<'t> Repeats<'t> {
         let is_redundant = launched.max(self.anywhere) < before;
         let key = (to, copy.bytes, step.call.name());
         if step.selected && (self.found.len() < PLACES || self.found.contains_key(&key)) {
-            let again = self.found.entry(key).or_insert_with(|| Again {
+            let again = self.found.entry(key).or_insert_with(|| RepeatedTransfers {
                 original: before,
                 place: match range {
                     Some(range) if range.base == to => format!("{}#{}", range.label, range.number),
                     Some(range) => format!("{}#{}+{:#x}", range.label, range.number, to - range.base),
                     None => format!("{to:#x}"),
                 },
-                ..Again::default()
+                ..RepeatedTransfers::default()
             });
             *(if is_redundant { &mut again.redundant } else { &mut again.repeated }) += 1;
             again.time += if is_redundant { ns } else { 0 };
@@ -169,7 +169,7 @@ impl<'t> Repeats<'t> {
     }
 
     /// Follows every call that is no copy: what it may have written is known no more.
-    pub fn see(&mut self, step: &Step<'_, 't>) {
+    pub fn follow(&mut self, step: &Step<'_, 't>) {
         if self.last.is_empty() {
             return;
         }
@@ -206,7 +206,7 @@ impl<'t> Repeats<'t> {
             for word in packed.as_chunks::<8>().0 {
                 let word = u64::from_le_bytes(*word);
                 if reach.contains(&word) {
-                    self.places.given(word, step);
+                    self.places.record_argument(word, step);
                 }
             }
         }

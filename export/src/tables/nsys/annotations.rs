@@ -12,7 +12,7 @@ use trace::read::annotation::Annotation;
 impl<S: Store> Nsys<'_, '_, S> {
     pub(super) fn annotations(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.trace;
-        let is_wanted = selection.between(trace)?;
+        let is_wanted = selection.annotation_filter(trace)?;
         let is_wanted = |about: &Annotation| is_wanted(about.thread, trace.call_from(about.about.time));
         let mut domains = BTreeSet::new();
         for about in trace.annotations() {
@@ -34,7 +34,7 @@ impl<S: Store> Nsys<'_, '_, S> {
                 annotated::PUSH => labels::PUSHED,
                 _ => labels::STARTED,
             };
-            let end = range.end.map(|end| self.process.at(end));
+            let end = range.end.map(|end| self.process.nanoseconds(end));
             self.annotation(&range.opened, kind, end, range.opened.message.as_deref())?;
         }
         Ok(())
@@ -50,7 +50,7 @@ impl<S: Store> Nsys<'_, '_, S> {
         // By the type that the program gave it: one of six columns.
         let payload = |kind: u8| (!is_named && kind == about.payload_type).then_some(about.payload);
         self.rows.put(Nvtx {
-            start: self.process.at(about.time).into(),
+            start: self.process.nanoseconds(about.time).into(),
             end: end.into(),
             eventType: kind.into(),
             rangeId: (kind == labels::STARTED).then_some(about.subject).into(),

@@ -220,10 +220,10 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
             }
             return Ok(());
         }
-        let begin = self.process.at(call.begin);
+        let begin = self.process.nanoseconds(call.begin);
         match (call.end, call.result) {
             (Some(end), Some(result)) => {
-                let (end, name) = (self.process.at(end), self.function(call.function_id(), call.name())?);
+                let (end, name) = (self.process.nanoseconds(end), self.function(call.function_id(), call.name())?);
                 self.rows.put(Runtime {
                     start: begin.into(),
                     end: end.into(),
@@ -249,7 +249,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
             self.memory(call.number, begin, one, labels::FREED)?;
         }
         for one in &event.followed.made {
-            self.memory(call.number, self.process.at(one.since), one, labels::ALLOCATED)?;
+            self.memory(call.number, self.process.nanoseconds(one.since), one, labels::ALLOCATED)?;
         }
         Ok(())
     }

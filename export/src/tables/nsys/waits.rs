@@ -72,8 +72,8 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
         };
         let device = context.and_then(|context| streams.contexts.device_of(context));
         self.rows.put(Wait {
-            start: self.process.at(call.begin).into(),
-            end: self.process.at(end).into(),
+            start: self.process.nanoseconds(call.begin).into(),
+            end: self.process.nanoseconds(end).into(),
             deviceId: device.map(i64::from).into(),
             contextId: context.and_then(|context| self.numbers.context(context)).into(),
             streamId: stream,

@@ -111,7 +111,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
         if let Some(known) = self.kernels.get(name) {
             return Ok(known.clone());
         }
-        let [full, short] = [0, 1].map(|style: usize| self.names[style].of(name));
+        let [full, short] = [0, 1].map(|style: usize| self.names[style].display_name(name));
         let ids = [self.string(&full)?, self.string(&short)?, self.string(name)?];
         let kernel = Rc::new(Kernel { ids, full });
         self.kernels.insert(name, kernel.clone());

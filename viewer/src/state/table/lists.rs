@@ -83,7 +83,7 @@ pub fn objects(opened: &Opened, lives: &Lives) -> Table {
     let demangled = Names::new(Style::Full);
     let rows = left.into_iter().chain(ended).take(OBJECTS).map(|life| {
         let [size, made, ended, lived] = figures(&opened.model, life);
-        let name = Value::Text(lives.name(life).map_or(String::new(), |name| tame(&demangled.of(name))));
+        let name = Value::Text(lives.name(life).map_or(String::new(), |name| tame(&demangled.display_name(name))));
         Line { cells: vec![title(life), size, made, ended, lived, name], lead: Lead::Object(life.made) }
     });
     Table {
@@ -133,7 +133,7 @@ fn compared(first: (&Model, &Lives), second: (&Model, &Lives)) -> Table {
         let [size1, made1, ended1, lived1] = of(0, first);
         let [size2, made2, ended2, lived2] = of(1, second);
         let lives = if both[0].is_some() { first.1 } else { second.1 };
-        let name = Value::Text(lives.name(one).map_or(String::new(), |name| tame(&demangled.of(name))));
+        let name = Value::Text(lives.name(one).map_or(String::new(), |name| tame(&demangled.display_name(name))));
         let cells = vec![title(one), size1, size2, made1, made2, ended1, ended2, lived1, lived2, name];
         Some(Line { cells, lead: both[0].map_or(Lead::Nowhere, |life| Lead::Object(life.made)) })
     });

@@ -212,7 +212,7 @@ impl<'s> Piece<'s> {
         let kernel = kernel.named_kernel()?;
         let model = &self.opened.model;
         *self.kernels.entry(kernel.id).or_insert_with(|| {
-            let text = tame(&Names::new(Style::Full).of(&kernel.name));
+            let text = tame(&Names::new(Style::Full).display_name(&kernel.name));
             let names = model.summary.names.iter();
             names.enumerate().find(|(_, name)| name.kernel && name.text == text).map(|(at, _)| at as u32)
         })
