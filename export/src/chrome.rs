@@ -44,7 +44,7 @@ pub struct Chrome {
 }
 
 /// One process.
-pub struct Of<'x, 't> {
+pub struct ProcessEvents<'x, 't> {
     process: &'x Process<'t>,
     devices: Devices<'t>,
     counters: Counters,
@@ -56,7 +56,7 @@ pub struct Of<'x, 't> {
 
 /// An event. Fields are called as in the format.
 #[derive(Serialize)]
-struct Said<'x, A> {
+struct TraceEvent<'x, A> {
     ph: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     cat: Option<&'static str>,
@@ -127,7 +127,7 @@ impl Chrome {
         Ok(out.write_all(b"\n]}\n")?)
     }
 
-    fn put<A: Serialize>(&mut self, out: &mut impl Write, event: &Said<'_, A>) -> Result<()> {
+    fn write_event<A: Serialize>(&mut self, out: &mut impl Write, event: &TraceEvent<'_, A>) -> Result<()> {
         self.line(out, event)
     }
 
@@ -143,7 +143,7 @@ impl Chrome {
         self.line(out, &json!({ "ph": "M", "name": what, "pid": pid, "tid": tid, "args": args }))
     }
 
-    pub fn process<'x, 't>(&mut self, out: &mut impl Write, process: &'x Process<'t>) -> Result<Of<'x, 't>> {
+    pub fn process<'x, 't>(&mut self, out: &mut impl Write, process: &'x Process<'t>) -> Result<ProcessEvents<'x, 't>> {
         let (trace, pid) = (process.trace, process.number(process.trace.preamble.pid));
         self.name(out, "process_name", pid, 0, json!({ "name": process.title() }))?;
         self.name(out, "process_labels", pid, 0, json!({ "labels": "CUDA driver" }))?;
@@ -152,12 +152,17 @@ impl Chrome {
         for thread in &trace.threads {
             self.name(out, "thread_name", pid, process.number(thread.os_id), json!({ "name": thread.name }))?;
         }
-        let (devices, counters) = (Devices::of(trace), Counters::default());
+        let (devices, counters) = (Devices::new(trace), Counters::default());
         let submitted = (!trace.has_device_times()).then(Submitted::default);
-        Ok(Of { process, devices, counters, submitted, titles: HashMap::new() })
+        Ok(ProcessEvents { process, devices, counters, submitted, titles: HashMap::new() })
     }
 
-    pub fn call<'t>(&mut self, out: &mut impl Write, of: &mut Of<'_, 't>, event: &Event<'_, 't>) -> Result<()> {
+    pub fn call<'t>(
+        &mut self,
+        out: &mut impl Write,
+        of: &mut ProcessEvents<'_, 't>,
+        event: &Event<'_, 't>,
+    ) -> Result<()> {
         let points = of.counters.call(of.process, event);
         self.counters(out, of, points)?;
         let mut new = Vec::new();
@@ -175,7 +180,7 @@ impl Chrome {
         let begin = of.process.nanoseconds(call.begin);
         let end = call.last_end().map(|end| of.process.nanoseconds(end));
         let decoded = event.decoded.as_ref().filter(|_| self.arguments);
-        let said = Said {
+        let said = TraceEvent {
             // One that did not return is open at the end.
             ph: if end.is_some() { "X" } else { "B" },
             cat: Some("cuda_driver"),
@@ -183,7 +188,7 @@ impl Chrome {
             pid: of.pid(),
             tid: of.thread(call.thread),
             ts: of.microseconds(begin),
-            dur: end.map(|end| between(begin, end)),
+            dur: end.map(|end| microseconds_between(begin, end)),
             id: None,
             bp: None,
             s: None,
@@ -196,7 +201,7 @@ impl Chrome {
                 outputs: decoded.map(|decoded| Fields(&decoded.outputs, event.objects)),
             }),
         };
-        self.put(out, &said)?;
+        self.write_event(out, &said)?;
         let mut new = Vec::new();
         let slices = of.devices.slices(call.number, begin, &mut new);
         for track in new {
@@ -213,50 +218,61 @@ impl Chrome {
         slices.iter().try_for_each(|(track, slice)| self.work(out, of, call, stream(*track), slice))
     }
 
-    fn work(&mut self, out: &mut impl Write, of: &Of, call: &Call, tid: u32, slice: &Slice) -> Result<()> {
+    fn work(&mut self, out: &mut impl Write, of: &ProcessEvents, call: &Call, tid: u32, slice: &Slice) -> Result<()> {
         self.flows += 1;
         let (work, pid) = (&slice.work, of.pid());
         let name = match work.name {
             Some(name) => self.names.display_name(name),
             None => operation(&work.about),
         };
-        let said = Said {
+        let said = TraceEvent {
             ph: "X",
             cat: Some(category(&work.about)),
             name: &name,
             pid,
             tid,
             ts: of.microseconds(slice.start),
-            dur: Some(between(slice.start, slice.end)),
+            dur: Some(microseconds_between(slice.start, slice.end)),
             id: None,
             bp: None,
             s: None,
             args: Some(facts(work)),
         };
-        self.put(out, &said)?;
+        self.write_event(out, &said)?;
         for (ph, tid, at, bp) in [
             ("s", of.thread(call.thread), of.process.nanoseconds(call.begin), None),
             ("f", tid, slice.start, Some("e")),
         ] {
             let id = Some(self.flows);
             let ts = of.microseconds(at);
-            let flow =
-                Said { ph, cat: Some("ac2g"), name: "ac2g", pid, tid, ts, dur: None, id, bp, s: None, args: NONE };
-            self.put(out, &flow)?;
+            let flow = TraceEvent {
+                ph,
+                cat: Some("ac2g"),
+                name: "ac2g",
+                pid,
+                tid,
+                ts,
+                dur: None,
+                id,
+                bp,
+                s: None,
+                args: NONE,
+            };
+            self.write_event(out, &flow)?;
         }
         Ok(())
     }
 
     /// What a stream had to do, as far as the host knew.
-    fn period(&mut self, out: &mut impl Write, of: &Of, period: &Period) -> Result<()> {
-        let said = Said {
+    fn period(&mut self, out: &mut impl Write, of: &ProcessEvents, period: &Period) -> Result<()> {
+        let said = TraceEvent {
             ph: if period.end.is_some() { "X" } else { "B" },
             cat: Some("submitted"),
             name: &period.title(),
             pid: of.pid(),
             tid: stream(period.track),
             ts: of.microseconds(period.begin),
-            dur: period.end.map(|end| between(period.begin, end)),
+            dur: period.end.map(|end| microseconds_between(period.begin, end)),
             id: None,
             bp: None,
             s: None,
@@ -264,10 +280,15 @@ impl Chrome {
                 "first call": period.first, "last call": period.last, "submissions": period.submissions,
             })),
         };
-        self.put(out, &said)
+        self.write_event(out, &said)
     }
 
-    fn counters(&mut self, out: &mut impl Write, of: &Of, points: Vec<crate::events::counters::Point>) -> Result<()> {
+    fn counters(
+        &mut self,
+        out: &mut impl Write,
+        of: &ProcessEvents,
+        points: Vec<crate::events::counters::Point>,
+    ) -> Result<()> {
         for (counter, at, value) in points {
             let unit = match counter {
                 Counter::Memory(_) => "bytes",
@@ -280,7 +301,7 @@ impl Chrome {
     }
 
     /// What is not of a call: counters that change later, and what the program said by NVTX.
-    pub fn finish(&mut self, out: &mut impl Write, mut of: Of, selection: &Selection) -> Result<()> {
+    pub fn finish(&mut self, out: &mut impl Write, mut of: ProcessEvents, selection: &Selection) -> Result<()> {
         let points = of.counters.finish();
         self.counters(out, &of, points)?;
         let left = of.submitted.as_mut().map(Submitted::finish).unwrap_or_default();
@@ -325,23 +346,23 @@ impl Chrome {
     fn annotation(
         &mut self,
         out: &mut impl Write,
-        of: &Of,
+        of: &ProcessEvents,
         ph: &'static str,
         about: &Annotation,
         at: i64,
         end: Option<i64>,
         args: Map<String, Value>,
     ) -> Result<()> {
-        self.put(
+        self.write_event(
             out,
-            &Said {
+            &TraceEvent {
                 ph,
                 cat: Some("user_annotation"),
                 name: about.message.as_deref().unwrap_or("(no message)"),
                 pid: of.pid(),
                 tid: of.thread(about.thread),
                 ts: of.microseconds(at),
-                dur: end.map(|end| between(at, end)),
+                dur: end.map(|end| microseconds_between(at, end)),
                 id: matches!(ph, "b" | "e").then_some(self.ranges),
                 bp: None,
                 s: (ph == "i").then_some("t"),
@@ -353,7 +374,7 @@ impl Chrome {
 
 const NONE: Option<()> = None;
 
-impl Of<'_, '_> {
+impl ProcessEvents<'_, '_> {
     fn pid(&self) -> u32 {
         self.process.number(self.process.trace.preamble.pid)
     }
@@ -364,12 +385,12 @@ impl Of<'_, '_> {
     }
 
     fn microseconds(&self, at: i64) -> f64 {
-        between(0, at)
+        microseconds_between(0, at)
     }
 }
 
 /// Microseconds. Up to 11 days it is exact.
-fn between(from: i64, to: i64) -> f64 {
+fn microseconds_between(from: i64, to: i64) -> f64 {
     to.saturating_sub(from).max(0) as f64 / 1e3
 }
 

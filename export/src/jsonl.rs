@@ -26,14 +26,14 @@ impl<'t> Jsonl<'t> {
 
     /// In front of the first call.
     pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
-        put(out, &line::header(self.trace))
+        write_line(out, &line::header(self.trace))
     }
 
     pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
         self.annotations.print(out, call.begin, event.objects, |_| ())?;
-        put(out, &line::object(self.trace, call, event.decoded.as_ref(), event.objects))?;
-        self.works.call(call.number).try_for_each(|work| put(out, &device_work::object(&work)))
+        write_line(out, &line::object(self.trace, call, event.decoded.as_ref(), event.objects))?;
+        self.works.call(call.number).try_for_each(|work| write_line(out, &device_work::object(&work)))
     }
 
     /// Behind the last call of the trace.
@@ -42,7 +42,7 @@ impl<'t> Jsonl<'t> {
     }
 }
 
-fn put(out: &mut impl Write, line: &impl Serialize) -> Result<()> {
+fn write_line(out: &mut impl Write, line: &impl Serialize) -> Result<()> {
     analysis::text::json::write(&mut *out, line)?;
     Ok(out.write_all(b"\n")?)
 }

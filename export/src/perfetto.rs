@@ -99,8 +99,8 @@ impl<'x, 't> Perfetto<'x, 't> {
             trace,
             arguments,
             names: Names::new(Style::Full),
-            devices: Devices::of(trace),
-            annotated: Annotated::of(trace, selection)?,
+            devices: Devices::new(trace),
+            annotated: Annotated::new(trace, selection)?,
             nvtx_categories: trace.categories(),
             submitted: (!trace.has_device_times()).then(Submitted::default),
             counters: Counters::default(),
@@ -120,7 +120,7 @@ impl<'x, 't> Perfetto<'x, 't> {
     pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
         let (process, trace, about) = (self.process, self.trace, &self.trace.preamble);
         let pid = process.number(about.pid);
-        self.put(out, |packet| {
+        self.write_packet(out, |packet| {
             packet.number(field::FLAGS, STATE_CLEARED);
             packet.message(field::DESCRIPTOR, |track| {
                 track.number(field::UUID, own(process, PROCESS_TRACK));
@@ -132,7 +132,7 @@ impl<'x, 't> Perfetto<'x, 't> {
             });
         })?;
         for (index, thread) in trace.threads.iter().enumerate() {
-            self.put(out, |packet| {
+            self.write_packet(out, |packet| {
                 packet.message(field::DESCRIPTOR, |track| {
                     track.number(field::UUID, own(process, THREAD_TRACKS + index as u64));
                     track.number(field::PARENT, own(process, PROCESS_TRACK));
@@ -220,7 +220,7 @@ impl<'x, 't> Perfetto<'x, 't> {
 
     fn track(&mut self, out: &mut impl Write, track: &Track) -> Result<()> {
         let process = self.process;
-        self.put(out, |packet| {
+        self.write_packet(out, |packet| {
             packet.message(field::DESCRIPTOR, |descriptor| {
                 descriptor.number(field::UUID, own(process, track.number));
                 descriptor.number(field::PARENT, own(process, track.parent.unwrap_or(PROCESS_TRACK)));
@@ -231,7 +231,7 @@ impl<'x, 't> Perfetto<'x, 't> {
 
     /// What the program said by NVTX before `time`. `closes`: ends alone.
     fn annotations(&mut self, out: &mut impl Write, time: u64, closes: bool) -> Result<()> {
-        for step in self.annotated.before(time, closes) {
+        for step in self.annotated.steps_before(time, closes) {
             match step {
                 Step::Track(track) => self.track(out, &track)?,
                 Step::Begin { track, about } => self.annotation(out, BEGIN, track, &about)?,
@@ -360,7 +360,7 @@ impl<'x, 't> Perfetto<'x, 't> {
     }
 
     fn event(&mut self, out: &mut impl Write, at: i64, new: &[(u64, u64, &str)], body: &Message) -> Result<()> {
-        self.put(out, |packet| {
+        self.write_packet(out, |packet| {
             packet.number(field::FLAGS, NEEDS_STATE);
             packet.number(field::TIMESTAMP, at.max(0) as u64);
             if !new.is_empty() {
@@ -377,7 +377,7 @@ impl<'x, 't> Perfetto<'x, 't> {
         })
     }
 
-    fn put(&mut self, out: &mut impl Write, fill: impl FnOnce(&mut Message)) -> Result<()> {
+    fn write_packet(&mut self, out: &mut impl Write, fill: impl FnOnce(&mut Message)) -> Result<()> {
         let sequence = self.process.index as u64 + 1;
         self.packet.clear();
         self.packet.message(field::PACKET, |packet| {
@@ -423,7 +423,7 @@ impl<'x, 't> Perfetto<'x, 't> {
 
     fn counter(&mut self, out: &mut impl Write, counter: Counter, track: u64) -> Result<()> {
         let process = self.process;
-        self.put(out, |packet| {
+        self.write_packet(out, |packet| {
             packet.message(field::DESCRIPTOR, |descriptor| {
                 descriptor.number(field::UUID, own(process, track));
                 descriptor.number(field::PARENT, own(process, PROCESS_TRACK));

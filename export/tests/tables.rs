@@ -19,7 +19,7 @@ struct Memory {
 impl Store for Memory {
     const ADDED: bool = false;
 
-    fn put(&mut self, batch: &Batch) -> Result<()> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         *self.rows.entry(batch.table.name()).or_default() += batch.rows;
         if batch.table.name() == "StringIds" {
             for filled in &batch.columns {

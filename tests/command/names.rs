@@ -14,7 +14,7 @@ const CRATES: &[(&str, usize)] = &[
     ("shim/src/entry", 0),
     ("replayer/src", 1),
     ("analysis/src", 0),
-    ("export/src", 18),
+    ("export/src", 0),
     ("viewer/src", 3),
     ("src", 54),
     ("sim/src", 28),

@@ -50,7 +50,7 @@ impl Counters {
             let unsaid = std::mem::take(&mut self.unsaid);
             points.extend(unsaid.into_iter().map(|counter| (counter, begin, self.values[&counter])));
         }
-        self.until(begin, event.is_selected, &mut points);
+        self.advance(begin, event.is_selected, &mut points);
         for (one, _) in &followed.gone {
             self.memory(begin, one, -1);
         }
@@ -70,7 +70,7 @@ impl Counters {
     /// What is left.
     pub fn finish(&mut self) -> Vec<Point> {
         let mut points = Vec::new();
-        self.until(i64::MAX, true, &mut points);
+        self.advance(i64::MAX, true, &mut points);
         points
     }
 
@@ -85,7 +85,7 @@ impl Counters {
         self.ahead.push(Reverse((at, self.changes, counter, by)));
     }
 
-    fn until(&mut self, time: i64, is_said: bool, points: &mut Vec<Point>) {
+    fn advance(&mut self, time: i64, is_said: bool, points: &mut Vec<Point>) {
         while self.ahead.peek().is_some_and(|Reverse((at, ..))| *at <= time)
             && let Some(Reverse((at, _, counter, by))) = self.ahead.pop()
         {

@@ -28,7 +28,7 @@ pub fn queue(work: &Work) -> Queue {
 }
 
 impl<'t> Placed<'t> {
-    pub fn of(trace: &'t Trace) -> Placed<'t> {
+    pub fn new(trace: &'t Trace) -> Placed<'t> {
         Placed { works: ByCall::of(trace), ends: HashMap::new() }
     }
 

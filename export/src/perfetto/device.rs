@@ -22,8 +22,8 @@ pub struct Devices<'t> {
 }
 
 impl<'t> Devices<'t> {
-    pub fn of(trace: &'t Trace) -> Devices<'t> {
-        Devices { trace, placed: Placed::of(trace), streams: Streams::from_trace(trace), tracks: HashMap::new() }
+    pub fn new(trace: &'t Trace) -> Devices<'t> {
+        Devices { trace, placed: Placed::new(trace), streams: Streams::from_trace(trace), tracks: HashMap::new() }
     }
 
     /// What the call gave to devices, each with its track. `begin`: of the recorded call, in nanoseconds.

@@ -42,7 +42,7 @@ pub struct Annotated<'t> {
 }
 
 impl<'t> Annotated<'t> {
-    pub fn of(trace: &'t Trace, selection: &Selection) -> Result<Annotated<'t>> {
+    pub fn new(trace: &'t Trace, selection: &Selection) -> Result<Annotated<'t>> {
         Ok(Annotated {
             ahead: Ahead::new(trace, selection)?,
             tracks: HashMap::new(),
@@ -52,7 +52,7 @@ impl<'t> Annotated<'t> {
     }
 
     /// Those before `time`. `closes`: no more begin.
-    pub fn before(&mut self, time: u64, closes: bool) -> Vec<Step<'t>> {
+    pub fn steps_before(&mut self, time: u64, closes: bool) -> Vec<Step<'t>> {
         let mut steps = Vec::new();
         while let Some((about, is_wanted)) = self.ahead.next_before(time) {
             let (domain, at) = (about.about.domain, about.about.time);

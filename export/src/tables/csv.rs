@@ -44,7 +44,7 @@ impl<F: FnMut(&str) -> Result<File>> Csv<F> {
 impl<F: FnMut(&str) -> Result<File>> Store for Csv<F> {
     const ADDED: bool = false;
 
-    fn put(&mut self, batch: &Batch) -> Result<()> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         let at = batch.table as usize;
         if self.files[at].is_none() {
             let mut file = BufWriter::new((self.create)(&name(batch.table))?);

@@ -83,7 +83,7 @@ impl Sqlite {
 impl Store for Sqlite {
     const ADDED: bool = false;
 
-    fn put(&mut self, batch: &Batch) -> Result<()> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         self.insert(batch).map_err(|error| Error::Format(error.into()))
     }
 }

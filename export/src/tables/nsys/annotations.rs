@@ -49,7 +49,7 @@ impl<S: Store> Nsys<'_, '_, S> {
         };
         // By the type that the program gave it: one of six columns.
         let payload = |kind: u8| (!is_named && kind == about.payload_type).then_some(about.payload);
-        self.rows.put(Nvtx {
+        self.rows.add_row(Nvtx {
             start: self.process.nanoseconds(about.time).into(),
             end: end.into(),
             eventType: kind.into(),

@@ -12,7 +12,7 @@ use trace::{Call, Function};
 
 /// Answers about the devices of a process, by their ordinals.
 #[derive(Default)]
-pub struct Asked(HashMap<i64, Answers>);
+pub struct DeviceAnswers(HashMap<i64, Answers>);
 
 /// By attribute.
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub struct Device {
     answers: Answers,
 }
 
-impl Asked {
+impl DeviceAnswers {
     pub fn follow(&mut self, call: &Call) {
         let is_question = |function: &&Function| function.class == Class::query && function.family == "device";
         let Some(function) = call.function().filter(is_question).filter(|_| call.succeeded()) else { return };
@@ -122,7 +122,7 @@ impl<S: Store> Nsys<'_, '_, S> {
             let answers = self.asked.0.remove(&ordinal).unwrap_or_default();
             let multiprocessors = answers.get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
             device.answers.0.extend(answers.0);
-            self.rows.put(CudaDevice {
+            self.rows.add_row(CudaDevice {
                 gpuId: device.id.into(),
                 cudaId: ordinal.into(),
                 pid: pid.into(),
@@ -138,7 +138,7 @@ impl<S: Store> Nsys<'_, '_, S> {
         let mut all: Vec<Device> = std::mem::take(&mut self.devices).into_values().collect();
         all.sort_by_key(|device| device.id);
         for device in all {
-            self.rows.put(Gpu {
+            self.rows.add_row(Gpu {
                 busLocation: device.answers.bus().as_deref().into(),
                 vmId: device.host.into(),
                 id: device.id.into(),

@@ -21,7 +21,7 @@ use analysis::filter::progress::Progress;
 use analysis::filter::selection::Selection;
 use analysis::job::time_axis::Process;
 use analysis::text::kernel_name::{Names, Style};
-use devices::{Asked, Device};
+use devices::{Device, DeviceAnswers};
 use numbers::Numbers;
 use rows::{Cell, Rows, Store};
 use schema::{
@@ -73,7 +73,7 @@ pub struct Nsys<'x, 't, S> {
     /// By what tells them apart.
     devices: HashMap<String, Device>,
     /// What those of the process said of themselves when the program asked.
-    asked: Asked,
+    asked: DeviceAnswers,
     numbers: Numbers,
     events: waits::Events,
     /// Hosts that have rows.
@@ -95,13 +95,13 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
             process,
             trace,
             rows: Rows::new(store),
-            placed: Placed::of(trace),
+            placed: Placed::new(trace),
             names: [Style::Full, Style::Short].map(Names::new),
             strings: HashMap::new(),
             functions: Vec::new(),
             kernels: HashMap::new(),
             devices: HashMap::new(),
-            asked: Asked::default(),
+            asked: DeviceAnswers::default(),
             numbers: Numbers::default(),
             events: waits::Events::default(),
             hosts: BTreeSet::new(),
@@ -118,7 +118,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
     /// What comes now is of this process.
     pub fn turn_to(&mut self, process: &'x Process<'t>) -> Result<()> {
         (self.process, self.trace) = (process, process.trace);
-        self.placed = Placed::of(process.trace);
+        self.placed = Placed::new(process.trace);
         self.functions.clear();
         (self.asked, self.numbers, self.events) = Default::default();
         self.begin()
@@ -145,7 +145,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         let version = Some(about.driver_version).filter(|version| *version > 0).map(|version| version.to_string());
         for (name, value) in [("Hostname", Some(&about.host)), ("CudaDriverVersion", version.as_ref())] {
             let Some(value) = value else { continue };
-            self.rows.put(Environment {
+            self.rows.add_row(Environment {
                 globalVid: self.host_id().into(),
                 name: name.into(),
                 value: value.as_str().into(),
@@ -159,12 +159,12 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         let about = &self.trace.preamble;
         let name = about.program.rsplit('/').next().unwrap_or(&about.program);
         let id = self.process_id();
-        self.rows.put(Processes { globalPid: id.into(), pid: about.pid.into(), name: name.into() })?;
+        self.rows.add_row(Processes { globalPid: id.into(), pid: about.pid.into(), name: name.into() })?;
         // Where each process has files of its own, their directories say it.
         if !S::ADDED {
             let number = |name: &str| Cell::from(about.number(name));
             let (command, trace) = (about.command_line.join(" "), self.trace.path.display().to_string());
-            self.rows.put(Ranks {
+            self.rows.add_row(Ranks {
                 globalPid: id.into(),
                 pid: about.pid.into(),
                 rank: number(RANK),
@@ -179,7 +179,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         }
         for (at, thread) in self.trace.threads.iter().enumerate() {
             let (name, id) = (self.string(&thread.name)?, self.thread_id(at as u32));
-            self.rows.put(ThreadNames { nameId: name.into(), globalTid: id.into(), ..ThreadNames::default() })?;
+            self.rows.add_row(ThreadNames { nameId: name.into(), globalTid: id.into(), ..ThreadNames::default() })?;
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         }
         let id = self.strings.len() as i64 + 1;
         self.strings.insert(text.to_owned(), id);
-        self.rows.put(Strings { id: id.into(), value: text.into() })?;
+        self.rows.add_row(Strings { id: id.into(), value: text.into() })?;
         Ok(id)
     }
 
@@ -224,7 +224,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         match (call.end, call.result) {
             (Some(end), Some(result)) => {
                 let (end, name) = (self.process.nanoseconds(end), self.function(call.function_id(), call.name())?);
-                self.rows.put(Runtime {
+                self.rows.add_row(Runtime {
                     start: begin.into(),
                     end: end.into(),
                     eventClass: labels::DRIVER_CALL.into(),
@@ -269,7 +269,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
     /// Memory that was got or given up. Ranges of addresses without memory are none.
     fn memory(&mut self, call: u64, at: i64, one: &Allocation, operation: i64) -> Result<()> {
         let (Some(bytes), Some(kind)) = (one.bytes, memory_kind(one.kind)) else { return Ok(()) };
-        self.rows.put(MemoryUsage {
+        self.rows.add_row(MemoryUsage {
             start: at.into(),
             globalPid: self.process_id().into(),
             deviceId: one.device.map(i64::from).into(),
@@ -293,11 +293,11 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
     pub fn finish(mut self) -> Result<S> {
         let last = self.last;
         self.devices()?;
-        self.rows.put(SessionStart { utcEpochNs: self.process.epoch.into(), ..SessionStart::default() })?;
+        self.rows.add_row(SessionStart { utcEpochNs: self.process.epoch.into(), ..SessionStart::default() })?;
         let (from, to) = (Cell::from(0i64), Cell::from(last));
-        self.rows.put(Analysis { globalVid: from, duration: to, startTime: from, stopTime: to })?;
+        self.rows.add_row(Analysis { globalVid: from, duration: to, startTime: from, stopTime: to })?;
         for (name, value) in self.about() {
-            self.rows.put(ExportMetaData { name: name.into(), value: value.as_str().into() })?;
+            self.rows.add_row(ExportMetaData { name: name.into(), value: value.as_str().into() })?;
         }
         self.rows.finish()
     }

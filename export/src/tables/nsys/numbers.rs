@@ -63,7 +63,7 @@ impl<S: Store> Nsys<'_, '_, S> {
     pub(super) fn contexts(&mut self) -> Result<()> {
         let told = std::mem::take(&mut self.numbers.told);
         for ((device, context), null) in told {
-            self.rows.put(ContextInfo {
+            self.rows.add_row(ContextInfo {
                 nullStreamId: null.into(),
                 vmId: (self.process.host as i64).into(),
                 processId: self.trace.preamble.pid.into(),

@@ -128,7 +128,7 @@ pub trait Store {
     const ADDED: bool;
 
     /// Of each table one after the other; a table of which none comes is not there.
-    fn put(&mut self, batch: &Batch) -> Result<()>;
+    fn write_batch(&mut self, batch: &Batch) -> Result<()>;
 }
 
 /// Rows that are held before they are written.
@@ -146,7 +146,7 @@ impl<S: Store> Rows<S> {
         Rows { store, held: Table::all().map(Batch::new::<S>).collect() }
     }
 
-    pub fn put<'x, R: Row<'x>>(&mut self, row: R) -> Result<()> {
+    pub fn add_row<'x, R: Row<'x>>(&mut self, row: R) -> Result<()> {
         self.add(R::TABLE, row.cells().as_ref())
     }
 
@@ -163,7 +163,7 @@ impl<S: Store> Rows<S> {
 
     fn write(&mut self, table: Table) -> Result<()> {
         let batch = std::mem::replace(&mut self.held[table as usize], Batch::new::<S>(table));
-        if batch.rows > 0 { self.store.put(&batch) } else { Ok(()) }
+        if batch.rows > 0 { self.store.write_batch(&batch) } else { Ok(()) }
     }
 
     /// Writes what is left, and gives the store back.
@@ -182,7 +182,7 @@ mod tests {
     impl Store for Sizes {
         const ADDED: bool = true;
 
-        fn put(&mut self, batch: &Batch) -> Result<()> {
+        fn write_batch(&mut self, batch: &Batch) -> Result<()> {
             self.0.push((batch.rows, batch.texts));
             Ok(())
         }

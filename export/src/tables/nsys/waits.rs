@@ -71,7 +71,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             }
         };
         let device = context.and_then(|context| streams.contexts.device_of(context));
-        self.rows.put(Wait {
+        self.rows.add_row(Wait {
             start: self.process.nanoseconds(call.begin).into(),
             end: self.process.nanoseconds(end).into(),
             deviceId: device.map(i64::from).into(),

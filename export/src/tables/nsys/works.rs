@@ -55,7 +55,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             timed::FILL => self.fill(slice),
             timed::GRAPH => {
                 let at = self.place(slice);
-                self.rows.put(placed!(Graph, at, {}))
+                self.rows.add_row(placed!(Graph, at, {}))
             }
             _ => Ok(()),
         }
@@ -81,7 +81,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
         let [demangled, short, mangled] = names.ids;
         let shape = |[x, y, z]: [u32; 3]| [x, y, z].map(|number| Cell::from(known(x).map(|_| number)));
         let ([gx, gy, gz], [bx, by, bz]) = (shape(about.grid), shape(about.block));
-        self.rows.put(placed!(KernelRow, at, {
+        self.rows.add_row(placed!(KernelRow, at, {
             demangledName: demangled.into(),
             shortName: short.into(),
             mangledName: mangled.into(),
@@ -120,7 +120,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
 
     fn copy(&mut self, slice: &Slice<'t>) -> Result<()> {
         let (about, at) = (&slice.work.about, self.place(slice));
-        self.rows.put(placed!(Copy, at, {
+        self.rows.add_row(placed!(Copy, at, {
             bytes: about.bytes.into(),
             copyKind: i64::from(about.copy).into(),
             srcKind: labels::memory_kind(about.from).into(),
@@ -131,7 +131,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
 
     fn fill(&mut self, slice: &Slice<'t>) -> Result<()> {
         let (about, at) = (&slice.work.about, self.place(slice));
-        self.rows.put(placed!(Fill, at, {
+        self.rows.add_row(placed!(Fill, at, {
             bytes: about.bytes.into(),
             graphNodeId: at.node,
             memKind: labels::memory_kind(about.to).into(),

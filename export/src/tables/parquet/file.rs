@@ -70,7 +70,7 @@ impl File {
     }
 
     /// A row group.
-    pub fn put(&mut self, batch: &Batch) -> Result<()> {
+    pub fn write_group(&mut self, batch: &Batch) -> Result<()> {
         let chunks = batch.columns.iter().map(|filled| self.chunk(filled)).collect::<Result<Vec<_>>>()?;
         self.groups.push(Group { rows: batch.rows, chunks });
         Ok(())
@@ -100,7 +100,7 @@ impl File {
                 values.iter().for_each(|value| page.extend(value.to_le_bytes()));
             }
             Values::Real(values) => values.iter().for_each(|value| page.extend(value.to_le_bytes())),
-            Values::Text(values) => match Dictionary::of(values) {
+            Values::Text(values) => match Dictionary::build(values) {
                 Some(words) => {
                     chunk.dictionary_at = Some(self.at);
                     chunk.encodings.push(RLE_DICTIONARY);
@@ -114,7 +114,7 @@ impl File {
                         head.int(1, 2);
                         |head: &mut Compact| _ = head.inner(7, |of| _ = of.int(1, count).int(2, PLAIN))
                     })?;
-                    words.put(&mut page);
+                    words.encode_numbers(&mut page);
                 }
                 None => values.iter().for_each(|text| put_text(&mut page, text)),
             },
@@ -239,7 +239,7 @@ struct Dictionary<'x> {
 
 impl<'x> Dictionary<'x> {
     /// None if there are too many: or none.
-    fn of(values: &'x [String]) -> Option<Dictionary<'x>> {
+    fn build(values: &'x [String]) -> Option<Dictionary<'x>> {
         let (mut known, mut texts) = (HashMap::new(), Vec::new());
         let mut numbers = Vec::with_capacity(values.len());
         for text in values {
@@ -256,7 +256,7 @@ impl<'x> Dictionary<'x> {
     }
 
     /// The numbers, packed in as few bits as they take, eight at a time.
-    fn put(&self, to: &mut Vec<u8>) {
+    fn encode_numbers(&self, to: &mut Vec<u8>) {
         let bits = (usize::BITS - (self.texts.len() - 1).leading_zeros()).max(1);
         to.push(bits as u8);
         let groups = self.numbers.len().div_ceil(8);

@@ -36,7 +36,7 @@ impl<F: FnMut(&str) -> Result<Disk>> Parquet<F> {
 impl<F: FnMut(&str) -> Result<Disk>> Store for Parquet<F> {
     const ADDED: bool = true;
 
-    fn put(&mut self, batch: &Batch) -> Result<()> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         let file = &mut self.files[batch.table as usize];
         let file = match file {
             Some(file) => file,
@@ -45,7 +45,7 @@ impl<F: FnMut(&str) -> Result<Disk>> Store for Parquet<F> {
                 file.insert(File::new(disk, batch.table.columns())?)
             }
         };
-        file.put(batch)
+        file.write_group(batch)
     }
 }
 
