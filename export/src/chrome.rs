@@ -25,7 +25,7 @@ use trace::api::enums::CUresult;
 use trace::file::preamble::RANKS;
 use trace::file::record::{Timed, annotated, timed};
 use trace::read::annotation::Annotation;
-use trace::read::device_times::{Work, known, memory_kind};
+use trace::read::device_times::{Work, known_number, memory_kind};
 use trace::show::text::symbol;
 
 /// Threads that stand for streams; Linux has none of these numbers, on hosts that are told apart neither.
@@ -427,8 +427,8 @@ fn facts(work: &Work) -> Map<String, Value> {
     let mut add = |name: &str, value: Option<Value>| {
         value.into_iter().for_each(|value| _ = facts.insert(name.into(), value));
     };
-    let number = |value: u32| known(value).map(Value::from);
-    let shape = |shape: [u32; 3]| known(shape[0]).map(|_| json!(shape));
+    let number = |value: u32| known_number(value).map(Value::from);
+    let shape = |shape: [u32; 3]| known_number(shape[0]).map(|_| json!(shape));
     let moves = matches!(about.what, timed::COPY | timed::FILL);
     add("device", number(about.device));
     add("context", number(about.context));
@@ -438,7 +438,7 @@ fn facts(work: &Work) -> Map<String, Value> {
     add("grid", shape(about.grid));
     add("block", shape(about.block));
     add("registers per thread", number(about.registers));
-    let shared = known(about.static_shared).zip(known(about.dynamic_shared));
+    let shared = known_number(about.static_shared).zip(known_number(about.dynamic_shared));
     add("shared memory", shared.map(|(fixed, given)| (u64::from(fixed) + u64::from(given)).into()));
     add("graph node id", (about.node != 0).then(|| about.node.into()));
     add("theoretical occupancy %", about.occupancy().map(Value::from));

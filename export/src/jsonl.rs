@@ -21,7 +21,7 @@ impl<'t> Jsonl<'t> {
     pub fn new(trace: &'t Trace, selection: &'t Selection) -> Result<Jsonl<'t>> {
         // Before anything is written.
         let _is_there = selection.test(trace)?;
-        Ok(Jsonl { trace, annotations: Annotations::new(trace, selection, true)?, works: ByCall::of(trace) })
+        Ok(Jsonl { trace, annotations: Annotations::new(trace, selection, true)?, works: ByCall::new(trace) })
     }
 
     /// In front of the first call.

@@ -21,7 +21,7 @@ use trace::model::decode::decode;
 use trace::model::value::Value;
 use trace::show::text::plain;
 use trace::write::extend::Extension;
-use trace::write::redact::{Found, Redaction};
+use trace::write::redact::{Redaction, Redactions};
 use trace::{Call, Trace};
 
 /// Write a copy of a trace without what it says of the machine and its user
@@ -140,7 +140,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
         let _gone_already = std::fs::remove_file(&partial);
         exit::say_last(format_args!("interrupted by {signal}; nothing was written"));
     });
-    let mut found = Found::default();
+    let mut found = Redactions::default();
     let mut written = || -> std::io::Result<(u64, Trace)> {
         let file = output.file().try_clone()?;
         let copy = Extension::redacted(&trace, file, &preamble, !arguments.drop_data, |header, records| {
@@ -173,7 +173,7 @@ struct Done<'t> {
     copy: &'t Trace,
     bytes: u64,
     names: u64,
-    found: Found,
+    found: Redactions,
     /// Pieces of data that name what was taken out.
     kept: u64,
 }

@@ -162,7 +162,7 @@ fn switch(all: &[Recorded], command: Command, told: &mut Vec<Value>) -> Result<(
 
 fn asked(pid: u32, trace: &File, command: Command) -> Result<Answer> {
     const PATIENCE: Duration = Duration::from_secs(5);
-    let remote = match Remote::of(trace) {
+    let remote = match Remote::find(trace) {
         Ok(Some(remote)) => remote,
         Ok(None) => {
             bail!("process {pid}: its memory cannot be seen from here (another container, or it has none to share)")

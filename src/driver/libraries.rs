@@ -22,8 +22,8 @@ pub fn recorder() -> Result<Found, Tried> {
     find("CUTRACE_SHIM", RECORDER, |path| match mark_of(path).as_deref() {
         Some(mark) if mark == MARK => with_this_glibc(path),
         other => {
-            let other = other.map_or("unknown".into(), mark::shown);
-            Err(format!("its version is {other}, cutrace's {}", mark::shown(&MARK)))
+            let other = other.map_or("unknown".into(), mark::describe);
+            Err(format!("its version is {other}, cutrace's {}", mark::describe(&MARK)))
         }
     })
 }

@@ -35,7 +35,7 @@ impl Output {
         self.file.seek(SeekFrom::Start(self.start))?;
         let mut text = Vec::new();
         self.file.take(MOST_BYTES + 1).read_to_end(&mut text)?;
-        let printed = Printed::of(&text);
+        let printed = Printed::from_text(&text);
         Ok((text.len() as u64 <= MOST_BYTES && printed.lines.len() <= MOST_LINES).then_some(printed))
     }
 }

@@ -153,7 +153,7 @@ impl Parts {
             "hot_path" => Some(Part::Program),
             _ => None,
         };
-        let mappings = maps.lines().filter_map(Mapping::of);
+        let mappings = maps.lines().filter_map(Mapping::parse);
         let code: Vec<_> = mappings.filter_map(|m| Some((m.range, m.path.and_then(part)?))).collect();
         for wanted in [Part::Program, Part::Recorder, Part::Driver] {
             assert!(code.iter().any(|(_, part)| *part == wanted), "{maps}");

@@ -8,7 +8,7 @@ use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
 use trace::base::hash::Hash;
-use trace::file::record::held::{HELD, Held};
+use trace::file::record::imported_memory::{HELD, ImportedMemory};
 use trace::file::record::with_body;
 use trace::file::segment::{HEADER, Kind};
 
@@ -114,8 +114,8 @@ fn a_ring_of_three_processes() {
     assert_eq!((&together["outcome"], &together["handles_opened"]), (&"verified".into(), &3.into()), "{together}");
 }
 
-fn first_use(trace: &Trace, is_behind: bool) -> Held {
-    let mut used: Vec<&Held> = trace.held.iter().filter(|held| !held.pieces.is_empty()).collect();
+fn first_use(trace: &Trace, is_behind: bool) -> ImportedMemory {
+    let mut used: Vec<&ImportedMemory> = trace.held.iter().filter(|held| !held.pieces.is_empty()).collect();
     used.sort_by_key(|held| held.call);
     used.into_iter().find(|held| held.is_behind == is_behind).expect("a use").clone()
 }
@@ -146,7 +146,7 @@ fn what_is_not_there_is_named_and_what_depends_on_it_is_not_compared() {
     record(&place, "ipc_memory_of_parent.c", KEPT).expect(0);
     let path = importing(&place).remove(0);
     let (whole, trace) = (Forge::open(&path), sound(&path));
-    let forged = |first: &Held, change: &dyn Fn(&mut Held)| {
+    let forged = |first: &ImportedMemory, change: &dyn Fn(&mut ImportedMemory)| {
         let mut held = first.clone();
         change(&mut held);
         let (old, new) = (with_body(HELD, first), with_body(HELD, &held));
@@ -160,7 +160,7 @@ fn what_is_not_there_is_named_and_what_depends_on_it_is_not_compared() {
     let first = first_use(&trace, false);
     for (change, why) in [
         (
-            &(|held: &mut Held| held.pieces[0] = [7; 16]) as &dyn Fn(&mut Held),
+            &(|held: &mut ImportedMemory| held.pieces[0] = [7; 16]) as &dyn Fn(&mut ImportedMemory),
             "is not in the trace: a part of the file is missing",
         ),
         (&|held| held.len = 1 << 40, "is not in the trace: what the trace says of it does not fit together"),
@@ -175,9 +175,11 @@ fn what_is_not_there_is_named_and_what_depends_on_it_is_not_compared() {
     // How long the memory is nobody tells, or the wrong thing.
     let opened = trace.held.iter().find(|held| held.pieces.is_empty()).expect("the call that opened it").clone();
     let refused = "cuIpcOpenMemHandle_v2: what memory of another process held is not in the trace";
-    for change in [&(|held: &mut Held| held.len = 0) as &dyn Fn(&mut Held), &|held| held.address = 0x1000, &|held| {
-        held.call.1 = 1
-    }] {
+    for change in [
+        &(|held: &mut ImportedMemory| held.len = 0) as &dyn Fn(&mut ImportedMemory),
+        &|held| held.address = 0x1000,
+        &|held| held.call.1 = 1,
+    ] {
         let ran = forged(&opened, change);
         assert!(ran.stdout.contains(refused), "{}", ran.stdout);
     }

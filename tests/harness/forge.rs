@@ -92,7 +92,7 @@ impl Forge {
     pub fn reseal(&mut self) {
         for (offset, header) in self.segments(Kind::Blob) {
             let content = self.content(offset, &header);
-            let (old, new) = (Hash(header.id), Hash::of(content));
+            let (old, new) = (Hash(header.id), Hash::compute(content));
             if old == new {
                 continue;
             }

@@ -87,7 +87,8 @@ fn copy(from: &Path, to: &Path) -> Vec<i32> {
     let file = File::options().write(true).open(to).expect("a trace");
     let mut ids: Vec<(i32, i32)> = Vec::new();
     for (offset, header) in forge.segments(Kind::Free) {
-        let Some(place) = InMemory::of(&header).filter(|place| place.memory != PRIVATE && is_there(place.memory))
+        let Some(place) =
+            InMemory::from_header(&header).filter(|place| place.memory != PRIVATE && is_there(place.memory))
         else {
             continue;
         };
@@ -147,7 +148,8 @@ fn is_readable_at_any_time(place: &Place, unclosed: &Path, records: &[u8], comma
         assert!(told(&trace) == before, "{left} of {steps}: {:?} {:?}", trace.damage, trace.losses);
         // While there is memory, the file says so.
         let named = Forge::open(&path).segments(Kind::Free);
-        let named: Vec<i32> = named.iter().filter_map(|(_, header)| Some(InMemory::of(header)?.memory)).collect();
+        let named: Vec<i32> =
+            named.iter().filter_map(|(_, header)| Some(InMemory::from_header(header)?.memory)).collect();
         assert!(ids.iter().all(|id| !is_there(*id) || named.contains(id)), "{left} of {steps}");
         drop(trace);
         if commands {

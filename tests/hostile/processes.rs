@@ -272,7 +272,7 @@ fn sigkill_among_payloads() {
         running.end().expect(128 + libc::SIGKILL);
         let trace = place.trace();
         for hash in named(&trace) {
-            assert_eq!(trace.blob(hash).map(Hash::of), Some(hash));
+            assert_eq!(trace.blob(hash).map(Hash::compute), Some(hash));
         }
     }
 }

@@ -170,7 +170,7 @@ fn what_a_copy_has_replaced_is_not_what_a_graph_brought() {
 fn what_a_waiting_copy_brings_is_not_the_cpus() {
     let place = recorded("copy_beside_launches.c", &[]);
     let trace = place.trace();
-    let found = trace.found();
+    let found = trace.found_writes();
     assert!(!found.is_empty() && found.iter().all(|found| trace.call(found.call).is_some_and(|call| call.thread == 0)));
     assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
 }
@@ -218,7 +218,7 @@ fn results_that_are_lost_are_compared_by_their_name() {
                 forge.flip(at + 8);
             }
             // What is copied for nothing is needed.
-            forge.lose_blobs_but(Some(trace::base::hash::Hash::of(&[0; 1 << 16])));
+            forge.lose_blobs_but(Some(trace::base::hash::Hash::compute(&[0; 1 << 16])));
         });
         let report = report(&place, &[], if wrong { 4 } else { 0 });
         assert_eq!((&report["checked"]["copies"], &report["unchecked_copies"]), (&1.into(), &0.into()));

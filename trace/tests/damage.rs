@@ -245,7 +245,7 @@ fn what_was_found_in_an_open_chunk_stays_when_it_is_used_again() {
     writer.record(1, &record::with_body(record::ANNOTATION, &about));
     let file = writer.file();
     let trace = Trace::open(file.path()).expect("readable");
-    let known = Trace::open_known(file.path(), trace.known()).expect("readable");
+    let known = Trace::open_summarized(file.path(), trace.summarize()).expect("readable");
 
     let head = Head { size: 8, kind: 77, flags: record::OPTIONAL, function: 0 };
     let record = bincode::encode_to_vec(head, record::CONFIG).expect("into memory");
@@ -289,7 +289,7 @@ fn queries_that_are_counted_behind_a_launch_are_told_as_such() {
         let file = writer.file();
         let trace = Trace::open(file.path()).expect("readable");
         let call = trace.call(0).expect("there");
-        let known = Trace::open_known(file.path(), trace.known()).expect("readable");
+        let known = Trace::open_summarized(file.path(), trace.summarize()).expect("readable");
         assert_eq!(known.call_at(0, 0, 0, false).expect("the call").repeats, call.repeats);
         (call.count(), call.last_end(), call.last_return(), call.inside_since())
     };
@@ -323,7 +323,7 @@ fn counts_of_polls_that_cannot_be_are_damage() {
     let file = writer.file();
     let trace = Trace::open(file.path()).expect("readable");
     let (known, before) =
-        (Trace::open_known(file.path(), trace.known()).expect("readable"), Trace::fingerprint(file.path()));
+        (Trace::open_summarized(file.path(), trace.summarize()).expect("readable"), Trace::fingerprint(file.path()));
     assert_eq!(known.call_at(0, 0, 0, false).expect("the call").repeats, trace.call(0).expect("there").repeats);
     assert_eq!((known.calls_repeated(), known.threads[0].repeated), (3, 3));
     // It grows where it stands.

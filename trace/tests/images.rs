@@ -65,7 +65,7 @@ fn wrappers_lead_to_their_fatbins() {
 
 #[test]
 fn formats_are_told_by_their_first_bytes() {
-    let of = |bytes: &[u8]| Format::of(bytes);
+    let of = |bytes: &[u8]| Format::detect(bytes);
     assert_eq!(of(&wrapper(1, 0, 0)), Format::Wrapper);
     assert_eq!(of(&fatbin(0)), Format::Fatbin);
     assert_eq!(of(b"\x7fELF\x02\x01\x01\x33"), Format::Elf);

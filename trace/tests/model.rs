@@ -42,7 +42,7 @@ fn unordered(sample: &Sample) -> Vec<u64> {
     let (trace, mut walk) = (sample.trace(), Outstanding::default());
     let last = trace.calls().last().expect("a call");
     trace.calls().take_while(|call| call.number < last.number).for_each(|call| {
-        walk.see(&call, call.function().unwrap(), &Objects::default());
+        walk.advance(&call, call.function().unwrap(), &Objects::default());
     });
     let is_found = |call: &u64| {
         let found = walk.unordered(&last, last.function().unwrap(), |other| other == *call);
@@ -113,7 +113,7 @@ fn a_callback_that_began_covers_what_stood_before_it() {
     assert_eq!(left(&sample), [("stream#1".to_owned(), 2), ("stream#2".to_owned(), 1)]);
     let (trace, mut walk) = (sample.trace(), Outstanding::default());
     for call in trace.calls() {
-        walk.see(&call, call.function().unwrap(), &Objects::default());
+        walk.advance(&call, call.function().unwrap(), &Objects::default());
     }
     walk.called_back(5, true);
     let left: Vec<Vec<u64>> =

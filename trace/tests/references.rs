@@ -12,7 +12,7 @@ use writer::Writer;
 /// A trace that names pieces of a file: content, offset, length.
 fn named(path: &Path, size: u64, pieces: &[(&[u8], u64, u64)]) -> Trace {
     let referred = |(content, offset, len): &(&[u8], u64, u64)| Referred {
-        hash: Hash::of(content).to_bytes(),
+        hash: Hash::compute(content).to_bytes(),
         offset: *offset,
         len: *len,
     };
@@ -34,10 +34,10 @@ fn only_what_is_named_and_unchanged_is_read() {
     std::fs::write(&weights, b"0123456789").expect("our own file");
     std::fs::write(&secret, b"0123456789").expect("our own file");
     let follow = |trace: &mut Trace, among: &PathBuf| trace.follow_references(std::slice::from_ref(among));
-    let middle = Hash::of(b"345");
+    let middle = Hash::compute(b"345");
 
     let mut good = named(&weights, 10, &[(b"345", 3, 3)]);
-    assert!(good.blob(middle).is_none() && !good.lacks(middle) && good.lacks(Hash::of(b"01")));
+    assert!(good.blob(middle).is_none() && !good.lacks(middle) && good.lacks(Hash::compute(b"01")));
     assert_eq!(good.sources().len(), 1);
     assert_eq!(follow(&mut good, &models), [""; 0]);
     assert_eq!(good.blob(middle), Some(&b"345"[..]));
@@ -65,6 +65,6 @@ fn only_what_is_named_and_unchanged_is_read() {
         let wrong = follow(&mut bad, &weights);
         let told = format!("1 of the 2 pieces that the trace names have changed: the first, {} bytes", piece.2);
         assert!(matches!(&wrong[..], [line] if line.contains(why) && line.contains(&told)), "{wrong:?}");
-        assert_eq!(bad.blob(Hash::of(b"01")), None, "nothing of a file that has changed");
+        assert_eq!(bad.blob(Hash::compute(b"01")), None, "nothing of a file that has changed");
     }
 }

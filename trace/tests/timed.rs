@@ -4,7 +4,7 @@ mod writer;
 
 use std::io::Read;
 use trace::Trace;
-use trace::file::record::{self, Named, Profile, Timed, timed, with_body};
+use trace::file::record::{self, Name, Profile, Timed, timed, with_body};
 use trace::write::extend::Extension;
 use writer::Writer;
 
@@ -66,7 +66,7 @@ fn extended(works: &[Timed]) -> (Trace, Trace, tempfile::NamedTempFile) {
     let new = tempfile::NamedTempFile::new().expect("a temporary file");
     let file = new.as_file().try_clone().expect("a second descriptor");
     let mut extension = Extension::begin(&trace, file).expect("copied");
-    extension.push(&with_body(record::NAMED, &Named { number: 1, name: "kernel".into() })).expect("written");
+    extension.push(&with_body(record::NAMED, &Name { number: 1, name: "kernel".into() })).expect("written");
     works.iter().for_each(|work| extension.push(&with_body(record::TIMED, work)).expect("written"));
     extension.push(&with_body(record::PROFILE, &profile(works.len() as u64))).expect("written");
     let size = extension.finish(&trace, |_| ("replayable".into(), Vec::new())).expect("finished");

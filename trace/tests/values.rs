@@ -163,7 +163,7 @@ fn packed_arguments_are_found_through_their_words() {
 #[test]
 fn copies_to_the_host_show_what_came() {
     let mut writer = Writer::new();
-    let found = trace::base::hash::Hash::of(b"result");
+    let found = trace::base::hash::Hash::compute(b"result");
     writer.call(0, "cuMemcpyDtoH_v2", 100, &[0x999, 0x7f00_0000_0000, 4096], 0, &[hash(0, 4096, found)]);
     let expected = format!("-> dstHost=<hash {:.8}.. 4096 bytes>", found.to_string());
     assert!(shown(&writer)[0].ends_with(&expected), "{}", shown(&writer)[0]);

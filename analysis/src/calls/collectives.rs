@@ -182,7 +182,7 @@ fn from_nccl(trace: &Trace) -> TraceCollectives {
             is_captured: operation.is_captured(),
             begin: operation.begin(),
             end: operation.end(),
-            given: operation.given_at(),
+            given: operation.submitted_at(),
             launch: None,
         });
     }

@@ -5,7 +5,7 @@ use crate::text::figures::{counted, duration, grouped, size};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::file::record::{Profile, timed};
-use trace::read::device_times::{Work, known, memory_kind};
+use trace::read::device_times::{Work, known_number, memory_kind};
 use trace::show::text::plain;
 
 /// What it was measured with.
@@ -38,15 +38,15 @@ pub fn text(work: &Work, begin: i64) -> String {
     let (seconds, rest) = (start / 1_000_000_000, start % 1_000_000_000);
     let mut line = format!("{:>7} {seconds:>4}.{rest:09} device {what} {length}", "");
     let mut add = |text: String| _ = write!(line, ", {text}");
-    if let Some(stream) = known(about.stream) {
+    if let Some(stream) = known_number(about.stream) {
         add(format!("Strm {stream}"));
     }
     if let [[gx, gy, gz], [bx, by, bz]] = [about.grid, about.block]
-        && known(gx).is_some()
+        && known_number(gx).is_some()
     {
         add(format!("{gx} x {gy} x {gz} blocks of {bx} x {by} x {bz} threads"));
     }
-    known(about.registers).into_iter().for_each(|registers| add(counted(registers.into(), "register")));
+    known_number(about.registers).into_iter().for_each(|registers| add(counted(registers.into(), "register")));
     if let Some(percent) = about.occupancy() {
         add(format!("occupancy {percent:.0} %"));
     }
@@ -62,7 +62,7 @@ pub fn text(work: &Work, begin: i64) -> String {
 /// As JSON: null for what is not known.
 pub fn object(work: &Work) -> Value {
     let Work { about, name, call, .. } = work;
-    let shape = |shape: [u32; 3]| known(shape[0]).map(|_| shape);
+    let shape = |shape: [u32; 3]| known_number(shape[0]).map(|_| shape);
     json!({
         "device_work": name.map_or_else(|| about.operation(), str::to_owned),
         "call": call,
@@ -80,18 +80,18 @@ pub fn object(work: &Work) -> Value {
         "source": source_name(about.source),
         "run": run(about.source),
         "graph_node": (about.node != 0).then_some(about.node),
-        "device": known(about.device),
-        "context": known(about.context),
-        "stream": known(about.stream),
+        "device": known_number(about.device),
+        "context": known_number(about.context),
+        "stream": known_number(about.stream),
         "bytes": matches!(about.what, timed::COPY | timed::FILL).then_some(about.bytes),
         "from": Some(memory_kind(about.from)).filter(|kind| !kind.is_empty()),
         "to": Some(memory_kind(about.to)).filter(|kind| !kind.is_empty()),
         "grid": shape(about.grid),
         "block": shape(about.block),
-        "registers": known(about.registers),
-        "static_shared": known(about.static_shared),
-        "dynamic_shared": known(about.dynamic_shared),
-        "local": known(about.local),
+        "registers": known_number(about.registers),
+        "static_shared": known_number(about.static_shared),
+        "dynamic_shared": known_number(about.dynamic_shared),
+        "local": known_number(about.local),
         "occupancy": about.occupancy(),
     })
 }

@@ -17,7 +17,7 @@ pub fn lines_before(trace: &Trace, call: &Call, objects: &Objects, all: bool) ->
         _ if written.is_seen() => "had or wrote",
         // It stands before the call that waited.
         _ if written.may_be_results() => "or a kernel wrote, while the next call waited,",
-        _ if written.is_meanwhile() => "wrote, while the next call waited,",
+        _ if written.is_during_wait() => "wrote, while the next call waited,",
         _ => "wrote",
     };
     let mut lines = Vec::new();
@@ -36,7 +36,7 @@ pub fn callback_lines(trace: &Trace, call: &Call, objects: &Objects, all: bool) 
         let Some(about) = run.first().map(|written| written.about) else { continue };
         let (begin, end) = (seconds(trace, about.begin), seconds(trace, about.end));
         lines.push(format!("{:>7} {begin} its callback ran until {end}", ""));
-        let whose = |written: &Written| if written.is_told_elsewhere() { "it or another wrote" } else { "wrote" };
+        let whose = |written: &Written| if written.is_recorded_twice() { "it or another wrote" } else { "wrote" };
         for (written, images) in alike(run, whose) {
             let pieces = pieces_text(trace, &images, objects, all).into_iter();
             lines.extend(pieces.map(|pieces| format!("{:>20}  {} {pieces}", "", whose(&written))));
@@ -123,7 +123,7 @@ fn pieces(trace: &Trace, written: Written, objects: &Objects) -> Vec<Wrote> {
         address: format!("{:#x}", image.address),
         bytes: image.len,
         content: Text(&payload(trace, &image), objects).to_string(),
-        uncertain: written.is_seen() || written.is_told_elsewhere() || written.may_be_results(),
+        uncertain: written.is_seen() || written.is_recorded_twice() || written.may_be_results(),
     };
     written.images().map(piece).collect()
 }

@@ -14,7 +14,7 @@ use trace::model::copy_bounds::misfits;
 use trace::model::decode::Decoded;
 use trace::model::objects::Objects;
 use trace::model::value::Value;
-use trace::show::text::{named, plain, put_symbol, symbol};
+use trace::show::text::{plain, put_symbol, symbol, write_named};
 use trace::{Call, Trace};
 
 /// An answer, not an error.
@@ -51,10 +51,10 @@ pub fn text(
                     // Where in memory that the device knows, too.
                     &Value::Result(at) if objects.range(at).is_some() => {
                         out.push('&');
-                        named(out, name, &Value::Address { value: at, born: false }, objects)?;
+                        write_named(out, name, &Value::Address { value: at, born: false }, objects)?;
                     }
                     Value::Result(_) => out.extend(["&", *name]),
-                    value => named(out, name, value, objects)?,
+                    value => write_named(out, name, value, objects)?,
                 }
             }
         }
@@ -65,7 +65,7 @@ pub fn text(
         return Ok(());
     };
     for (name, value) in decoded.iter().flat_map(|d| &d.outputs) {
-        named(out, name, value, objects)?;
+        write_named(out, name, value, objects)?;
         out.push_str(", ");
     }
     let name = |out: &mut String| put_symbol(out, CUresult::ENUM, result.into());

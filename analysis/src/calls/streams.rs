@@ -6,7 +6,7 @@ use trace::Trace;
 use trace::file::record::Timed;
 use trace::model::objects::Objects;
 use trace::model::outstanding::Outstanding;
-use trace::read::device_times::known;
+use trace::read::device_times::known_number;
 
 /// Device, context and stream, as the source of the times counts them.
 type Key = (u32, u32, u32);
@@ -40,7 +40,7 @@ impl Streams {
             objects.follow(&call);
             let function = call.function();
             if let Some(function) = function.filter(|_| !call.inner) {
-                walk.see(&call, function, &objects);
+                walk.advance(&call, function, &objects);
             }
             while let Some((_, key, in_graph)) = calls.next_if(|(number, ..)| *number <= call.number) {
                 let Some(function) = function else { continue };
@@ -58,8 +58,8 @@ impl Streams {
 
     /// `stream#1 (Strm 13)`
     pub fn title(&self, about: &Timed) -> String {
-        let Some(number) = known(about.stream) else { return "unknown stream".into() };
-        match (self.0.get(&key(about)), known(about.context)) {
+        let Some(number) = known_number(about.stream) else { return "unknown stream".into() };
+        match (self.0.get(&key(about)), known_number(about.context)) {
             (Some(names), _) => format!("{} (Strm {number})", joined(names)),
             (None, Some(context)) => format!("Strm {number} of context {context}"),
             (None, None) => format!("Strm {number}"),

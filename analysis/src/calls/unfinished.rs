@@ -7,7 +7,7 @@ use trace::model::objects::Objects;
 use trace::model::outstanding::{Work, outstanding};
 use trace::show::launch::launched;
 use trace::show::text::plain;
-use trace::write::finish::{now, until, writer};
+use trace::write::finish::{last_moment, now, writer};
 use trace::{Call, Trace};
 
 /// Of a trace that has no end yet, why: to be put behind its size.
@@ -45,7 +45,7 @@ impl<'t> Unfinished<'t> {
     }
 
     pub fn lines(&self, trace: &Trace) -> Vec<String> {
-        let (now, until) = (now(trace), until(trace));
+        let (now, until) = (now(trace), last_moment(trace));
         let inside = self.inside.iter().map(|(call, kernel)| {
             let of = kernel.as_ref().map_or(String::new(), |kernel| format!(" of {}", plain(kernel)));
             let name = trace.threads.get(call.thread as usize).map_or("", |thread| &thread.name);
@@ -83,7 +83,7 @@ impl<'t> Unfinished<'t> {
 
     pub fn json(&self, trace: &Trace) -> Value {
         let call = |call: Call| json!({ "call": call.number, "function": call.name(), "kernel": kernel(&call) });
-        let until = until(trace);
+        let until = last_moment(trace);
         let inside = self.inside.iter().map(|(inside, kernel)| {
             let since = since(trace, inside);
             json!({

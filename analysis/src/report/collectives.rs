@@ -236,7 +236,7 @@ impl<'t> Report<'t> for Collectives<'t> {
             member.unfinished = Some(counts.last_finished);
         }
         let mut operations = Table::new(OPERATIONS);
-        let timed = ByCall::of(ending.trace);
+        let timed = ByCall::new(ending.trace);
         for at in wanted {
             operations.row(self.row(at, &timed));
         }

@@ -18,7 +18,7 @@ use trace::api::roles::Class;
 use trace::model::copy_bounds::misfits;
 use trace::model::decode::decode;
 use trace::model::objects::Objects;
-use trace::model::value::{Given, Value};
+use trace::model::value::{ArgumentPassing, Value};
 use trace::show::text::{self, Text, symbol};
 use trace::{Call, Function, Trace};
 
@@ -164,7 +164,7 @@ fn ended(call: &Call, objects: &Objects) -> Vec<(String, String)> {
 fn arguments(call: &Call) -> Option<(String, String)> {
     call.function().filter(|function| function.class == Class::launch)?;
     decode(call)?.arguments.into_iter().find_map(|(name, value)| match value {
-        Value::Launch { kernel, given, .. } if given.is_odd() || matches!(given, Given::Unread { .. }) => {
+        Value::Launch { kernel, given, .. } if given.is_odd() || matches!(given, ArgumentPassing::Unread { .. }) => {
             Some((name.to_owned(), format!("{kernel}: {}", given.note()?)))
         }
         _ => None,

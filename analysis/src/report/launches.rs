@@ -261,5 +261,5 @@ impl<'t> Launches<'t> {
 
 /// What the call launches with, packed by the recorder.
 fn arguments<'t>(call: &Call<'t>) -> Option<(&'t Kernel, &'t [u8])> {
-    call.given().find_map(|(kernel, packed)| Some((call.kernel(kernel)?, packed)))
+    call.kernel_arguments().find_map(|(kernel, packed)| Some((call.kernel(kernel)?, packed)))
 }

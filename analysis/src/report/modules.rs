@@ -287,7 +287,7 @@ pub fn image(step: &Step) -> Option<(Key, &'static str, u64, Option<String>)> {
             let bytes = trace.blob(*hash);
             Some((Key::Content(*hash), bytes.map_or(absent, kind), bytes.map_or(len, |b| b.len() as u64)))
         }
-        Content::Bytes(bytes) => Some((Key::Content(Hash::of(bytes)), kind(bytes), bytes.len() as u64)),
+        Content::Bytes(bytes) => Some((Key::Content(Hash::compute(bytes)), kind(bytes), bytes.len() as u64)),
         Content::Lost if trace.preamble.is_data_left_out() => {
             Some((Key::Address(step.call.argument(param.name)?), absent, len))
         }
@@ -307,7 +307,7 @@ pub fn image(step: &Step) -> Option<(Key, &'static str, u64, Option<String>)> {
 }
 
 fn kind(bytes: &[u8]) -> &'static str {
-    match Format::of(bytes.get(..8).unwrap_or(bytes)) {
+    match Format::detect(bytes.get(..8).unwrap_or(bytes)) {
         Format::Wrapper => "fatbin wrapper",
         Format::Fatbin => "fatbin",
         Format::Elf => "cubin",

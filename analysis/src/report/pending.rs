@@ -7,7 +7,7 @@ use crate::tables::table::{Cell, Column, Head, Layout, Table, column};
 use crate::tables::tally::KEPT;
 use crate::text::figures::counted;
 use trace::show::launch::launched;
-use trace::write::finish::{now, until};
+use trace::write::finish::{last_moment, now};
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl<'t> Report<'t> for Pending<'t> {
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
         let trace = ending.trace;
-        let end = until(trace).unwrap_or(0).max(ending.latest);
+        let end = last_moment(trace).unwrap_or(0).max(ending.latest);
         // Where nothing later is known it is not known how long.
         let lasted = |since: i64| Some(end - since).filter(|lasted| *lasted > 0).map(Cell::Time);
         let mut inside = Table::new(INSIDE);

@@ -68,7 +68,7 @@ impl Reasons {
             _ => {}
         }
         let Some(function) = step.function.filter(|_| step.call.succeeded()) else { return };
-        for (kind, value) in step.objects.made().map(|(kind, value, ..)| (kind, value)) {
+        for (kind, value) in step.objects.created_objects().map(|(kind, value, ..)| (kind, value)) {
             if OF_CONTEXT.contains(&kind) {
                 self.gone.remove(&(kind, value));
                 self.objects.extend(owner(step, kind).map(|owner| ((kind, value), owner)));
@@ -192,7 +192,7 @@ fn unmanaged(step: &Step, function: &Function, limits: &Limits) -> Option<Reason
     }
     let at = function.params.iter().position(|param| matches!(param.ty.form, Form::Address))?;
     let name = function.params[at].name.to_owned();
-    let one = step.memory().at(step.call.argument_of(at)?)?;
+    let one = step.memory().find(step.call.argument_of(at)?)?;
     if one.kind != Memory::Managed {
         let got = step.call.trace().call(one.call);
         let got = got.map_or(String::new(), |call| format!(", from {} (call {})", call.name(), call.number));

@@ -106,7 +106,7 @@ impl<'t> Report<'t> for Sync<'t> {
         let number = object.and_then(|(kind, value)| match (kind, value) {
             (Kind::Stream, handle) if StreamHandle::new(step.function?, handle).is_default() => {
                 let context = step.contexts().current(step.call.thread)?;
-                let stream = StreamHandle::new(step.function?, handle).of(context, step.call.thread).stream;
+                let stream = StreamHandle::new(step.function?, handle).resolve(context, step.call.thread).stream;
                 Some((Kind::Context, step.objects.object(Kind::Context, context)?.0, Some(stream)))
             }
             _ => Some((kind, step.objects.object(kind, value)?.0, None)),

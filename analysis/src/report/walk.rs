@@ -84,7 +84,7 @@ impl<'t> Step<'_, 't> {
     /// What the kernel is given that the call launches, and its id: of the first, if it launches several.
     pub fn kernel_arguments(&self) -> Option<(u32, &'t [u8])> {
         let is_launch = self.class() == Some(Class::launch);
-        *self.given.get_or_init(|| if is_launch { self.call.given().next() } else { None })
+        *self.given.get_or_init(|| if is_launch { self.call.kernel_arguments().next() } else { None })
     }
 
     /// The kernel that it launches.
@@ -390,7 +390,7 @@ fn visit_calls<'t, const FOLLOWS: bool>(
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
     let (plans, mut latest) = (Plans::new(trace, reports), None);
     let (nothing, until) = (Followed::default(), OnceCell::new());
-    let until = || *until.get_or_init(|| finish::until(trace));
+    let until = || *until.get_or_init(|| finish::last_moment(trace));
     let mut inside_until = 0;
     for call in trace.calls() {
         progress.advance();

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use trace::api::types::Kind;
 use trace::file::record::Ended;
 use trace::model::objects::Objects;
-use trace::model::value::{Given, Value};
+use trace::model::value::{ArgumentPassing, Value};
 use trace::read::call::Content;
 use trace::show::argument::Argument;
 use trace::show::text::{Text, bits, symbol};
@@ -110,12 +110,12 @@ impl Serialize for Json<'_, '_> {
                 map.serialize_entry("arguments", &Elements(arguments, objects))?;
                 map.serialize_entry("parameters", &arguments.iter().map(Parameter::from_value).collect::<Vec<_>>())?;
                 match *given {
-                    Given::Each => {}
-                    Given::Packed { bytes, declared } => {
+                    ArgumentPassing::Each => {}
+                    ArgumentPassing::Packed { bytes, declared } => {
                         map.serialize_entry("given_bytes", &bytes)?;
                         map.serialize_entry("declared_bytes", &declared)?;
                     }
-                    Given::Unread { parameters, why } => {
+                    ArgumentPassing::Unread { parameters, why } => {
                         map.serialize_entry("parameter_count", &parameters)?;
                         map.serialize_entry("not_recorded", why)?;
                     }
@@ -130,7 +130,7 @@ impl Serialize for Json<'_, '_> {
             }
             Value::Payload { len, pieces, content, missing, .. } => payload(to, *len, *pieces, content, *missing),
             Value::Argument { bytes, of } => {
-                ArgumentJson(&Argument::of(bytes, of.declared(), objects), objects).serialize(to)
+                ArgumentJson(&Argument::decode(bytes, of.declared(), objects), objects).serialize(to)
             }
             Value::Address { value: 0, .. } => to.serialize_none(),
             Value::Handle { kind, value: 0, .. } if *kind != Kind::Device => to.serialize_none(),

@@ -29,7 +29,7 @@ pub fn queue(work: &Work) -> Queue {
 
 impl<'t> Placed<'t> {
     pub fn new(trace: &'t Trace) -> Placed<'t> {
-        Placed { works: ByCall::of(trace), ends: HashMap::new() }
+        Placed { works: ByCall::new(trace), ends: HashMap::new() }
     }
 
     /// What the call gave to devices, without a place.

@@ -9,7 +9,7 @@ use analysis::calls::streams::Streams;
 use std::collections::HashMap;
 use trace::Trace;
 use trace::file::record::{Timed, timed};
-use trace::read::device_times::{Work, known, memory_kind};
+use trace::read::device_times::{Work, known_number, memory_kind};
 
 /// Beyond those of threads.
 const TRACKS: u64 = 1 << 32;
@@ -81,7 +81,7 @@ pub fn facts(work: &Work, mut add: impl FnMut(&'static str, &dyn Fn(&mut Message
             add(name, &|value: &mut Message| value.number(UNSIGNED, number));
         }
     };
-    let small = |value: u32| known(value).map(u64::from);
+    let small = |value: u32| known_number(value).map(u64::from);
     let moves = matches!(about.what, timed::COPY | timed::FILL);
     number("call", work.call);
     number("bytes", moves.then_some(about.bytes));
@@ -108,7 +108,7 @@ pub fn facts(work: &Work, mut add: impl FnMut(&'static str, &dyn Fn(&mut Message
                 });
             }
         };
-        if known(shape[0]).is_some() {
+        if known_number(shape[0]).is_some() {
             add(name, &fields);
         }
     }

@@ -32,7 +32,7 @@ impl<'t> Builder<'_, 't> {
         let Some(bytes) = self.whole(address, least) else {
             return Err(self.whole(address, 0).map_or_else(|| self.missing(name), |found| short(found.len() as u64)));
         };
-        match Format::of(&bytes) {
+        match Format::detect(&bytes) {
             Format::Wrapper => {
                 let wrapper = Wrapper::decode(&bytes).ok_or_else(|| self.missing(name))?;
                 let data = self.binary(wrapper.data, 0).ok_or_else(|| self.missing(name))?;

@@ -281,7 +281,7 @@ impl Checker<'_, '_> {
         let captured = self.session.plan.graph_nodes.allocations.get(&self.call.number).copied();
         let live = |index: usize| {
             let pointer = FrameView { frame: self.frame }.load(self.function.params[index].offset, 8)?;
-            FrameView { frame: self.frame }.at(pointer, 8)
+            FrameView { frame: self.frame }.read_word(pointer, 8)
         };
         let both = |at: usize| self.call.output_of(at).zip(live(at));
         let translation = &self.session.translation;
@@ -331,7 +331,7 @@ impl View for FrameView<'_, '_> {
         bytes.get(offset as usize..(offset + size.min(8)) as usize).map(word)
     }
 
-    fn at(&self, address: u64, size: u32) -> Option<u64> {
+    fn read_word(&self, address: u64, size: u32) -> Option<u64> {
         self.frame.memory.iter().find_map(|memory| {
             let at = address.checked_sub(memory.address())? as usize;
             memory.bytes().get(at..at.checked_add(size.min(8) as usize)?).map(word)
@@ -347,7 +347,7 @@ impl View for Bytes<'_> {
         self.0.get(offset as usize..(offset + size.min(8)) as usize).map(word)
     }
 
-    fn at(&self, _: u64, _: u32) -> Option<u64> {
+    fn read_word(&self, _: u64, _: u32) -> Option<u64> {
         None
     }
 }

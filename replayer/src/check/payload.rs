@@ -133,8 +133,8 @@ fn difference(session: &Session, content: &Content, live: &[u8]) -> Option<Optio
     let by_hash = |hash: &Hash, late: bool| {
         let late = if late { ", taken later than at the first moment" } else { "" };
         let expected = || format!("hash {hash} of {} bytes{late}", live.len());
-        let found = || format!("hash {}, beginning with {}", Hash::of(live), hex(live));
-        (Hash::of(live) != *hash).then(|| (None, expected(), found()))
+        let found = || format!("hash {}, beginning with {}", Hash::compute(live), hex(live));
+        (Hash::compute(live) != *hash).then(|| (None, expected(), found()))
     };
     let by_bytes = |recorded: &[u8]| {
         let first = recorded.iter().zip(live).position(|(was, is)| was != is)?;

@@ -198,7 +198,7 @@ fn recorded_argument(value: &Value, named: &AllocationNames) -> Argument {
 }
 
 fn argument(bytes: Vec<u8>, declared: Option<&Declared>, named: &AllocationNames) -> Argument {
-    let value = match trace::show::argument::Argument::of(&bytes, declared, &named.objects) {
+    let value = match trace::show::argument::Argument::decode(&bytes, declared, &named.objects) {
         // Where it lies is told beside it.
         trace::show::argument::Argument::Address(address) => format!("{address:#x}"),
         value => value.text(&named.objects).to_string(),

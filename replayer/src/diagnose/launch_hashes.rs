@@ -25,7 +25,7 @@ use trace::base::bytes::u64_at;
 use trace::base::hash::{Hash, Hasher};
 use trace::model::decode::decode;
 use trace::model::objects::Range;
-use trace::model::value::{Given, Value};
+use trace::model::value::{ArgumentPassing, Value};
 
 pub struct LaunchHashes {
     named: AllocationNames,
@@ -91,7 +91,7 @@ impl LaunchHashes {
 pub fn words(call: &Call) -> Option<Vec<u64>> {
     let decoded = decode(call)?;
     let arguments = decoded.arguments.iter().find_map(|(_, value)| match value {
-        Value::Launch { given: Given::Unread { .. }, .. } => None,
+        Value::Launch { given: ArgumentPassing::Unread { .. }, .. } => None,
         Value::Launch { arguments, .. } => Some(arguments),
         _ => None,
     })?;

@@ -23,7 +23,7 @@ pub const GONE: u64 = u64::MAX;
 impl Queue {
     /// The stream that a call of this thread means by a handle, seen from this context.
     pub fn from_handle(context: u64, named: StreamHandle, thread: u32) -> Queue {
-        Queue { context, stream: named.handle, thread: named.of(context, thread).thread }
+        Queue { context, stream: named.handle, thread: named.resolve(context, thread).thread }
     }
 
     fn handle(self) -> StreamHandle {

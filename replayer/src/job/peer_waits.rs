@@ -42,7 +42,7 @@ pub fn awaiting(trace: &Trace, plan: &Plan, calls: &[u64]) -> Vec<PeerWait> {
     for call in trace.calls().take_while(|call| call.number < last).filter(|call| !call.inner) {
         objects.follow(&call);
         let Some(function) = call.function() else { continue };
-        work.see(&call, function, &objects);
+        work.advance(&call, function, &objects);
         match call.took_effect().then(|| resolve(&call, function)).flatten() {
             Some(Change::Allocated { kind: Memory::Registered, at, .. }) => {
                 registered.push((at, call.number, call.shared_mappings()));

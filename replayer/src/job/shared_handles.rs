@@ -8,7 +8,7 @@ use trace::file::record::Shared;
 use trace::model::change::{Moment, resolve};
 use trace::model::memory::Memory;
 use trace::model::streams::Streams;
-use trace::read::shared_handles::{Crossing, What, bytes, exported_address, of};
+use trace::read::shared_handles::{Crossing, What, bytes, crossing_of, exported_address};
 use trace::{Call, Function, Trace};
 
 /// What a process exports and imports, in the order of its calls.
@@ -51,7 +51,7 @@ impl SharedHandles {
         for call in trace.calls().filter(|call| !call.inner && call.took_effect()) {
             let Some(function) = call.function() else { continue };
             if let Some(change) = resolve(&call, function) {
-                streams.follow(Moment::of(&call), &change, false);
+                streams.follow(Moment::from_call(&call), &change, false);
             }
             found.observe(&call, function, &streams.memory);
         }
@@ -62,11 +62,11 @@ impl SharedHandles {
         let end = call.end.unwrap_or(u64::MAX);
         let registered = |part: &Shared| RegisteredMemory { call: call.number, end, part: *part };
         self.registered.extend(call.shared_mappings().iter().map(registered));
-        let Some((crossing, bytes)) = of(function).zip(bytes(call, function)) else { return };
+        let Some((crossing, bytes)) = crossing_of(function).zip(bytes(call, function)) else { return };
         match crossing {
             Crossing::Exports(what) => {
                 let address = if what == What::Memory { exported_address(call, function).unwrap_or(0) } else { 0 };
-                let around = memory.at(address).filter(|one| !one.kind.is_host());
+                let around = memory.find(address).filter(|one| !one.kind.is_host());
                 let memory = around.map_or(0..0, |one| one.range());
                 self.exports.push(Export { call: call.number, end, what, bytes, memory, address });
             }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use trace::api::roles::Class;
 use trace::base::hash::Hash;
 use trace::file::record;
-use trace::file::record::held::Held;
+use trace::file::record::imported_memory::ImportedMemory;
 use trace::file::record::nccl::{Delivered, began};
 use trace::read::call::Content;
 use trace::read::collective::{CAPTURED, is_kernel};
@@ -121,7 +121,7 @@ impl SingleRank {
         let told: HashSet<u64> = trace.delivered.iter().map(|delivered| delivered.operation).collect();
         let given = trace.nccl_events().filter(|event| matches!(event.about.what, began::COLLECTIVE | began::TRANSFER));
         alone.untold = given.filter(|event| keeps_collectives && !told.contains(&event.about.operation)).count() as u64;
-        for Held { call, address, len, pieces, lost, is_behind } in &trace.held {
+        for ImportedMemory { call, address, len, pieces, lost, is_behind } in &trace.held {
             let told = (delivery(*address, *len, pieces, lost), *is_behind);
             alone.by_call.entry(*call).or_default().push(told);
         }

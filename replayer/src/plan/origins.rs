@@ -81,7 +81,7 @@ impl Origins {
     }
 
     fn is_known(&mut self, call: &Call, kind: Kind, value: u64) -> bool {
-        self.objects.until(call);
+        self.objects.advance_time(call);
         let stands_for = match kind {
             Kind::Context => Some(Kind::GreenContext),
             Kind::GreenContext => Some(Kind::Context),

@@ -282,5 +282,5 @@ fn open(path: &Path) -> Result<Library, String> {
         found.map_or(std::ptr::null(), |symbol| *symbol)
     };
     // SAFETY: a library of that name, which stays loaded.
-    unsafe { Library::of(find) }.map_err(|why| format!("{}: {why}", path.display()))
+    unsafe { Library::resolve(find) }.map_err(|why| format!("{}: {why}", path.display()))
 }

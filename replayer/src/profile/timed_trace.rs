@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use trace::Trace;
-use trace::file::record::{self, Named, Profile, Timed, with_body};
+use trace::file::record::{self, Name, Profile, Timed, with_body};
 use trace::write::extend::Extension;
 
 pub struct TimedTrace {
@@ -50,7 +50,7 @@ impl Times for TimedTrace {
             Some((_, Some(number))) => *number,
             Some((kernel, None)) => {
                 let (number, name) = (self.names.len() as u32 + 1, kernel.to_owned());
-                self.push(&with_body(record::NAMED, &Named { number, name: name.clone() }));
+                self.push(&with_body(record::NAMED, &Name { number, name: name.clone() }));
                 self.names.insert(name, number);
                 number
             }

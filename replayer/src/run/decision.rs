@@ -56,7 +56,7 @@ pub(crate) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     if let Some(why) = run.plan.job.refusals.get(&call.number) {
         return Decision::Refuse(why);
     }
-    if let Some(crossing) = shared_handles::of(function).filter(|_| call.succeeded()) {
+    if let Some(crossing) = shared_handles::crossing_of(function).filter(|_| call.succeeded()) {
         let is_physical = matches!(crossing, Crossing::Exports(What::Physical) | Crossing::Imports(What::Physical));
         if run.company.is_some() || is_physical && call.passed().is_some() {
             return Decision::Cross(crossing);

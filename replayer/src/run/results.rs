@@ -22,7 +22,7 @@ pub fn before_launch(run: &Run, launch: &Call) {
         // SAFETY: the placement holds this memory until the end.
         let bytes = unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) };
         let key = (launch.number, image.address, image.len);
-        run.before_launches.lock().entry(key).or_insert_with(|| (Hash::of(bytes), 0)).1 += 1;
+        run.before_launches.lock().entry(key).or_insert_with(|| (Hash::compute(bytes), 0)).1 += 1;
     }
 }
 
@@ -79,7 +79,7 @@ fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come:
     }
     let written = run.host_writes.position();
     // SAFETY: as above.
-    let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
+    let now = Hash::compute(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
     let mut compared = Tally::default();
     payload::compare(run, call.number, &readback(run, launch.number, image, live), &mut compared);
     if compared.divergences > 0 && may_be_to_come {

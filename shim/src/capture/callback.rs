@@ -105,7 +105,7 @@ impl View for Copied<'_> {
         Some(if size < 8 { word & ((1 << (size * 8)) - 1) } else { word })
     }
 
-    fn at(&self, address: u64, size: u32) -> Option<u64> {
+    fn read_word(&self, address: u64, size: u32) -> Option<u64> {
         word_at(address, size, true)
     }
 }

@@ -345,7 +345,7 @@ pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
     let form = |bytes: &[u8]| {
         let is_kept = recorder.around.data == Data::All || recorder.invented.teaches(bytes);
         let blob = is_kept.then(|| recorder.around.file.blob(bytes)).flatten();
-        blob.map_or_else(|| (record::HASH, Hash::of(bytes)), |hash| (record::BLOB, hash))
+        blob.map_or_else(|| (record::HASH, Hash::compute(bytes)), |hash| (record::BLOB, hash))
     };
     match landing {
         Landing::Flat { address, len } => {

@@ -40,7 +40,7 @@ impl View for Container {
         word_at(self.base + u64::from(offset), size, self.careful && !self.is_own)
     }
 
-    fn at(&self, address: u64, size: u32) -> Option<u64> {
+    fn read_word(&self, address: u64, size: u32) -> Option<u64> {
         word_at(address, size, self.careful)
     }
 }

@@ -4,7 +4,7 @@ use crate::os::environment::variable;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use trace::base::announcements::{Announcements, Said, VARIABLE};
+use trace::base::announcements::{Announcement, Announcements, VARIABLE};
 
 /// None where no `record` has started this process, or there is no shared memory. A forked child has it, too.
 static ANNOUNCEMENTS: OnceLock<Option<Announcements>> = OnceLock::new();
@@ -24,7 +24,7 @@ pub fn end() {
 }
 
 /// Whether it could be said.
-pub fn say(said: &Said) -> bool {
+pub fn say(said: &Announcement) -> bool {
     let all = ANNOUNCEMENTS.get().and_then(Option::as_ref);
     all.is_some_and(|all| all.say(std::process::id(), said))
 }

@@ -50,7 +50,7 @@ impl Buffer {
 
     fn news(&mut self) -> Option<Log> {
         let text = string_at(self.address, self.len)?;
-        let (now, size) = (Some(Hash::of(&text)), self.size());
+        let (now, size) = (Some(Hash::compute(&text)), self.size());
         let last = std::mem::replace(&mut self.last, (now, size));
         // The same text again has its length put there again. Other words are those of whoever has the stack
         // by now.

@@ -147,7 +147,7 @@ impl Destinations {
             };
             room = left;
             if let Some(bytes) = bytes_at(address, len as usize, true) {
-                landings.push((Landing::Flat { address, len }, Work::Graph(Hash::of(&bytes)), false));
+                landings.push((Landing::Flat { address, len }, Work::Graph(Hash::compute(&bytes)), false));
             }
         }
         landings.extend(shared.into_iter().map(|(landing, from_host)| (landing, Work::Fill, from_host)));

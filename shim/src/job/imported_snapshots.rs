@@ -13,7 +13,7 @@ use crate::submission::{launch_arguments, target_stream};
 use std::ops::Range;
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
-use trace::file::record::held::Held;
+use trace::file::record::imported_memory::ImportedMemory;
 
 /// Bytes that are copied as one: more takes turns in the memory that there is for it.
 const PART: u64 = 64 << 20;
@@ -28,9 +28,14 @@ pub fn opened(lane: &Lane, address: u64) {
     let told = match queries::memory_around(address) {
         Some(range) => {
             recorder.imported.opened(range.clone());
-            Held { call, address: range.start, len: range.end - range.start, ..Held::default() }
+            ImportedMemory { call, address: range.start, len: range.end - range.start, ..ImportedMemory::default() }
         }
-        None => Held { call, address, lost: "the driver does not tell how long it is".into(), ..Held::default() },
+        None => ImportedMemory {
+            call,
+            address,
+            lost: "the driver does not tell how long it is".into(),
+            ..ImportedMemory::default()
+        },
     };
     deliveries.tell(&recorder.around, told);
     deliveries.prepare_once();
@@ -50,7 +55,13 @@ pub fn before_entry(call: CallEntry) {
 fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
     guarded(|| {
         let used = used(lane, function, launch, words, true);
-        keep(lane, function, words, used, Held { call: (lane.index(), lane.sequence()), ..Held::default() });
+        keep(
+            lane,
+            function,
+            words,
+            used,
+            ImportedMemory { call: (lane.index(), lane.sequence()), ..ImportedMemory::default() },
+        );
     });
 }
 
@@ -74,7 +85,7 @@ fn behind(lane: &Lane, function: &'static Function, launch: Option<Launch>, word
         || function.params.iter().any(|param| writes(&param));
     if may_write {
         let used = used(lane, function, launch, words, launch.is_none());
-        let about = Held { call: (lane.index(), call), is_behind: true, ..Held::default() };
+        let about = ImportedMemory { call: (lane.index(), call), is_behind: true, ..ImportedMemory::default() };
         keep(lane, function, words, used.clone(), about);
         if function.class == Class::copy {
             // When it returns its work is done, and others may be told to write there.
@@ -101,7 +112,7 @@ pub fn imported(lane: &Lane) {
     }
 }
 
-fn keep(lane: &Lane, function: &'static Function, words: &[u64], used: Vec<Range<u64>>, about: Held) {
+fn keep(lane: &Lane, function: &'static Function, words: &[u64], used: Vec<Range<u64>>, about: ImportedMemory) {
     let Some(deliveries) = &lane.recorder().deliveries else { return };
     // What is captured uses it when the graph runs.
     if used.is_empty() || makes_node(function, words) {
@@ -114,9 +125,9 @@ fn keep(lane: &Lane, function: &'static Function, words: &[u64], used: Vec<Range
     deliveries.prepare_once();
     let around = &lane.recorder().around;
     for part in used.iter().flat_map(parts) {
-        let held = Held { address: part.start, len: part.end - part.start, ..about.clone() };
+        let held = ImportedMemory { address: part.start, len: part.end - part.start, ..about.clone() };
         if let Err(lost) = deliveries.take(around, held.clone(), stream) {
-            deliveries.tell(around, Held { lost, ..held });
+            deliveries.tell(around, ImportedMemory { lost, ..held });
         }
     }
 }

@@ -13,7 +13,7 @@ pub fn registered(lane: &Lane, memory: Range<u64>) {
     let maps = unseen(|| std::fs::read("/proc/self/maps")).unwrap_or_default();
     let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
     let is_part = |found: &Mapping| found.range.start < memory.end && memory.start < found.range.end;
-    for found in lines.filter_map(Mapping::of).filter(|found| is_part(found) && is_open_to_others(found, false)) {
+    for found in lines.filter_map(Mapping::parse).filter(|found| is_part(found) && is_open_to_others(found, false)) {
         let (start, end) = (found.range.start.max(memory.start), found.range.end.min(memory.end));
         let offset = found.offset + (start - found.range.start);
         // The call's entry has been written: it is the latest.

@@ -27,7 +27,7 @@ pub fn read() -> String {
 
 fn shares(line: &str, pages: &Range<u64>, is_own: bool) -> bool {
     let is_part = |found: &Mapping| pages.start < found.range.end && found.range.start < pages.end;
-    Mapping::of(line).filter(is_part).is_some_and(|found| is_open_to_others(&found, is_own))
+    Mapping::parse(line).filter(is_part).is_some_and(|found| is_open_to_others(&found, is_own))
 }
 
 /// Whether other processes may have it, too.

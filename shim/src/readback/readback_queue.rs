@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
-use trace::file::record::held::{HELD, Held};
+use trace::file::record::imported_memory::{HELD, ImportedMemory};
 use trace::file::record::nccl::{DELIVERED, Delivered};
 use trace::file::record::with_body;
 
@@ -50,7 +50,7 @@ const ALIGNED: u64 = 256;
 #[derive(Clone)]
 pub enum Kept {
     Delivered(Delivered),
-    Held(Held),
+    Held(ImportedMemory),
 }
 
 impl From<Delivered> for Kept {
@@ -59,8 +59,8 @@ impl From<Delivered> for Kept {
     }
 }
 
-impl From<Held> for Kept {
-    fn from(held: Held) -> Kept {
+impl From<ImportedMemory> for Kept {
+    fn from(held: ImportedMemory) -> Kept {
         Kept::Held(held)
     }
 }
@@ -68,13 +68,16 @@ impl From<Held> for Kept {
 impl Kept {
     fn place(&self) -> (u64, u64) {
         match self {
-            Kept::Delivered(Delivered { address, len, .. }) | Kept::Held(Held { address, len, .. }) => (*address, *len),
+            Kept::Delivered(Delivered { address, len, .. }) | Kept::Held(ImportedMemory { address, len, .. }) => {
+                (*address, *len)
+            }
         }
     }
 
     /// With its bytes, or why they are not in the trace.
     fn came(mut self, found: Result<Vec<[u8; 16]>, &str>) -> Kept {
-        let (Kept::Delivered(Delivered { pieces, lost, .. }) | Kept::Held(Held { pieces, lost, .. })) = &mut self;
+        let (Kept::Delivered(Delivered { pieces, lost, .. }) | Kept::Held(ImportedMemory { pieces, lost, .. })) =
+            &mut self;
         match found {
             Ok(found) => *pieces = found,
             Err(why) => *lost = why.into(),

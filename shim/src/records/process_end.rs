@@ -144,7 +144,7 @@ fn other_driver() -> Option<String> {
         .into_iter()
         .filter_map(|path| std::fs::canonicalize(path?).ok())
         .collect();
-    let mut files = maps.lines().filter_map(|line| Mapping::of(line)?.path);
+    let mut files = maps.lines().filter_map(|line| Mapping::parse(line)?.path);
     let other = files.find(|path| {
         path.rsplit('/').next().is_some_and(|name| name.starts_with("libcuda.so"))
             && !known.iter().any(|known| known == std::path::Path::new(path))

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::time::Duration;
-use trace::base::announcements::{Said, VARIABLE, escape};
+use trace::base::announcements::{Announcement, VARIABLE, escape};
 use trace::file::control::{Answer, Command};
 use trace::file::preamble::{Preamble, encode};
 use trace::file::record::{SIZE_LIMIT, Switched};
@@ -63,7 +63,7 @@ pub fn begin(scans_last: fn()) -> bool {
         return generation() != OFF;
     }
     page().starting.store(thread, Release);
-    announcement::say(&Said::Called);
+    announcement::say(&Announcement::Called);
     let started =
         with_descriptors(|| std::panic::catch_unwind(|| start(scans_last))).unwrap_or(Err("an internal error".into()));
     page().starting.store(0, Release);
@@ -75,7 +75,7 @@ pub fn begin(scans_last: fn()) -> bool {
 
 /// There is no trace of this process. An empty reason: nobody wanted one.
 fn refused(why: &str) -> bool {
-    let said = if why.is_empty() { Said::Disabled } else { Said::Refused(why.into()) };
+    let said = if why.is_empty() { Announcement::Disabled } else { Announcement::Refused(why.into()) };
     let is_said = announcement::say(&said);
     if !why.is_empty() {
         if !is_said {
@@ -97,7 +97,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
     let clock = clock::choose();
     let file =
         TraceFile::create(&config::trace_path(&config.output), config.max_size.clone()).map_err(|e| e.to_string())?;
-    let is_said = announcement::say(&Said::Made(file.made()));
+    let is_said = announcement::say(&Announcement::Made(file.made()));
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
@@ -107,7 +107,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
         format!("{}: {error}", file.path.display())
     })?;
     let generation = LAST.fetch_add(1, AcqRel) + 1;
-    if !is_said || !announcement::say(&Said::Recorded) {
+    if !is_said || !announcement::say(&Announcement::Recorded) {
         announce(config.session.as_deref(), file.path.as_os_str());
     }
     processes::recorded(&file.path);

@@ -285,7 +285,7 @@ impl View for Bytes<'_> {
         Some(u64::from_le_bytes(word))
     }
 
-    fn at(&self, address: u64, size: u32) -> Option<u64> {
+    fn read_word(&self, address: u64, size: u32) -> Option<u64> {
         word_at(address, size, true)
     }
 }

@@ -52,7 +52,7 @@ impl TraceFile {
     ///
     /// Whoever has the same bytes at the same time waits until they are in the file.
     pub fn blob(&self, bytes: &[u8]) -> Option<Hash> {
-        self.blob_of(Hash::of(bytes), bytes)
+        self.blob_of(Hash::compute(bytes), bytes)
     }
 
     /// The same, of bytes that have this hash.

@@ -20,7 +20,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
-use trace::base::announcements::Made;
+use trace::base::announcements::FileLocation;
 use trace::file::record::timed;
 use trace::file::segment::{self, HEADER, Header, Kind, PAGE};
 
@@ -121,8 +121,8 @@ impl TraceFile {
         Ok(ManuallyDrop::new(again))
     }
 
-    pub fn made(&self) -> Made {
-        Made { device: self.identity.0, inode: self.identity.1, path: self.path.clone() }
+    pub fn made(&self) -> FileLocation {
+        FileLocation { device: self.identity.0, inode: self.identity.1, path: self.path.clone() }
     }
 
     /// Whether it is still to be found: it may have been removed or renamed.

@@ -56,7 +56,7 @@ impl MappedFiles {
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
         let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
         let is_part = |found: &Mapping| found.range.start < memory.end && memory.start < found.range.end;
-        let all: Vec<Mapped> = lines.filter_map(Mapping::of).filter(is_part).filter_map(Mapped::of).collect();
+        let all: Vec<Mapped> = lines.filter_map(Mapping::parse).filter(is_part).filter_map(Mapped::of).collect();
         Files { pagemap: if all.is_empty() { None } else { pagemap().ok() }, all }
     }
 }

@@ -56,7 +56,7 @@ impl Memory {
         {
             return found;
         }
-        [from, next].map(|from| self.with(from, PIECE, scratch, |bytes| work(from, Hash::of(bytes), bytes)))
+        [from, next].map(|from| self.with(from, PIECE, scratch, |bytes| work(from, Hash::compute(bytes), bytes)))
     }
 }
 

@@ -51,7 +51,7 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
     let count = end.saturating_sub(start).div_ceil(CALLS).max(1);
     let block = |index: u64| start + index * CALLS..(start + (index + 1) * CALLS).min(end);
     let workers = processors().min(count as usize);
-    let works = ByCall::of(trace);
+    let works = ByCall::new(trace);
     let said: Arc<[NcclEvent]> = nccl::selected_events(trace, selection)?.into();
     thread::scope(|scope| {
         let started = (0..workers).map(|first| {
@@ -180,7 +180,7 @@ impl<'a> Lines<'a> {
         }
         // They name objects as they are behind the call before.
         if let Some(before) = self.passed.take().and_then(|passed| self.trace.call(passed)) {
-            self.objects.until(&before);
+            self.objects.advance_time(&before);
         }
         let annotations = &mut self.annotations;
         Ok(annotations.print(bytes, time, &self.objects, |bytes| told.push(Told { end: bytes.len(), missing: 0 }))?)

@@ -18,7 +18,7 @@ use std::path::Path;
 use trace::Trace;
 use trace::file::preamble::{decode, encode};
 use trace::file::record::Ended;
-use trace::read::summary::Known;
+use trace::read::summary::RecordSummary;
 use trace::write::finish::Judgement;
 
 /// Traces of fewer calls are read about as fast as their summary.
@@ -31,7 +31,7 @@ const SLOW: usize = 2_000_000;
 #[derive(Encode, Decode, PartialEq, Eq)]
 struct Layout {
     version: String,
-    /// Counts changes of [`Known`] and [`Summary`] within a version.
+    /// Counts changes of [`RecordSummary`] and [`Summary`] within a version.
     number: u32,
 }
 
@@ -59,7 +59,7 @@ pub fn judge(trace: &Trace, ended: Option<(Ended, u64)>) -> Judgement {
 }
 
 fn encoded(trace: &Trace, summary: &Summary, ended: Option<(Ended, u64)>) -> Vec<u8> {
-    let mut known = trace.known_of_itself();
+    let mut known = trace.summarize_without_calls();
     known.ended = ended.map(|(ended, _)| ended).or(known.ended);
     known.ended_at = ended.map(|(_, at)| at).or(known.ended_at);
     encode(&(Layout::own(), known, summary))
@@ -73,6 +73,6 @@ pub fn find(path: &Path) -> Option<(Trace, Summary)> {
     if layout != Layout::own() {
         return None;
     }
-    let (_, known, summary): (Layout, Known, Summary) = decode(&bytes)?;
-    Some((Trace::open_known(path, known).ok()?, summary))
+    let (_, known, summary): (Layout, RecordSummary, Summary) = decode(&bytes)?;
+    Some((Trace::open_summarized(path, known).ok()?, summary))
 }

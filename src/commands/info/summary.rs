@@ -8,7 +8,7 @@ use bincode::{Decode, Encode};
 use std::collections::HashSet;
 use trace::Trace;
 use trace::base::parallel::both;
-use trace::file::record::held::Held;
+use trace::file::record::imported_memory::ImportedMemory;
 use trace::file::record::nccl::Delivered;
 use trace::file::reference::Source;
 use trace::read::collective::CAPTURED;
@@ -70,7 +70,8 @@ pub struct SharedMemory {
 impl SharedMemory {
     fn of(trace: &Trace) -> SharedMemory {
         let calls = |is_lost: bool| {
-            let of_kind = |held: &&Held| if is_lost { !held.lost.is_empty() } else { !held.pieces.is_empty() };
+            let of_kind =
+                |held: &&ImportedMemory| if is_lost { !held.lost.is_empty() } else { !held.pieces.is_empty() };
             trace
                 .held
                 .iter()

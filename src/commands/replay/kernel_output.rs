@@ -114,7 +114,7 @@ impl Compared {
     /// `why_not`: the reason for which it is not compared.
     pub fn of(trace: &Trace, text: Option<Text>, why_not: Option<&'static str>) -> Option<Compared> {
         let text = text.filter(|text| text.bytes > 0)?;
-        let printed = Printed::of(&text.kept);
+        let printed = Printed::from_text(&text.kept);
         let (recorded, not_compared) = match (&trace.printed, why_not) {
             (_, Some(why)) => (None, why),
             _ if text.bytes > text.kept.len() => (None, "it is too long"),

@@ -9,7 +9,7 @@ use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 use trace::Trace;
-use trace::base::announcements::{Announcements, Made, Said};
+use trace::base::announcements::{Announcement, Announcements, FileLocation};
 use trace::file::shared_memory;
 
 #[derive(Default)]
@@ -49,18 +49,18 @@ impl Facts {
             _ => None,
         };
         // By process: a call whose outcome is not known yet, and the file that was made in it.
-        let mut open: BTreeMap<u32, Option<Made>> = BTreeMap::new();
-        for (process, said) in all.said() {
+        let mut open: BTreeMap<u32, Option<FileLocation>> = BTreeMap::new();
+        for (process, said) in all.list() {
             facts.has_called = true;
             match said {
-                Said::Called => _ = open.insert(process, None),
-                Said::Made(made) => _ = open.insert(process, Some(made)),
-                Said::Recorded => open.remove(&process).flatten().into_iter().for_each(|made| facts.add(made)),
-                Said::Disabled => {
+                Announcement::Called => _ = open.insert(process, None),
+                Announcement::Made(made) => _ = open.insert(process, Some(made)),
+                Announcement::Recorded => open.remove(&process).flatten().into_iter().for_each(|made| facts.add(made)),
+                Announcement::Disabled => {
                     open.remove(&process);
                     facts.disabled += 1;
                 }
-                Said::Refused(why) => {
+                Announcement::Refused(why) => {
                     // It may not reach the file itself, below another root directory.
                     open.remove(&process).flatten().iter().for_each(remove);
                     facts.refused.push(why);
@@ -81,7 +81,7 @@ impl Facts {
         facts
     }
 
-    fn add(&mut self, made: Made) {
+    fn add(&mut self, made: FileLocation) {
         let list = if made.is_at_its_path() { &mut self.paths } else { &mut self.elsewhere };
         list.push(made.path);
     }
@@ -127,12 +127,12 @@ fn runs(process: u32) -> bool {
     std::fs::read(format!("/proc/{process}/stat")).is_ok_and(|stat| !is_zombie(&stat))
 }
 
-fn begins(made: &Made) -> bool {
+fn begins(made: &FileLocation) -> bool {
     Trace::preamble_of(&made.path).is_ok()
 }
 
 /// A file in which no trace has begun, with the memory that no file names. Another file may have its path.
-fn remove(made: &Made) {
+fn remove(made: &FileLocation) {
     if made.is_at_its_path() && !begins(made) {
         shared_memory::remove_left((made.device, made.inode));
         let _gone_already = std::fs::remove_file(&made.path);
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn an_outcome_that_found_no_room_is_unknown() {
         let Ok((all, _)) = Announcements::make(1) else { return eprintln!("skipped: no System V shared memory here") };
-        assert!(all.say(ENDED, &Said::Called));
-        assert!(!all.say(1, &Said::Refused("x".repeat(1 << 20))));
+        assert!(all.say(ENDED, &Announcement::Called));
+        assert!(!all.say(1, &Announcement::Refused("x".repeat(1 << 20))));
         let all = Ok(all);
         let facts = Facts::of(&all, &HashSet::new());
         assert_eq!((facts.inside, facts.unclear), (0, 1));
@@ -165,8 +165,8 @@ mod tests {
         let found = file.as_file().metadata().expect("it is open");
         for (inode, stays) in [(found.ino() + 1, true), (found.ino(), false)] {
             let Ok((all, _)) = Announcements::make(1) else { return };
-            let made = Made { device: found.dev(), inode, path: file.path().into() };
-            assert!(all.say(ENDED, &Said::Called) && all.say(ENDED, &Said::Made(made)));
+            let made = FileLocation { device: found.dev(), inode, path: file.path().into() };
+            assert!(all.say(ENDED, &Announcement::Called) && all.say(ENDED, &Announcement::Made(made)));
             assert_eq!(Facts::of(&Ok(all), &HashSet::new()).inside, 1);
             assert_eq!(file.path().exists(), stays);
         }

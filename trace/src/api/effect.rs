@@ -3,7 +3,7 @@
 //! A table line ends with its effect where class, types and roles do not say it already: that a stream, an
 //! event or a graph is made or ends is in the roles `Create` and `Destroy` of its handle, what a wait covers
 //! in [`Function::awaited`](super::Function::awaited). Operands are found by type
-//! ([`Function::handle`](super::Function::handle), [`Function::made`](super::Function::made)) where there can
+//! ([`Function::handle`](super::Function::handle), [`Function::creates`](super::Function::creates)) where there can
 //! be but one, and named where not.
 
 use super::roles::Sibling;

@@ -11,7 +11,7 @@ pub trait View {
     /// `size` bytes (at most 8) at `offset` in the container, zero-extended.
     fn load(&self, offset: u32, size: u32) -> Option<u64>;
     /// `size` bytes (at most 8) of memory at an application address, zero-extended.
-    fn at(&self, address: u64, size: u32) -> Option<u64>;
+    fn read_word(&self, address: u64, size: u32) -> Option<u64>;
 }
 
 /// Which way bytes go.
@@ -247,7 +247,7 @@ fn count(extent: Extent, fields: &'static [Field], base: u32, view: &impl View) 
         let Form::Pointer(to) = fields[which.0 as usize].ty.form else { return None };
         match value(which)? {
             0 => None,
-            address => view.at(address, to.size.min(8)),
+            address => view.read_word(address, to.size.min(8)),
         }
     };
     match extent {

@@ -51,11 +51,11 @@ pub struct Announcements {
 
 /// What a process says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum Announcement {
     /// It makes its first driver call.
     Called,
     /// It has made this file for its trace.
-    Made(Made),
+    Made(FileLocation),
     /// It records.
     Recorded,
     /// CUTRACE_DISABLE is 1.
@@ -67,23 +67,23 @@ pub enum Said {
 /// A file, and where its process made it. The same path may name another file for whoever reads this: the
 /// process may have another root directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct FileLocation {
     pub device: u64,
     pub inode: u64,
     pub path: PathBuf,
 }
 
-impl Made {
+impl FileLocation {
     pub fn is_at_its_path(&self) -> bool {
         let is_it = |found: Metadata| found.is_file() && (found.dev(), found.ino()) == (self.device, self.inode);
         self.path.symlink_metadata().is_ok_and(is_it)
     }
 
-    fn of(rest: &[u8]) -> Option<Made> {
+    fn decode(rest: &[u8]) -> Option<FileLocation> {
         let mut parts = rest.splitn(3, |byte| *byte == b' ');
         let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse().ok();
         let (device, inode) = (number()?, number()?);
-        Some(Made { device, inode, path: OsString::from_vec(parts.next()?.to_vec()).into() })
+        Some(FileLocation { device, inode, path: OsString::from_vec(parts.next()?.to_vec()).into() })
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -115,24 +115,24 @@ pub fn unescape(bytes: &[u8]) -> Vec<u8> {
 
 const WORDS: [&[u8]; 5] = [b"called", b"made", b"recorded", b"disabled", b"refused"];
 
-impl Said {
-    fn of(word: &[u8], rest: &[u8]) -> Option<Said> {
+impl Announcement {
+    fn decode(word: &[u8], rest: &[u8]) -> Option<Announcement> {
         Some(match WORDS.iter().position(|known| *known == word)? {
-            0 => Said::Called,
-            1 => Said::Made(Made::of(rest)?),
-            2 => Said::Recorded,
-            3 => Said::Disabled,
-            _ => Said::Refused(String::from_utf8_lossy(rest).into_owned()),
+            0 => Announcement::Called,
+            1 => Announcement::Made(FileLocation::decode(rest)?),
+            2 => Announcement::Recorded,
+            3 => Announcement::Disabled,
+            _ => Announcement::Refused(String::from_utf8_lossy(rest).into_owned()),
         })
     }
 
     fn parts(&self) -> (&'static [u8], Cow<'_, [u8]>) {
         match self {
-            Said::Called => (WORDS[0], Cow::default()),
-            Said::Made(made) => (WORDS[1], made.encode().into()),
-            Said::Recorded => (WORDS[2], Cow::default()),
-            Said::Disabled => (WORDS[3], Cow::default()),
-            Said::Refused(why) => (WORDS[4], why.as_bytes().into()),
+            Announcement::Called => (WORDS[0], Cow::default()),
+            Announcement::Made(made) => (WORDS[1], made.encode().into()),
+            Announcement::Recorded => (WORDS[2], Cow::default()),
+            Announcement::Disabled => (WORDS[3], Cow::default()),
+            Announcement::Refused(why) => (WORDS[4], why.as_bytes().into()),
         }
     }
 }
@@ -195,7 +195,7 @@ impl Announcements {
     }
 
     /// Adds a line, if there is room for it: whether there was.
-    pub fn say(&self, process: u32, said: &Said) -> bool {
+    pub fn say(&self, process: u32, said: &Announcement) -> bool {
         let (word, rest) = said.parts();
         let (process, rest) = (process.to_string(), escape(&rest));
         let parts: [&[u8]; 7] = [b"\n", process.as_bytes(), b" ", word, b" ", &rest, b"\n"];
@@ -233,7 +233,7 @@ impl Announcements {
     }
 
     /// What was said, by process, in order; what is no whole line is left out.
-    pub fn said(&self) -> Vec<(u32, Said)> {
+    pub fn list(&self) -> Vec<(u32, Announcement)> {
         let used = (self.first().used.load(Acquire) as usize).min(SIZE - LINES);
         // SAFETY: within the mapping. Who still writes there writes bytes that are zeros so far.
         let lines = unsafe { std::slice::from_raw_parts((self.base as *const u8).add(LINES), used) }.to_vec();
@@ -242,11 +242,11 @@ impl Announcements {
     }
 }
 
-fn parsed(line: &[u8]) -> Option<(u32, Said)> {
+fn parsed(line: &[u8]) -> Option<(u32, Announcement)> {
     let mut parts = line.splitn(3, |byte| *byte == b' ');
     let (process, word, rest) = (parts.next()?, parts.next()?, parts.next()?);
     let process = std::str::from_utf8(process).ok()?.parse().ok()?;
-    Some((process, Said::of(word, &unescape(rest))?))
+    Some((process, Announcement::decode(word, &unescape(rest))?))
 }
 
 #[cfg(test)]
@@ -263,24 +263,25 @@ mod tests {
         assert!(Announcements::map(value.replace(".7", ".8").as_bytes()).is_none());
         let mapped = Announcements::map(value.as_bytes()).expect("it is there");
         let all = [
-            Said::Called,
-            Said::Made(Made { device: 3, inode: 4, path: "/tmp/a\n12 called \\n trace\\.bin".into() }),
-            Said::Recorded,
-            Said::Disabled,
-            Said::Refused("/x\n: Permission denied".into()),
+            Announcement::Called,
+            Announcement::Made(FileLocation { device: 3, inode: 4, path: "/tmp/a\n12 called \\n trace\\.bin".into() }),
+            Announcement::Recorded,
+            Announcement::Disabled,
+            Announcement::Refused("/x\n: Permission denied".into()),
         ];
         assert!(all.iter().all(|said| mapped.say(12, said)));
         // Of a process that was killed before it had written anything.
         made.first().used.fetch_add(9, Relaxed);
-        assert!(mapped.say(13, &Said::Called));
-        let said: Vec<(u32, Said)> = all.into_iter().map(|said| (12, said)).chain([(13, Said::Called)]).collect();
-        assert_eq!(made.said(), said);
+        assert!(mapped.say(13, &Announcement::Called));
+        let said: Vec<(u32, Announcement)> =
+            all.into_iter().map(|said| (12, said)).chain([(13, Announcement::Called)]).collect();
+        assert_eq!(made.list(), said);
         assert!(made.is_mapped() && !made.is_full());
         assert_eq!(made.open(), 1);
         mapped.end();
         assert_eq!(made.open(), 0);
-        assert!(!mapped.say(14, &Said::Refused("x".repeat(SIZE))));
+        assert!(!mapped.say(14, &Announcement::Refused("x".repeat(SIZE))));
         assert!(made.is_full());
-        assert_eq!(made.said(), said);
+        assert_eq!(made.list(), said);
     }
 }

@@ -12,9 +12,9 @@ const LONG: usize = 240;
 pub struct Hash(pub u128);
 
 impl Hash {
-    pub fn of(bytes: &[u8]) -> Hash {
+    pub fn compute(bytes: &[u8]) -> Hash {
         #[cfg(target_arch = "x86_64")]
-        if let Some(hash) = wide::of(bytes) {
+        if let Some(hash) = wide::hash_long(bytes) {
             return Hash(hash);
         }
         Hash(xxhash_rust::xxh3::xxh3_128(bytes))
@@ -26,7 +26,7 @@ impl Hash {
         if let Some(both) = wide::of_both(one, other) {
             return both.map(Hash);
         }
-        [Hash::of(one), Hash::of(other)]
+        [Hash::compute(one), Hash::compute(other)]
     }
 
     pub fn from_bytes(bytes: [u8; 16]) -> Hash {
@@ -74,13 +74,13 @@ impl Checksum {
 
 /// The hash of a blob, and the seal of its segment.
 pub fn sealed(bytes: &[u8]) -> (Hash, u64) {
-    let hash = Hash::of(bytes);
+    let hash = Hash::compute(bytes);
     (hash, shorter(bytes, || hash))
 }
 
 /// The 64-bit checksum of segment headers and contents.
 pub fn checksum(bytes: &[u8]) -> u64 {
-    shorter(bytes, || Hash::of(bytes))
+    shorter(bytes, || Hash::compute(bytes))
 }
 
 /// XXH3 of 64 bits, which is half of that of 128 bits where the input is long.

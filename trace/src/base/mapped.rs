@@ -19,7 +19,7 @@ pub(crate) struct Mapped(&'static Range);
 const TAKEN: usize = 1;
 
 impl Mapped {
-    pub(crate) fn at(bytes: &[u8]) -> Mapped {
+    pub(crate) fn register(bytes: &[u8]) -> Mapped {
         let free = all().find(|range| range.end.compare_exchange(0, TAKEN, AcqRel, Relaxed).is_ok());
         let range = free.unwrap_or_else(|| {
             let made = Box::leak(Box::new(Range { start: 0.into(), end: TAKEN.into(), next: AtomicPtr::default() }));
@@ -72,11 +72,11 @@ mod tests {
     fn a_range_is_known_while_it_is_mapped() {
         let bytes = vec![0; 3 * 4096];
         let address = bytes.as_ptr().addr();
-        let mapped = Mapped::at(&bytes);
+        let mapped = Mapped::register(&bytes);
         assert!(has(address) && has(address + bytes.len() - 1));
         drop(mapped);
         assert!(!has(address + 4096));
-        let (one, other) = (Mapped::at(&bytes[..4096]), Mapped::at(&bytes[8192..]));
+        let (one, other) = (Mapped::register(&bytes[..4096]), Mapped::register(&bytes[8192..]));
         assert!(has(address) && has(address + 8192));
         drop((one, other));
         assert!(!has(address + 8192));

@@ -18,7 +18,7 @@ pub struct Mapping<'l> {
 }
 
 impl Mapping<'_> {
-    pub fn of(line: &str) -> Option<Mapping<'_>> {
+    pub fn parse(line: &str) -> Option<Mapping<'_>> {
         // The path is what stands behind five words and many spaces, with such as it has itself.
         let mut words = line.splitn(6, ' ');
         let (start, end) = words.next()?.split_once('-')?;
@@ -37,7 +37,7 @@ impl Mapping<'_> {
 /// The first mapping of this process that is where it should not be, as the kernel shows it.
 pub fn find(is_in_the_way: impl Fn(Range<u64>) -> bool) -> std::io::Result<Option<String>> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
-    let is_it = |line: &&str| Mapping::of(line).is_some_and(|mapping| is_in_the_way(mapping.range));
+    let is_it = |line: &&str| Mapping::parse(line).is_some_and(|mapping| is_in_the_way(mapping.range));
     Ok(maps.lines().find(is_it).map(str::to_owned))
 }
 
@@ -47,15 +47,16 @@ mod tests {
 
     #[test]
     fn a_path_may_have_spaces() {
-        let of = |line| Mapping::of(line).map(|found| (found.range, found.access.to_owned(), found.offset, found.path));
+        let of =
+            |line| Mapping::parse(line).map(|found| (found.range, found.access.to_owned(), found.offset, found.path));
         let line = "7f0000000000-7f0000002000 r--p 00001000 fe:01 1234                       /data/my model.bin";
         let range = 0x7f00_0000_0000..0x7f00_0000_2000;
         assert_eq!(of(line), Some((range.clone(), "r--p".into(), 0x1000, Some("/data/my model.bin"))));
-        let file = Mapping::of(line).map(|found| (found.device, found.inode));
+        let file = Mapping::parse(line).map(|found| (found.device, found.inode));
         assert_eq!(file, Some((libc::makedev(0xfe, 1), 1234)));
         assert_eq!(of("7f0000000000-7f0000002000 rw-p 00000000 00:00 0 "), Some((range, "rw-p".into(), 0, None)));
         assert!(of("7f0000000000 rw-p").is_none());
-        let removed = Mapping::of("7f0000000000-7f0000002000 rw-s 00000000 00:01 9      /dev/zero (deleted)");
+        let removed = Mapping::parse("7f0000000000-7f0000002000 rw-s 00000000 00:01 9      /dev/zero (deleted)");
         assert!(removed.is_some_and(|found| found.is_removed && found.path == Some("/dev/zero")));
     }
 }

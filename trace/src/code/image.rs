@@ -25,7 +25,7 @@ pub enum Format {
 
 impl Format {
     /// By the first bytes, of which 8 are enough.
-    pub fn of(start: &[u8]) -> Format {
+    pub fn detect(start: &[u8]) -> Format {
         match start {
             _ if magic(start) == Some(WRAPPER) => Format::Wrapper,
             _ if magic(start) == Some(FATBIN) => Format::Fatbin,
@@ -82,7 +82,7 @@ pub type Read<'a> = &'a dyn Fn(u64, usize) -> Option<Vec<u8>>;
 
 pub fn pieces(address: u64, read: Read) -> Pieces {
     let Some(start) = read(address, 8) else { return Pieces::Unknown("a module image that cannot be read") };
-    let found = match Format::of(&start) {
+    let found = match Format::detect(&start) {
         Format::Wrapper => wrapper(address, read),
         Format::Fatbin | Format::Elf => length(address, read).map(|len| vec![(address, len)]),
         Format::Archive => return Pieces::Unknown("a module image that is an archive, whose length nothing tells"),
@@ -93,7 +93,7 @@ pub fn pieces(address: u64, read: Read) -> Pieces {
 
 /// How long a single image is, by its own headers; none for what has no length in them.
 pub fn length(address: u64, read: Read) -> Option<usize> {
-    match Format::of(&read(address, 8)?) {
+    match Format::detect(&read(address, 8)?) {
         Format::Wrapper => Some(Wrapper::SIZE),
         Format::Fatbin => fatbin(address, read),
         Format::Elf => elf(address, read),

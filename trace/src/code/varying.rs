@@ -66,8 +66,8 @@ pub fn causes<'n>(code: &Code, mut kernels: BTreeSet<&'n str>, read: Read) -> BT
                 continue;
             }
         };
-        let mut text = is_text.then(|| Text::of(&content, |name| kernels.contains(name)));
-        let mut machine = if is_text { None } else { Machine::of(&content) };
+        let mut text = is_text.then(|| Text::parse(&content, |name| kernels.contains(name)));
+        let mut machine = if is_text { None } else { Machine::parse(&content) };
         let mut causes = |kernel: &str| match &mut text {
             Some(text) => text.causes(kernel),
             None => machine.as_mut()?.causes(kernel),
@@ -113,10 +113,10 @@ impl SelfContained {
             return false;
         };
         if is_text {
-            let mut text = Text::of(&content, &may_be_asked);
+            let mut text = Text::parse(&content, &may_be_asked);
             let (names, has_variables) = (text.names(), text.has_variables);
             self.tell(names, may_be_asked, |kernel| !has_variables && is_without_heap(text.causes(kernel)));
-        } else if let Some(mut machine) = Machine::of(&content) {
+        } else if let Some(mut machine) = Machine::parse(&content) {
             let has_variables = machine::has_variables(&content);
             let names = machine.names();
             self.tell(names, may_be_asked, |kernel| !has_variables && is_without_heap(machine.causes(kernel)));

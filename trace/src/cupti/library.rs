@@ -28,7 +28,7 @@ macro_rules! functions {
             /// # Safety
             /// What is found are CUPTI's functions, and the library is never unloaded: its threads outlive
             /// any use.
-            pub unsafe fn of(find: impl Fn(&CStr) -> *const c_void) -> Result<Library, String> {
+            pub unsafe fn resolve(find: impl Fn(&CStr) -> *const c_void) -> Result<Library, String> {
                 Ok(Library {
                     $($field: match find($symbol) {
                         address if address.is_null() => return Err(format!("it has no {}", $symbol.to_string_lossy())),
@@ -76,7 +76,7 @@ functions! {
 
 impl Library {
     /// What CUPTI calls a result of its own.
-    fn named(&self, result: u32) -> String {
+    fn result_name(&self, result: u32) -> String {
         let mut text = std::ptr::null();
         // SAFETY: an output word.
         let told = self.result_string.map(|ask| unsafe { ask(result, &raw mut text) });
@@ -88,7 +88,7 @@ impl Library {
     }
 
     pub fn check(&self, what: &str, result: u32) -> Result<(), String> {
-        if result == 0 { Ok(()) } else { Err(format!("{what}: {}", self.named(result))) }
+        if result == 0 { Ok(()) } else { Err(format!("{what}: {}", self.result_name(result))) }
     }
 
     /// The ids of driver functions that are `wanted` by name.

@@ -66,7 +66,7 @@ impl Packed {
     }
 
     /// Where its entry stands in its chunk.
-    fn at(self) -> u64 {
+    fn entry_offset(self) -> u64 {
         (self.0 & u64::from(u32::MAX)) * 8
     }
 
@@ -117,7 +117,7 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// None yet, of chunks with as many bytes.
-    pub(crate) fn of(bytes: u64) -> Calls {
+    pub(crate) fn with_room_for(bytes: u64) -> Calls {
         let most = (bytes / SHORTEST).min(MOST as u64) as usize;
         Calls { packed: large_pages::list(most), ..Calls::default() }
     }
@@ -283,7 +283,7 @@ impl Calls {
     }
 
     fn entry_in(&self, chunk: usize, place: usize) -> u64 {
-        self.chunks[chunk].start + self.packed[place].at()
+        self.chunks[chunk].start + self.packed[place].entry_offset()
     }
 
     /// Where the call with this number stands.
@@ -305,14 +305,14 @@ impl Calls {
 
     /// The call at this place.
     #[inline]
-    pub(crate) fn at(&self, place: usize) -> Located {
+    pub(crate) fn locate(&self, place: usize) -> Located {
         self.located(self.standing_at(place))
     }
 
     #[inline]
     pub(crate) fn located(&self, Standing { place, chunk }: Standing) -> Located {
         let (packed, chunk) = (self.packed[place as usize], &self.chunks[chunk as usize]);
-        let entry = chunk.start + packed.at();
+        let entry = chunk.start + packed.entry_offset();
         let ret = match packed.distance() {
             0 => 0,
             FAR => self.far.get(&place).copied().unwrap_or(0),
@@ -340,7 +340,7 @@ impl Calls {
     /// The call with this number, by entry time.
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Option<Located> {
-        self.place(number).map(|place| self.at(place))
+        self.place(number).map(|place| self.locate(place))
     }
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Located> {
@@ -349,7 +349,7 @@ impl Calls {
 
     /// The number of the first call for which this does not hold, if it holds for those before it.
     pub(crate) fn partition_point(&self, holds: impl Fn(&Located) -> bool) -> usize {
-        self.first(|place| !holds(&self.at(place)))
+        self.first(|place| !holds(&self.locate(place)))
     }
 
     /// The number of the first call of which `is_behind` holds, given its place, as of all that follow.
@@ -372,7 +372,7 @@ impl Calls {
         let chunk = all.get(all.partition_point(|chunk| chunk.sequence <= sequence).checked_sub(1)?)?;
         let place = chunk.place.checked_add(sequence - chunk.sequence).filter(|place| *place < self.end_of(chunk))?;
         let key = |place: usize| {
-            let at = self.at(place);
+            let at = self.locate(place);
             (at.begin.unwrap_or_else(|| stamp(at.entry)), place)
         };
         let of = key(place as usize);
@@ -466,7 +466,7 @@ mod tests {
         }
         calls.order(|_| 0, |_| ());
         assert!(place > 2 * STEP);
-        let mut at = (0..=place).map(|place| calls.at(place));
+        let mut at = (0..=place).map(|place| calls.locate(place));
         for (n, count) in all.iter().enumerate() {
             for call in 0..*count {
                 let found = at.next().expect("a call");

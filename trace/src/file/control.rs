@@ -44,7 +44,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    fn of(word: u32) -> Answer {
+    fn decode(word: u32) -> Answer {
         let all = [Answer::Done, Answer::Already, Answer::Closed, Answer::Ended];
         all.into_iter().find(|answer| *answer as u32 == word & 0xff).unwrap_or(Answer::Unknown)
     }
@@ -98,7 +98,7 @@ impl Control {
             let is_answered = (request ^ answer) & NUMBER == 0;
             match mine {
                 _ if answer & 0xff == Answer::Ended as u32 => return Some(Answer::Ended),
-                Some(mine) if (answer ^ mine) & NUMBER == 0 => return Some(Answer::of(answer)),
+                Some(mine) if (answer ^ mine) & NUMBER == 0 => return Some(Answer::decode(answer)),
                 // One request at a time.
                 None if is_answered => {
                     let next = (request & NUMBER).wrapping_add(0x100) | command as u32;
@@ -126,7 +126,7 @@ pub struct Remote(Attached);
 impl Remote {
     /// Of the process that writes this trace; none if it keeps its memory to itself, or in a place that
     /// cannot be seen from here.
-    pub fn of(trace: &File) -> std::io::Result<Option<Remote>> {
+    pub fn find(trace: &File) -> std::io::Result<Option<Remote>> {
         let header = |at: u64| -> std::io::Result<Option<Header>> {
             let mut bytes = [0; HEADER];
             trace.read_exact_at(&mut bytes, at)?;
@@ -135,7 +135,7 @@ impl Remote {
         // Behind both preambles lies the first place that was set aside.
         let Some(first) = header(0)?.filter(|first| first.kind == Kind::Preamble) else { return Ok(None) };
         let Some(behind) = first.size.checked_mul(2) else { return Ok(None) };
-        let Some(place) = header(behind)?.as_ref().and_then(Place::of) else { return Ok(None) };
+        let Some(place) = header(behind)?.as_ref().and_then(Place::from_header) else { return Ok(None) };
         let about = trace.metadata()?;
         let attached = Attached::to_write(place)?;
         Ok(attached.filter(|found| found.is_of((about.dev(), about.ino())) && found.len() >= LEAST).map(Remote))
@@ -149,7 +149,7 @@ impl Remote {
     fn control(&self) -> &Control {
         // SAFETY: mapped for writing as long as `self`, aligned, and as long as that; any bytes are valid,
         // and all of them are accessed atomically.
-        unsafe { &*self.0.at(AT).cast::<Control>() }
+        unsafe { &*self.0.address_of(AT).cast::<Control>() }
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
         }
         control.request.store(3 << 8 | 77, Release);
         control.serve(|found| if found.is_none() { Answer::Unknown } else { Answer::Done });
-        assert_eq!(Answer::of(control.answer.load(Acquire)), Answer::Unknown);
+        assert_eq!(Answer::decode(control.answer.load(Acquire)), Answer::Unknown);
     }
 
     #[test]

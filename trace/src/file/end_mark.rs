@@ -39,7 +39,7 @@ fn is_free(header: &[u8]) -> bool {
 }
 
 /// Where the footer begins, or would.
-pub(crate) fn of(map: &Mapping, segments: &[(u64, Header)]) -> Option<u64> {
+pub(crate) fn footer_offset(map: &Mapping, segments: &[(u64, Header)]) -> Option<u64> {
     let (_, preamble) = segments.iter().find(|(_, header)| header.kind == Kind::Preamble)?;
     let page = preamble.size.checked_mul(2)?;
     let mark = map.peek::<16>(page.checked_add(HEADER as u64)?)?;

@@ -21,8 +21,8 @@ pub enum Mapping {
 }
 
 impl Mapping {
-    pub fn of(mut file: File) -> io::Result<Mapping> {
-        if let Some(unpacked) = Unpacked::of(&file)? {
+    pub fn open(mut file: File) -> io::Result<Mapping> {
+        if let Some(unpacked) = Unpacked::open(&file)? {
             return Ok(Mapping::Packed(unpacked));
         }
         if is_tmpfs_with_holes(&file)? {
@@ -33,7 +33,7 @@ impl Mapping {
         }
         // SAFETY: the mapping is read as bytes only; a trace only ever grows while it is written.
         let map = unsafe { memmap2::Mmap::map(&file) }?;
-        let mapped = Mapped::at(&map);
+        let mapped = Mapped::register(&map);
         Ok(Mapping::Mapped(map, file, mapped))
     }
 
@@ -56,9 +56,9 @@ impl Mapping {
 
     /// The bytes from an offset on, up to `end`; of what was packed, no further than one piece of it goes.
     #[inline]
-    pub fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
+    pub fn bytes_from(&self, at: u64, end: u64) -> Option<&[u8]> {
         match self {
-            Mapping::Packed(unpacked) => unpacked.held(at, end.min(self.len() as u64)),
+            Mapping::Packed(unpacked) => unpacked.bytes_from(at, end.min(self.len() as u64)),
             _ => self.get(at as usize..end as usize),
         }
     }
@@ -84,7 +84,7 @@ impl Mapping {
     pub fn checksum(&self, at: u64, len: u64) -> Option<u64> {
         match self {
             Mapping::Packed(unpacked) => unpacked.checksum(at, len),
-            _ => Some(checksum(self.held(at, at.checked_add(len)?)?)),
+            _ => Some(checksum(self.bytes_from(at, at.checked_add(len)?)?)),
         }
     }
 

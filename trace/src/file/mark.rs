@@ -17,7 +17,7 @@ pub const MARK: [u8; 1 + VERSION.len()] = {
 };
 
 /// What a mark says to people: `0.1.0 (trace format 1)`.
-pub fn shown(mark: &[u8]) -> String {
+pub fn describe(mark: &[u8]) -> String {
     match mark {
         [format, version @ ..] => format!("{} (trace format {format})", String::from_utf8_lossy(version)),
         [] => "unknown".into(),

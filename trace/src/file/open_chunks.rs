@@ -26,11 +26,11 @@ pub(crate) struct Copies {
 impl Copies {
     /// Of all open chunks among the segments, each at its place in the file. One that was used again since it
     /// was found is what it is now.
-    pub(crate) fn of(map: &Mapping, segments: &mut Vec<(u64, Header)>, damage: &mut Vec<Damage>) -> Copies {
+    pub(crate) fn copy_all(map: &Mapping, segments: &mut Vec<(u64, Header)>, damage: &mut Vec<Damage>) -> Copies {
         let mut copies = Copies::default();
         let mut memory = HashMap::new();
         segments.retain_mut(|(offset, header)| {
-            let settled = match Place::of(header) {
+            let settled = match Place::from_header(header) {
                 Some(place) => {
                     let found = in_memory(map, &mut memory, place, *offset, header, damage);
                     copies.known.extend(found.as_ref().map(|_| *offset));
@@ -55,7 +55,7 @@ impl Copies {
 
     /// Gives back the memory of the trace with this device and inode.
     pub(crate) fn release(&self, trace: (u64, u64)) {
-        self.memory.iter().filter_map(|place| Attached::to(*place)).for_each(|memory| memory.remove(trace));
+        self.memory.iter().filter_map(|place| Attached::attach(*place)).for_each(|memory| memory.remove(trace));
     }
 
     pub(crate) fn is_known(&self, place: u64) -> bool {
@@ -70,7 +70,7 @@ impl Copies {
     /// What was copied from this offset of the file on, up to `end` or as far as it goes; none in other
     /// places.
     #[inline]
-    pub(crate) fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
+    pub(crate) fn bytes_from(&self, at: u64, end: u64) -> Option<&[u8]> {
         if self.chunks.is_empty() {
             return None;
         }
@@ -92,7 +92,7 @@ fn in_memory(
     damage: &mut Vec<Damage>,
 ) -> Option<Vec<u8>> {
     let is_new = !all.contains_key(&place.memory);
-    let memory = all.entry(place.memory).or_insert_with(|| Attached::to(place)).as_ref();
+    let memory = all.entry(place.memory).or_insert_with(|| Attached::attach(place)).as_ref();
     let reading =
         memory.map(|memory| move |at: u64, bytes: &mut [u8]| memory.read(place.offset().checked_add(at)?, bytes));
     let found = memory.zip(reading).and_then(|(memory, read)| {
@@ -211,23 +211,23 @@ mod tests {
         file.set_len(8192).unwrap();
         let (first, bytes) = chunk(1, &[1; 64]);
         file.write_all_at(&bytes, 4096).unwrap();
-        let map = Mapping::of(file.try_clone().unwrap()).unwrap();
+        let map = Mapping::open(file.try_clone().unwrap()).unwrap();
 
         let mut segments = vec![(4096, first)];
-        let copies = Copies::of(&map, &mut segments, &mut Vec::new());
-        assert_eq!((copies.held(4160, 8192), segments[0].1), (Some([1; 64].as_slice()), first));
-        assert_eq!(copies.held(4216, 4220), Some([1; 4].as_slice()));
-        assert_eq!((copies.held(4159, 8192), copies.held(4224, 8192)), (None, None));
+        let copies = Copies::copy_all(&map, &mut segments, &mut Vec::new());
+        assert_eq!((copies.bytes_from(4160, 8192), segments[0].1), (Some([1; 64].as_slice()), first));
+        assert_eq!(copies.bytes_from(4216, 4220), Some([1; 4].as_slice()));
+        assert_eq!((copies.bytes_from(4159, 8192), copies.bytes_from(4224, 8192)), (None, None));
 
         let (second, bytes) = chunk(2, &[2; 16]);
         file.write_all_at(&bytes, 4096).unwrap();
-        assert_eq!(copies.held(4160, 8192), Some([1; 64].as_slice()));
-        let copies = Copies::of(&map, &mut segments, &mut Vec::new());
-        assert_eq!((copies.held(4160, 8192), segments[0].1), (Some([2; 16].as_slice()), second));
+        assert_eq!(copies.bytes_from(4160, 8192), Some([1; 64].as_slice()));
+        let copies = Copies::copy_all(&map, &mut segments, &mut Vec::new());
+        assert_eq!((copies.bytes_from(4160, 8192), segments[0].1), (Some([2; 16].as_slice()), second));
 
         file.write_all_at(&Header::new(Kind::Free, 4096).encode(), 4096).unwrap();
-        let copies = Copies::of(&map, &mut segments, &mut Vec::new());
-        assert_eq!((copies.held(4160, 8192), segments[0].1.kind), (None, Kind::Free));
+        let copies = Copies::copy_all(&map, &mut segments, &mut Vec::new());
+        assert_eq!((copies.bytes_from(4160, 8192), segments[0].1.kind), (None, Kind::Free));
     }
 
     #[test]
@@ -259,10 +259,10 @@ mod tests {
         file.write_all_at(&content, 4096 + HEADER as u64).unwrap();
         let copied = || {
             (&file).rewind().unwrap();
-            let map = Mapping::of(file.try_clone().unwrap()).unwrap();
+            let map = Mapping::open(file.try_clone().unwrap()).unwrap();
             let (mut segments, mut damage) = (vec![(4096, free)], Vec::new());
-            let copies = Copies::of(&map, &mut segments, &mut damage);
-            (copies.held(4160, 8192).map(<[u8]>::to_vec), segments[0].1.thread, damage.len())
+            let copies = Copies::copy_all(&map, &mut segments, &mut damage);
+            (copies.bytes_from(4160, 8192).map(<[u8]>::to_vec), segments[0].1.thread, damage.len())
         };
         assert_eq!(copied(), (None, 0, 1));
         file.write_all_at(&own.encode(), 8192 - HEADER as u64).unwrap();

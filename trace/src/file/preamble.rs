@@ -116,17 +116,17 @@ pub fn encode<T: Encode>(value: &T) -> Vec<u8> {
 /// decoder's limit is a constant: 16 to 256 times the bytes.
 pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     match bytes.len() {
-        0..=0x100 => within::<0x1000, T>(bytes),
-        0x101..=0x1000 => within::<0x1_0000, T>(bytes),
-        0x1001..=0x1_0000 => within::<0x10_0000, T>(bytes),
-        0x1_0001..=0x10_0000 => within::<0x100_0000, T>(bytes),
-        0x10_0001..=0x100_0000 => within::<0x1000_0000, T>(bytes),
-        0x100_0001..=0x1000_0000 => within::<0x1_0000_0000, T>(bytes),
-        0x1000_0001..=0x4000_0000 => within::<0x4_0000_0000, T>(bytes),
+        0..=0x100 => decode_with_limit::<0x1000, T>(bytes),
+        0x101..=0x1000 => decode_with_limit::<0x1_0000, T>(bytes),
+        0x1001..=0x1_0000 => decode_with_limit::<0x10_0000, T>(bytes),
+        0x1_0001..=0x10_0000 => decode_with_limit::<0x100_0000, T>(bytes),
+        0x10_0001..=0x100_0000 => decode_with_limit::<0x1000_0000, T>(bytes),
+        0x100_0001..=0x1000_0000 => decode_with_limit::<0x1_0000_0000, T>(bytes),
+        0x1000_0001..=0x4000_0000 => decode_with_limit::<0x4_0000_0000, T>(bytes),
         _ => None,
     }
 }
 
-fn within<const LIMIT: usize, T: Decode<()>>(bytes: &[u8]) -> Option<T> {
+fn decode_with_limit<const LIMIT: usize, T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     bincode::decode_from_slice(bytes, CONFIG.with_limit::<LIMIT>()).ok().map(|(value, _)| value)
 }

@@ -15,7 +15,7 @@
 //! An attachment is a piece of the application's memory as the call saw it: `len` bytes at that address. At
 //! address 0 stands the content of the file that the call names by its path.
 
-pub mod held;
+pub mod imported_memory;
 pub mod nccl;
 
 use crate::base::hash::checksum;
@@ -38,7 +38,7 @@ pub struct Head {
 
 impl Head {
     /// As [`CONFIG`] decodes it, which takes longer: every record is read by its head.
-    pub(crate) fn of(bytes: &[u8]) -> Option<Head> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Head> {
         let [a, b, c, d, kind, flags, e, f] = *bytes.first_chunk()?;
         Some(Head { size: u32::from_le_bytes([a, b, c, d]), kind, flags, function: u16::from_le_bytes([e, f]) })
     }
@@ -400,7 +400,7 @@ pub struct Profile {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Named {
+pub struct Name {
     pub number: u32,
     pub name: String,
 }
@@ -413,7 +413,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    pub fn of(text: &[u8]) -> Printed {
+    pub fn from_text(text: &[u8]) -> Printed {
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         Printed { lines: lines.map(checksum).collect() }
     }

@@ -29,7 +29,7 @@ struct Piece {
 }
 
 impl Piece {
-    fn of<'f>(&self, file: &'f [u8]) -> Option<&'f [u8]> {
+    fn slice<'f>(&self, file: &'f [u8]) -> Option<&'f [u8]> {
         file.get(usize::try_from(self.offset).ok()?..usize::try_from(self.offset.checked_add(self.len)?).ok()?)
     }
 }
@@ -82,7 +82,7 @@ impl References {
 
     pub(crate) fn bytes(&self, hash: Hash) -> Option<&[u8]> {
         let piece = self.pieces.get(&hash)?;
-        piece.of(self.followed.get(&piece.source)?)
+        piece.slice(self.followed.get(&piece.source)?)
     }
 
     /// Bytes of the files that are read.
@@ -166,7 +166,7 @@ fn opened<'s>(source: &'s Source, among: &[PathBuf]) -> Result<Opened<'s>, Strin
 impl Opened<'_> {
     /// The file, if all these pieces of it are what they were.
     fn checked(self, pieces: &[(Hash, &Piece)]) -> Result<Mmap, String> {
-        let found = |piece: &Piece| piece.of(&self.map).map(Hash::of);
+        let found = |piece: &Piece| piece.slice(&self.map).map(Hash::compute);
         let wrong: Vec<&(Hash, &Piece)> = pieces.iter().filter(|(hash, piece)| found(piece) != Some(*hash)).collect();
         let Some((hash, first)) = wrong.first() else { return Ok(self.map) };
         let what = match found(first) {

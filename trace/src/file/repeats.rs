@@ -36,7 +36,7 @@ pub struct Repeats {
 impl Repeats {
     /// What a record can mean behind a return at `end`, and whether it says just that. The recorder writes
     /// its words one after the other.
-    pub(crate) fn of(head: Head, record: &Repeated, end: u64) -> (Repeats, bool) {
+    pub(crate) fn decode(head: Head, record: &Repeated, end: u64) -> (Repeats, bool) {
         let last = record.end.max(end);
         let is_within = record.time <= last - end;
         let calls = if record.end == 0 { 0 } else { record.calls };
@@ -60,9 +60,9 @@ mod tests {
     #[test]
     fn what_cannot_be_is_cut_to_what_can() {
         let head = |flags| Head { size: 0, kind: REPEATED, flags, function: 0 };
-        let of = |calls, time, begin, end| Repeats::of(head(0), &Repeated { calls, time, begin, end }, 100);
+        let of = |calls, time, begin, end| Repeats::decode(head(0), &Repeated { calls, time, begin, end }, 100);
         let in_part =
-            |calls, time, end| Repeats::of(head(TIMED_IN_PART), &Repeated { calls, time, begin: 0, end }, 100);
+            |calls, time, end| Repeats::decode(head(TIMED_IN_PART), &Repeated { calls, time, begin: 0, end }, 100);
         let repeats = |calls, time, end, under_way| Repeats { calls, time, end, in_turn: None, under_way };
         assert_eq!(of(2, 30, 150, 160), (repeats(2, 30, 160, None), true));
         assert_eq!(of(2, 30, 170, 160), (repeats(2, 30, 160, Some(170)), true));

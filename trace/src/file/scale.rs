@@ -22,7 +22,7 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// `clocks`: in order. There is one.
-    pub(crate) fn of(clocks: &[Clock]) -> Scale {
+    pub(crate) fn from_clocks(clocks: &[Clock]) -> Scale {
         let (first, last) = (clocks[0], clocks[clocks.len() - 1]);
         let (ticks, ns) = (last.tsc.wrapping_sub(first.tsc), last.ns.wrapping_sub(first.ns));
         let is_usual = ns < USUAL && (1..USUAL).contains(&ticks);
@@ -91,7 +91,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn scale(ns: u64, ticks: u64) -> Scale {
-        Scale::of(&[Clock { tsc: 5, ns: 7 }, Clock { tsc: ticks + 5, ns: ns + 7 }])
+        Scale::from_clocks(&[Clock { tsc: 5, ns: 7 }, Clock { tsc: ticks + 5, ns: ns + 7 }])
     }
 
     proptest! {

@@ -48,7 +48,7 @@ impl Place {
         u128::from(self.token) << 64 | u128::from(self.page) << 32 | u128::from(self.memory as u32)
     }
 
-    pub fn of(header: &Header) -> Option<Place> {
+    pub fn from_header(header: &Header) -> Option<Place> {
         let token = (header.id >> 64) as u64;
         let place = Place { memory: header.id as i32, page: (header.id >> 32) as u32, token };
         (header.kind == Kind::Free && token != 0).then_some(place)
@@ -148,19 +148,19 @@ pub(crate) struct Attached {
 
 impl Attached {
     /// None if there is no such memory here, or it is not what the place means.
-    pub(crate) fn to(place: Place) -> Option<Attached> {
-        Attached::with(place, libc::SHM_RDONLY).ok().flatten()
+    pub(crate) fn attach(place: Place) -> Option<Attached> {
+        Attached::attach_with(place, libc::SHM_RDONLY).ok().flatten()
     }
 
     /// The same, mapped for writing. An error is that nobody but its owner may.
     pub(crate) fn to_write(place: Place) -> io::Result<Option<Attached>> {
-        match Attached::with(place, 0) {
+        match Attached::attach_with(place, 0) {
             Err(error) if error.raw_os_error() != Some(libc::EACCES) => Ok(None),
             attached => attached,
         }
     }
 
-    fn with(place: Place, flags: i32) -> io::Result<Option<Attached>> {
+    fn attach_with(place: Place, flags: i32) -> io::Result<Option<Attached>> {
         if place.memory < 0 {
             return Ok(None);
         }
@@ -201,7 +201,7 @@ impl Attached {
     }
 
     /// An address in it.
-    pub(crate) fn at(&self, offset: usize) -> *const u8 {
+    pub(crate) fn address_of(&self, offset: usize) -> *const u8 {
         self.base.wrapping_add(offset)
     }
 
@@ -279,9 +279,9 @@ mod tests {
             Place { memory: i32::MAX, page: u32::MAX, token: 1 },
         ] {
             let header = Header { id: place.id(), ..Header::new(Kind::Free, PAGE) };
-            assert_eq!(Header::decode(&header.encode()).and_then(|found| Place::of(&found)), Some(place));
+            assert_eq!(Header::decode(&header.encode()).and_then(|found| Place::from_header(&found)), Some(place));
         }
-        assert_eq!(Place::of(&Header::new(Kind::Free, PAGE)), None);
+        assert_eq!(Place::from_header(&Header::new(Kind::Free, PAGE)), None);
         let owner = Owner { token: 1, device: 2, inode: 3 };
         assert_eq!(Owner::decode(&owner.encode()), Some(owner));
         assert_eq!(Owner::decode(&[0; OWNER]), None);

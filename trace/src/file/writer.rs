@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The process that still writes the file, if there is one. `pid`: that wrote it; its id may be that of
 /// another PID namespace.
-pub(crate) fn of(path: &Path, pid: u32) -> Option<u32> {
+pub(crate) fn find(path: &Path, pid: u32) -> Option<u32> {
     (has_open(path, pid) || is_locked(path)).then_some(pid)
 }
 

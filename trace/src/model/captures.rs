@@ -55,7 +55,7 @@ impl Captures {
             Change::EventEnded { event } => _ = self.events.remove(&event),
             // What has the handle from now on is another stream.
             Change::StreamMade { stream, .. } | Change::StreamEnded { stream } => {
-                self.stream_ended(StreamId::made(stream))
+                self.stream_ended(StreamId::created(stream))
             }
             _ => {}
         }
@@ -91,7 +91,7 @@ mod tests {
     const EVENT: u64 = 0xe0;
 
     fn id(handle: StreamHandle) -> StreamId {
-        handle.of(0xc0, 0)
+        handle.resolve(0xc0, 0)
     }
 
     fn is_captured(captures: &Captures, handle: StreamHandle) -> bool {
@@ -133,6 +133,6 @@ mod tests {
         captures.follow(&Change::CaptureBegun { on: StreamHandle { handle: 0, per_thread: true } }, id);
         assert!(is_captured(&captures, StreamHandle { handle: 2, per_thread: false }));
         assert!(!is_captured(&captures, StreamHandle { handle: 0, per_thread: false }));
-        assert!(captures.origin(StreamHandle { handle: 2, per_thread: false }.of(0xc0, 1)).is_none());
+        assert!(captures.origin(StreamHandle { handle: 2, per_thread: false }.resolve(0xc0, 1)).is_none());
     }
 }

@@ -25,7 +25,7 @@ pub struct Moment {
 
 impl Moment {
     /// One that has not returned does so at the end of time.
-    pub fn of(call: &Call) -> Moment {
+    pub fn from_call(call: &Call) -> Moment {
         let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
         Moment { call: call.number, thread: call.thread, begin, end }
     }
@@ -254,7 +254,7 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
             Change::EventAwaited { event: handle(Kind::Event)?, by: scope(), is_external: has_flag(call, function) }
         }
         // All others are told of above.
-        Effect::Submit(_) => Change::Copied { on: on(), touched: Touched::of(call, function) },
+        Effect::Submit(_) => Change::Copied { on: on(), touched: Touched::from_call(call, function) },
         Effect::BeginCapture => Change::CaptureBegun { on: on() },
         Effect::EndCapture => Change::CaptureEnded { on: on(), graph: made(Kind::Graph) },
         Effect::Allocate { kind, .. } => Change::Allocated {

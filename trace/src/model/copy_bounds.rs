@@ -96,7 +96,7 @@ impl View for Words<'_, '_> {
         word(self.call.argument_bytes().get(offset as usize..)?.get(..size as usize)?)
     }
 
-    fn at(&self, address: u64, size: u32) -> Option<u64> {
+    fn read_word(&self, address: u64, size: u32) -> Option<u64> {
         word(&self.call.memory(When::Entry, address, size.into())?)
     }
 }

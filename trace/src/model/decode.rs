@@ -11,7 +11,7 @@ use crate::api::walk::{self, Direction, Target, View};
 use crate::base::bytes::{u32_at, u64_at};
 use crate::code::image::Wrapper;
 use crate::file::record::{Kernel, LONGEST, PIECE};
-use crate::model::value::{Given, Named, Slot, Value};
+use crate::model::value::{ArgumentPassing, Fields, Slot, Value};
 use crate::read::call::Call;
 use crate::read::call::{Content, Image, When};
 use crate::read::references::Lacking;
@@ -19,9 +19,9 @@ use std::borrow::Cow;
 
 #[derive(Debug, Clone)]
 pub struct Decoded<'a> {
-    pub arguments: Named<'a>,
+    pub arguments: Fields<'a>,
     /// What the call wrote, by parameter.
-    pub outputs: Named<'a>,
+    pub outputs: Fields<'a>,
 }
 
 /// Structures deeper than this are not followed.
@@ -57,7 +57,7 @@ impl View for Container<'_, '_, '_> {
         word(self.bytes.get(offset as usize..)?.get(..size as usize)?)
     }
 
-    fn at(&self, address: u64, size: u32) -> Option<u64> {
+    fn read_word(&self, address: u64, size: u32) -> Option<u64> {
         word(&self.call.memory(self.when, address, size.into())?)
     }
 }
@@ -102,7 +102,7 @@ impl<'a> Decoder<'_, 'a> {
                 output = self.recorded(self.target(params, index, words, When::Return, 0));
             }
             _ if matches!(field.role, Role::EntryPoint) && address != 0 => {
-                output = self.container(words, When::Return).at(address, 8).map(Value::Pointer);
+                output = self.container(words, When::Return).read_word(address, 8).map(Value::Pointer);
             }
             Target::Nothing if is_output(field.role) && address != 0 => {}
             _ => argument = Some(self.target(params, index, words, When::Entry, 0)),
@@ -258,17 +258,17 @@ impl<'a> Decoder<'_, 'a> {
             },
             Target::Text { address, .. } | Target::Path { address } => text(address),
             Target::Value { element } => self.value(element, &raw.to_le_bytes()[..element.size as usize], when, depth),
-            Target::TextOut { address } => match view.at(address, 8) {
+            Target::TextOut { address } => match view.read_word(address, 8) {
                 None => Value::Unrecorded(address),
                 Some(0) => Value::Null,
                 Some(address) => text(address),
             },
-            Target::Owned { address, element, count } => match view.at(address, 8) {
+            Target::Owned { address, element, count } => match view.read_word(address, 8) {
                 None => Value::Unrecorded(address),
                 Some(0) => Value::Null,
                 Some(at) => self.nested(at, element, count, When::Return, false, depth),
             },
-            Target::HostAlloc { address, .. } => match self.container(bytes, When::Return).at(address, 8) {
+            Target::HostAlloc { address, .. } => match self.container(bytes, When::Return).read_word(address, 8) {
                 None => Value::Unrecorded(address),
                 Some(value) => Value::Address { value, born: true },
             },
@@ -305,7 +305,7 @@ impl<'a> Decoder<'_, 'a> {
         if let Some(image) = self.image(address).filter(|_| is_byte(element) && count > 1) {
             return match self.call.memory(when, address, size) {
                 Some(bytes) if bytes.len() <= crate::file::record::INLINE_LIMIT => Value::Bytes(bytes),
-                _ => self.kept_apart(None, image.len, image.content),
+                _ => self.payload_of(None, image.len, image.content),
             };
         }
         let Some(bytes) = self.call.memory(when, address, size) else { return Value::Unrecorded(address) };
@@ -361,7 +361,7 @@ impl<'a> Decoder<'_, 'a> {
         self.call.trace.preamble.is_data_left_out().then_some(Lacking::LeftOut)
     }
 
-    fn kept_apart(&self, side: Option<Side>, len: u64, content: Content<'a>) -> Value<'a> {
+    fn payload_of(&self, side: Option<Side>, len: u64, content: Content<'a>) -> Value<'a> {
         Value::Payload { side, len, pieces: 1, content, missing: self.missing(&content) }
     }
 
@@ -380,12 +380,12 @@ impl<'a> Decoder<'_, 'a> {
         let Some((kernel, packed)) = recorded.and_then(|(id, packed)| Some((trace.kernels.get(&id)?, packed))) else {
             let kernel = trace.kernel(function);
             let parameters = kernel.and_then(|kernel| Some(kernel.params.as_ref()?.len()));
-            let given = Given::Unread { parameters, why: self.unread(address, parameters.is_some()) };
+            let given = ArgumentPassing::Unread { parameters, why: self.unread(address, parameters.is_some()) };
             return Value::Launch { kernel: kernel.map_or("?", |k| k.name.as_str()), arguments: Vec::new(), given };
         };
         let parameters = kernel.params.as_ref().map_or(0, Vec::len);
         if packed.is_empty() && parameters > 0 && self.left_out().is_some() {
-            let given = Given::Unread { parameters: Some(parameters), why: "left out" };
+            let given = ArgumentPassing::Unread { parameters: Some(parameters), why: "left out" };
             return Value::Launch { kernel: &kernel.name, arguments: Vec::new(), given };
         }
         let mut rest = packed;
@@ -398,7 +398,7 @@ impl<'a> Decoder<'_, 'a> {
             });
             rest = rest.get(size.div_ceil(8) * 8..).unwrap_or(&[]);
         }
-        Value::Launch { kernel: &kernel.name, arguments, given: Given::Each }
+        Value::Launch { kernel: &kernel.name, arguments, given: ArgumentPassing::Each }
     }
 
     /// Why the arguments at this address are not in the trace.
@@ -419,9 +419,9 @@ impl<'a> Decoder<'_, 'a> {
 
     fn packed(&self, address: u64, fields: &'static [Field], bytes: &[u8]) -> Option<Value<'a>> {
         let view = self.container(bytes, When::Entry);
-        let extra = Extra::read(address, |at| view.at(at, 8));
+        let extra = Extra::read(address, |at| view.read_word(at, 8));
         let buffer = extra.buffer().filter(|_| extra.is_whole)?;
-        let size = view.at(extra.size_at()?, 8)?;
+        let size = view.read_word(extra.size_at()?, 8)?;
         let packed = self.call.memory(When::Entry, buffer, size)?;
         let function = fields.iter().find_map(|f| match f.ty.form {
             Form::Handle(Kind::Function) => view.load(f.offset, 8),
@@ -431,7 +431,7 @@ impl<'a> Decoder<'_, 'a> {
         let ends = kernel
             .and_then(|kernel| kernel.params.as_ref())
             .map(|params| params.iter().map(|(offset, size)| u64::from(*offset) + u64::from(*size)).max().unwrap_or(0));
-        let given = Given::Packed { bytes: size, declared: ends };
+        let given = ArgumentPassing::Packed { bytes: size, declared: ends };
         let arguments = match kernel.and_then(|kernel| Some((kernel, kernel.params.as_ref()?))) {
             None => vec![Value::Bytes(packed)],
             Some((kernel, params)) => {

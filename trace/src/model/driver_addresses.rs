@@ -31,7 +31,7 @@ pub fn closed() -> Vec<Range<u64>> {
 }
 
 fn closed_range(line: &str) -> Option<Range<u64>> {
-    let Mapping { range, access, .. } = Mapping::of(line)?;
+    let Mapping { range, access, .. } = Mapping::parse(line)?;
     access.starts_with("---").then_some(range)
 }
 

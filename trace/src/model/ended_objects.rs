@@ -15,13 +15,13 @@ pub struct Ended<What> {
 
 /// The last that had each handle, or lay at each address.
 #[derive(Default)]
-pub(crate) struct Gone {
+pub(crate) struct EndedObjects {
     /// By their number.
     objects: HashMap<(Kind, u64), Ended<u64>>,
     ranges: BTreeMap<u64, Ended<Range>>,
 }
 
-impl Gone {
+impl EndedObjects {
     pub fn add(&mut self, kind: Kind, value: u64, number: u64, by: u64) {
         self.objects.insert((kind, value), Ended { what: number, by });
     }

@@ -55,7 +55,7 @@ impl GraphMemory {
             (Change::GraphInstantiated { exec, graph, frees_first }, _) => {
                 self.executable.remove(&exec);
                 let nodes = self.graphs.get(&graph);
-                self.executable.extend(nodes.map(|nodes| (exec, Executable::of(nodes, frees_first))));
+                self.executable.extend(nodes.map(|nodes| (exec, Executable::from_nodes(nodes, frees_first))));
             }
             _ => {}
         }
@@ -74,12 +74,12 @@ impl GraphMemory {
         let freed = graph.freed.iter().copied().chain(left);
         gone.extend(freed.filter_map(|at| memory.free(at)).map(|one| (one, End::Freed)));
         let made = graph.allocated.iter().map(|(at, bytes, device)| Allocation::of_graph(moment, *at, *bytes, *device));
-        made.inspect(|one| memory.put(*one, gone)).collect()
+        made.inspect(|one| memory.replace(*one, gone)).collect()
     }
 }
 
 impl Executable {
-    fn of(nodes: &[Node], frees_first: bool) -> Executable {
+    fn from_nodes(nodes: &[Node], frees_first: bool) -> Executable {
         let at = |node: &Node| match *node {
             Node::Allocates { at, .. } => (Some(at), None),
             Node::Frees { at } => (None, Some(at)),

@@ -113,11 +113,11 @@ impl Memory {
             call: moment.call,
             since: moment.end,
         };
-        self.put(made, gone);
+        self.replace(made, gone);
         Some(made)
     }
 
-    pub(super) fn put(&mut self, made: Allocation, gone: &mut Vec<(Allocation, End)>) {
+    pub(super) fn replace(&mut self, made: Allocation, gone: &mut Vec<(Allocation, End)>) {
         self.overlaid(&made, gone);
         self.insert(made);
     }
@@ -150,13 +150,13 @@ impl Memory {
     }
 
     /// What lies at this address.
-    pub fn at(&self, address: u64) -> Option<&Allocation> {
+    pub fn find(&self, address: u64) -> Option<&Allocation> {
         let (_, one) = self.live.range(..=Name::Address(address)).next_back()?;
         (address < one.end()).then_some(one)
     }
 
     /// What lies in this range, the last first.
-    pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = &Allocation> {
+    pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &Allocation> {
         let before = self.live.range(..Name::Address(range.end)).rev();
         before.map(|(_, one)| one).take_while(move |one| one.end() > range.start)
     }
@@ -189,7 +189,7 @@ impl Memory {
 
     fn overlaid(&mut self, made: &Allocation, gone: &mut Vec<(Allocation, End)>) {
         let names: Vec<Name> = match made.address() {
-            Some(at) => self.within(at..made.end()).map(|one| one.name).collect(),
+            Some(at) => self.overlapping(at..made.end()).map(|one| one.name).collect(),
             None => vec![made.name],
         };
         gone.extend(names.into_iter().filter_map(|name| self.remove(name)).map(|one| (one, End::Overlaid)));
@@ -251,7 +251,7 @@ mod tests {
         }
 
         fn at(&self, address: u64) -> Option<u64> {
-            self.memory.at(address).map(|one| one.call)
+            self.memory.find(address).map(|one| one.call)
         }
     }
 
@@ -265,7 +265,7 @@ mod tests {
         walk.follow(0..1, got(Kind::Managed, 0x1000, 0x100));
         walk.follow(2..3, got(Kind::Pinned, 0x2000, 0x100));
         assert_eq!([0xfff, 0x1000, 0x10ff, 0x1100].map(|at| walk.at(at)), [None, Some(1), Some(1), None]);
-        assert_eq!(walk.memory.within(0x10ff..0x2001).map(|one| one.call).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(walk.memory.overlapping(0x10ff..0x2001).map(|one| one.call).collect::<Vec<_>>(), [2, 1]);
         assert_eq!((walk.memory.used(1), walk.memory.has(Kind::Managed)), (0x100, true));
         // A free that says less than the allocation did.
         assert_eq!(walk.follow(4..5, Change::Freed { kind: Kind::Device, at: 0x1000, on: None }), [(1, End::Freed)]);

@@ -11,7 +11,7 @@ use crate::api::walk;
 use crate::model::change::{Moment, resolve};
 use crate::model::contexts::Contexts;
 use crate::model::decode::{Decoded, decode};
-use crate::model::ended_objects::{Ended, Gone};
+use crate::model::ended_objects::{Ended, EndedObjects};
 use crate::model::memory::{End, Memory};
 use crate::model::value::Value;
 use crate::read::call::Call;
@@ -96,7 +96,7 @@ pub struct Objects {
     freed: Vec<u64>,
     /// The call that ends these.
     ender: u64,
-    gone: Gone,
+    gone: EndedObjects,
     contexts: Contexts,
     memory: Memory,
     /// How many ends a value outlives: of a physical allocation, since it was retained that often; of what
@@ -145,13 +145,13 @@ impl Objects {
         if self.concerned(call) {
             return self.follow_concerned(call);
         }
-        self.until(call);
+        self.advance_time(call);
         None
     }
 
     fn follow_concerned<'t>(&mut self, call: &Call<'t>) -> Option<Decoded<'t>> {
         if call.function().is_some_and(|function| self.are_known(call, function)) {
-            self.until(call);
+            self.advance_time(call);
             return None;
         }
         let decoded = decode(call);
@@ -175,7 +175,7 @@ impl Objects {
     /// Moves to this call: what its predecessors destroyed is gone, and what it makes itself has names.
     /// `decoded`: none if it makes and ends nothing.
     pub fn advance(&mut self, call: &Call, decoded: Option<&Decoded>) {
-        self.until(call);
+        self.advance_time(call);
         let Some(decoded) = decoded else { return };
         self.ender = call.number;
         if call.succeeded() || call.result.is_none() {
@@ -197,15 +197,15 @@ impl Objects {
 
     /// As [`Objects::advance`], for a call that makes and ends nothing.
     #[inline]
-    pub fn until(&mut self, call: &Call) {
+    pub fn advance_time(&mut self, call: &Call) {
         self.fresh = None;
         let is_due = |Reverse((end, _)): &Reverse<(u64, u64)>| *end <= call.begin;
         if !self.doomed.is_empty() || !self.freed.is_empty() || self.pending.peek().is_some_and(is_due) {
-            self.come_and_go(call);
+            self.apply_due(call);
         }
     }
 
-    fn come_and_go(&mut self, call: &Call) {
+    fn apply_due(&mut self, call: &Call) {
         for (kind, value) in std::mem::take(&mut self.doomed) {
             self.remove(kind, value);
         }
@@ -295,13 +295,13 @@ impl Objects {
     }
 
     /// Where ranges begin that the call moved to last gives up.
-    pub fn given_up(&self) -> &[u64] {
+    pub fn freed_ranges(&self) -> &[u64] {
         &self.freed
     }
 
     /// Objects that the call moved to last has brought: kind, handle, number, and the name if the program
     /// gave one.
-    pub fn made(&self) -> impl Iterator<Item = (Kind, u64, u64, Option<&str>)> {
+    pub fn created_objects(&self) -> impl Iterator<Item = (Kind, u64, u64, Option<&str>)> {
         let fresh = self.fresh.and_then(|call| self.things.get(&call)).into_iter().flatten();
         fresh.filter_map(|thing| match thing {
             Thing::Object(kind, value, object) => Some((*kind, *value, object.number, object.name.as_deref())),
@@ -429,7 +429,7 @@ impl Objects {
         let change = resolve(call, function)?;
         let mut gone = Vec::new();
         let ended = self.contexts.follow(call.thread, &change);
-        let made = self.memory.follow(Moment::of(call), &change, &self.contexts, &mut gone);
+        let made = self.memory.follow(Moment::from_call(call), &change, &self.contexts, &mut gone);
         // What lies beneath new memory goes when that is there.
         let freed = gone.iter().filter(|(_, end)| *end == End::Freed).filter_map(|(one, _)| one.address());
         self.freed.extend(freed);

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// The work of a stream up to a call: the index of the stream, and the number of that call, whose own work is
 /// behind.
-pub type Until = (usize, u64);
+pub type StreamPosition = (usize, u64);
 
 #[derive(Default)]
 pub struct Order {
@@ -20,16 +20,16 @@ pub struct Order {
     /// Some of these, each where its number puts it: most calls are on a stream that was met just before.
     met_lately: [Option<(StreamId, usize)>; LATELY],
     /// Of streams that were made, by handle.
-    made: HashMap<u64, Made>,
+    made: HashMap<u64, CreatedStream>,
     /// By context, the streams that were made or met in it; some have ended, or are of another by now.
     within: HashMap<u64, HashSet<StreamId>>,
     /// What stood before events when they were recorded.
-    events: HashMap<u64, Vec<Until>>,
+    events: HashMap<u64, Vec<StreamPosition>>,
     /// What all that comes to a context waits for.
-    of_contexts: HashMap<u64, Vec<Until>>,
+    of_contexts: HashMap<u64, Vec<StreamPosition>>,
     /// Streams with work that is not known to have finished: there may be many that have none.
     busy: BTreeSet<usize>,
-    finished: Vec<Until>,
+    finished: Vec<StreamPosition>,
 }
 
 /// A stream that work was put on, or that waits.
@@ -40,7 +40,7 @@ pub struct Stream {
     is_blocking: bool,
     is_busy: bool,
     /// What its work waits for, and since which call: of each stream, later calls wait for more.
-    waits: Vec<(u64, Until)>,
+    waits: Vec<(u64, StreamPosition)>,
     /// Its latest work, and up to which call all has finished.
     last: Option<u64>,
     done: u64,
@@ -53,27 +53,27 @@ const LATELY: usize = 32;
 const MOST_WAITS: usize = 16;
 
 #[derive(Clone, Copy)]
-struct Made {
+struct CreatedStream {
     context: u64,
     is_blocking: bool,
 }
 
 impl Order {
     pub fn stream_made(&mut self, handle: u64, context: u64, is_blocking: bool) {
-        self.made.insert(handle, Made { context, is_blocking });
-        self.within.entry(context).or_default().insert(StreamId::made(handle));
+        self.made.insert(handle, CreatedStream { context, is_blocking });
+        self.within.entry(context).or_default().insert(StreamId::created(handle));
         self.stream_ended(handle);
     }
 
     /// What has this handle from now on is another stream; work on this one goes on.
     pub fn stream_ended(&mut self, handle: u64) {
         self.met_lately = [None; LATELY];
-        self.by_id.remove(&StreamId::made(handle));
+        self.by_id.remove(&StreamId::created(handle));
     }
 
     /// A stream that is met while this context is current.
     #[inline]
-    pub fn met(&mut self, id: StreamId, current: u64) -> usize {
+    pub fn index_or_insert(&mut self, id: StreamId, current: u64) -> usize {
         let lately = id.spread() as usize % LATELY;
         match self.met_lately[lately] {
             Some((known, at)) if known == id => at,
@@ -89,11 +89,11 @@ impl Order {
         if let Some(known) = self.by_id.get(&id) {
             return *known;
         }
-        let Made { context, is_blocking } = match id.context {
+        let CreatedStream { context, is_blocking } = match id.context {
             0 if !id.is_legacy() && id.thread.is_none() => {
-                self.made.get(&id.stream).copied().unwrap_or(Made { context: current, is_blocking: false })
+                self.made.get(&id.stream).copied().unwrap_or(CreatedStream { context: current, is_blocking: false })
             }
-            context => Made { context, is_blocking: id.thread.is_some() },
+            context => CreatedStream { context, is_blocking: id.thread.is_some() },
         };
         let waits = self.of_contexts.get(&context).into_iter().flatten().map(|until| (0, *until)).collect();
         self.streams.push(Stream { id, context, is_blocking, is_busy: false, waits, last: None, done: 0 });
@@ -107,7 +107,7 @@ impl Order {
         self.streams.len()
     }
 
-    pub fn known(&self, id: StreamId) -> Option<usize> {
+    pub fn index_of(&self, id: StreamId) -> Option<usize> {
         self.by_id.get(&id).copied()
     }
 
@@ -142,14 +142,14 @@ impl Order {
     }
 
     /// What finished since that was asked last, in place of what is there.
-    pub fn take_finished(&mut self, into: &mut Vec<Until>) {
+    pub fn take_finished(&mut self, into: &mut Vec<StreamPosition>) {
         into.clear();
         std::mem::swap(into, &mut self.finished);
     }
 
     /// What was put on a stream before this call has finished.
     pub fn stream_finished(&mut self, id: StreamId, call: u64) {
-        self.finish_all(self.before(self.known(id), id, call));
+        self.finish_all(self.positions_before(self.index_of(id), id, call));
     }
 
     pub fn event_finished(&mut self, event: u64) {
@@ -173,12 +173,12 @@ impl Order {
         // Not all streams: a forged trace has as many contexts.
         let mut ended = Vec::new();
         for id in self.within.remove(&context).unwrap_or_default() {
-            let is_made = id == StreamId::made(id.stream);
+            let is_made = id == StreamId::created(id.stream);
             if is_made && self.made.get(&id.stream).is_some_and(|made| made.context == context) {
                 self.made.remove(&id.stream);
                 ended.push(id);
             }
-            if self.known(id).is_some_and(|at| self.streams[at].context == context) {
+            if self.index_of(id).is_some_and(|at| self.streams[at].context == context) {
                 self.by_id.remove(&id);
                 ended.push(id);
             }
@@ -187,15 +187,15 @@ impl Order {
     }
 
     /// Up to where a callback had waited when it began, of its own stream and others.
-    pub fn reached(&mut self, all: Vec<Until>) {
+    pub fn reached(&mut self, all: Vec<StreamPosition>) {
         self.finish_all(all);
     }
 
-    fn finish_all(&mut self, all: Vec<Until>) {
+    fn finish_all(&mut self, all: Vec<StreamPosition>) {
         all.into_iter().for_each(|until| self.finish(until));
     }
 
-    fn finish(&mut self, (at, until): Until) {
+    fn finish(&mut self, (at, until): StreamPosition) {
         let stream = &mut self.streams[at];
         if until <= stream.done {
             return;
@@ -212,7 +212,7 @@ impl Order {
 
     /// By a call on a stream.
     pub fn event_recorded(&mut self, event: u64, at: usize, call: u64) {
-        let before = self.before(Some(at), self.streams[at].id, call);
+        let before = self.positions_before(Some(at), self.streams[at].id, call);
         self.events.insert(event, before);
     }
 
@@ -224,12 +224,12 @@ impl Order {
 
     /// What stands before a call on this stream, as its own; on the legacy stream also what stands on
     /// blocking ones (driver 580: tests/gpu/facts/legacy_waits.c).
-    fn before(&self, at: Option<usize>, id: StreamId, call: u64) -> Vec<Until> {
+    fn positions_before(&self, at: Option<usize>, id: StreamId, call: u64) -> Vec<StreamPosition> {
         let blocking = if id.is_legacy() { self.blocking_of(id.context) } else { Vec::new() };
         self.all_before(at.into_iter().chain(blocking), call)
     }
 
-    fn all_before(&self, streams: impl IntoIterator<Item = usize>, call: u64) -> Vec<Until> {
+    fn all_before(&self, streams: impl IntoIterator<Item = usize>, call: u64) -> Vec<StreamPosition> {
         let mut before = Vec::new();
         for at in streams {
             join(&mut before, (at, call));
@@ -275,12 +275,12 @@ impl Order {
     }
 
     /// What the next work of a stream waits for by events, and is not known to have finished.
-    pub fn waits(&self, at: usize) -> Vec<Until> {
+    pub fn waits(&self, at: usize) -> Vec<StreamPosition> {
         self.waits_of(at, u64::MAX)
     }
 
     /// The same, of the work that a call put there.
-    pub fn waits_of(&self, at: usize, call: u64) -> Vec<Until> {
+    pub fn waits_of(&self, at: usize, call: u64) -> Vec<StreamPosition> {
         let mut waits = Vec::new();
         let earlier = self.streams[at].waits.iter().filter(|(since, _)| *since < call);
         self.open(earlier.map(|(_, until)| until)).into_iter().for_each(|until| join(&mut waits, until));
@@ -293,15 +293,15 @@ impl Order {
         let Stream { id, context, is_blocking, .. } = self.streams[at];
         match id.is_legacy() {
             true => self.blocking_of(context),
-            false => is_blocking.then(|| self.known(StreamId::legacy(context))).flatten().into_iter().collect(),
+            false => is_blocking.then(|| self.index_of(StreamId::legacy(context))).flatten().into_iter().collect(),
         }
     }
 
-    fn open<'u>(&self, all: impl Iterator<Item = &'u Until>) -> Vec<Until> {
+    fn open<'u>(&self, all: impl Iterator<Item = &'u StreamPosition>) -> Vec<StreamPosition> {
         all.copied().filter(|until| self.is_open(until)).collect()
     }
 
-    fn is_open(&self, (at, until): &Until) -> bool {
+    fn is_open(&self, (at, until): &StreamPosition) -> bool {
         *until > self.streams[*at].done
     }
 
@@ -315,7 +315,7 @@ impl Order {
     }
 }
 
-fn join(all: &mut Vec<Until>, (at, until): Until) {
+fn join(all: &mut Vec<StreamPosition>, (at, until): StreamPosition) {
     match all.iter_mut().find(|(known, _)| *known == at) {
         Some((_, known)) => *known = until.max(*known),
         None => all.push((at, until)),
@@ -329,21 +329,21 @@ mod tests {
     #[test]
     fn with_a_context_end_the_streams_that_are_of_it_now() {
         let mut order = Order::default();
-        let [kept, gone, again] = [0x70, 0x71, 0x72].map(StreamId::made);
+        let [kept, gone, again] = [0x70, 0x71, 0x72].map(StreamId::created);
         for stream in [kept, gone, again] {
             order.stream_made(stream.stream, 1, true);
-            order.met(stream, 1);
+            order.index_or_insert(stream, 1);
         }
         order.stream_ended(again.stream);
         order.stream_made(kept.stream, 2, true);
-        order.met(kept, 1);
-        order.met(StreamId::legacy(1), 1);
+        order.index_or_insert(kept, 1);
+        order.index_or_insert(StreamId::legacy(1), 1);
         let mut ended = order.context_ended(1, 9);
         ended.sort();
         ended.dedup();
         assert_eq!(ended, [gone, again, StreamId::legacy(1)]);
         assert_eq!((order.context_of(kept), order.context_of(gone)), (Some(2), None));
-        assert_eq!((order.known(kept).is_some(), order.known(StreamId::legacy(1))), (true, None));
+        assert_eq!((order.index_of(kept).is_some(), order.index_of(StreamId::legacy(1))), (true, None));
         assert_eq!(order.context_ended(1, 9), []);
     }
 }

@@ -55,16 +55,17 @@ impl Trace {
 
     /// The calls that gave a linker what it made the code of, which this call loads from an address.
     pub(crate) fn linked_of(&self, load: &Call, address: u64) -> Vec<Call<'_>> {
-        let made = self.brought(LINKED, address, load.number).last().and_then(|made| Some((made.owner?, made.call)));
+        let made =
+            self.origins_before(LINKED, address, load.number).last().and_then(|made| Some((made.owner?, made.call)));
         let Some(((kind, state), at)) = made else { return Vec::new() };
-        let all = self.brought(kind, state, at);
+        let all = self.origins_before(kind, state, at);
         // The linker before it may have had the same handle.
         let begin = all.iter().rposition(|origin| origin.owner.is_none()).map_or(0, |begin| begin + 1);
         all[begin..].iter().filter_map(|origin| self.call_of_origin(origin)).collect()
     }
 
     fn loaded(&self, kind: u8, handle: u64, at: u64) -> Option<Call<'_>> {
-        let origin = self.brought(kind, handle, at).last()?;
+        let origin = self.origins_before(kind, handle, at).last()?;
         match origin.owner {
             Some((kind, handle)) => self.loaded(kind, handle, origin.call),
             None => self.call_of_origin(origin),
@@ -72,7 +73,7 @@ impl Trace {
     }
 
     /// What came under a handle before call `at`.
-    fn brought(&self, kind: u8, handle: u64, at: u64) -> &[Origin] {
+    fn origins_before(&self, kind: u8, handle: u64, at: u64) -> &[Origin] {
         let all = self.origins();
         let before = |call| all.partition_point(|o| (o.kind, o.handle, o.call) < (kind, handle, call));
         &all[before(0)..before(at)]

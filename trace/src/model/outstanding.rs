@@ -2,7 +2,7 @@
 //! program waited for.
 
 use super::change::{Change, Moment, resolve};
-use super::order::Until;
+use super::order::StreamPosition;
 use super::stream::{LEGACY, PER_THREAD, StreamHandle, StreamId};
 use super::streams::{Followed, Streams};
 use crate::api::Function;
@@ -53,7 +53,7 @@ pub struct Outstanding {
     callbacks: HashMap<u64, Callback>,
     /// What the call moved to last tells to have finished.
     done: Vec<u64>,
-    finished: Vec<Until>,
+    finished: Vec<StreamPosition>,
     /// Submissions in `work`.
     count: usize,
     /// Whether launches of this trace wait for their end. Asked once.
@@ -62,7 +62,7 @@ pub struct Outstanding {
 
 struct Callback {
     stream: usize,
-    waits: Vec<Until>,
+    waits: Vec<StreamPosition>,
 }
 
 /// By stream; those with the earliest work first.
@@ -87,7 +87,7 @@ pub fn left_at(trace: &Trace, number: u64) -> Left {
         }
         objects.follow(&call);
         if let Some(function) = call.function() {
-            walk.see(&call, function, &objects);
+            walk.advance(&call, function, &objects);
         }
     }
     trace.callers_back().iter().for_each(|call| walk.called_back(call.number, true));
@@ -132,7 +132,7 @@ impl Outstanding {
     /// Moves past a call that was not made inside another one. `objects` must have been moved to it. What it
     /// tells to have finished, if it is a wait or a poll that succeeded, or a copy that is done when it
     /// returns.
-    pub fn see(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
+    pub fn advance(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
         let change = call.took_effect().then(|| resolve(call, function)).flatten();
         self.step(call, function, change, objects).0
     }
@@ -169,7 +169,7 @@ impl Outstanding {
         self.done.clear();
         let at = self.streams.submit(call.number, call.thread, on, false);
         self.name_new(objects);
-        self.put(call, function, at);
+        self.enqueue(call, function, at);
         Some(at)
     }
 
@@ -182,10 +182,10 @@ impl Outstanding {
     /// Moves past a call that changed this.
     pub fn follow(&mut self, call: &Call, function: &Function, change: &Change, objects: &Objects) -> Followed {
         let waits = self.waits(call, function);
-        let followed = self.streams.follow(Moment::of(call), change, waits);
+        let followed = self.streams.follow(Moment::from_call(call), change, waits);
         self.name_new(objects);
         if let Some(at) = followed.put.filter(|_| !followed.is_done) {
-            self.put(call, function, at);
+            self.enqueue(call, function, at);
         }
         self.count_finished();
         followed
@@ -199,7 +199,7 @@ impl Outstanding {
         }
     }
 
-    fn put(&mut self, call: &Call, function: &Function, at: usize) {
+    fn enqueue(&mut self, call: &Call, function: &Function, at: usize) {
         if function.calls_back {
             let order = &self.streams.order;
             let mut waits = order.waits(at);
@@ -237,7 +237,7 @@ impl Outstanding {
 
     /// Work put so far, and not known to have finished, for which the callback that this call put on a stream
     /// does not wait.
-    pub fn beside(&self, callback: u64) -> impl Iterator<Item = u64> {
+    pub fn concurrent_with(&self, callback: u64) -> impl Iterator<Item = u64> {
         let of = self.callbacks.get(&callback);
         let until = move |stream: usize| {
             let Callback { stream: own, waits } = of?;
@@ -259,7 +259,7 @@ impl Outstanding {
     ) -> Option<(u64, &str)> {
         let (stream, current) =
             (self.streams.target(call, function).stream, self.streams.contexts.current(call.thread));
-        let at = self.streams.order.met(stream, current.unwrap_or(0));
+        let at = self.streams.order.index_or_insert(stream, current.unwrap_or(0));
         let ordered = self.ordered_before(at, call.number);
         let last = |(at, calls): (usize, &VecDeque<u64>)| {
             // Numbers ascend on a stream: what is ordered before the call is not gone through.

@@ -25,12 +25,12 @@ impl StreamHandle {
     }
 
     /// The stream that this is to a thread while that context is current.
-    pub const fn of(self, context: u64, thread: u32) -> StreamId {
+    pub const fn resolve(self, context: u64, thread: u32) -> StreamId {
         match self.handle {
             0 if self.per_thread => StreamId { context, stream: PER_THREAD, thread: Some(thread) },
             PER_THREAD => StreamId { context, stream: PER_THREAD, thread: Some(thread) },
             0 | LEGACY => StreamId::legacy(context),
-            stream => StreamId::made(stream),
+            stream => StreamId::created(stream),
         }
     }
 }
@@ -52,7 +52,7 @@ impl StreamId {
     }
 
     /// One that has a handle of its own.
-    pub const fn made(handle: u64) -> StreamId {
+    pub const fn created(handle: u64) -> StreamId {
         StreamId { context: 0, stream: handle, thread: None }
     }
 
@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn a_default_stream_has_several_names() {
-        let id = |name, handle| StreamHandle::new(by_name(name).expect("a function of the table"), handle).of(0xc0, 3);
+        let id =
+            |name, handle| StreamHandle::new(by_name(name).expect("a function of the table"), handle).resolve(0xc0, 3);
         let legacy = StreamId { context: 0xc0, stream: LEGACY, thread: None };
         let own = StreamId { context: 0xc0, stream: PER_THREAD, thread: Some(3) };
         let [plain, twin] = ["cuStreamSynchronize", "cuStreamSynchronize_ptsz"];

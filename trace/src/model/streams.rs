@@ -49,7 +49,7 @@ impl Streams {
     pub fn target(&self, call: &Call, function: &Function) -> Target {
         let handle = call.stream();
         let current = self.contexts.current(call.thread).unwrap_or(0);
-        let stream = StreamHandle::new(function, handle.unwrap_or(0)).of(current, call.thread);
+        let stream = StreamHandle::new(function, handle.unwrap_or(0)).resolve(current, call.thread);
         Target { stream, capture: handle.and_then(|_| self.captures.origin(stream)) }
     }
 
@@ -79,12 +79,12 @@ impl Streams {
             && self.captures.are_forgotten()
         {
             let current = self.contexts.current(thread).unwrap_or(0);
-            let put = self.put(moment, change, current, |stream| stream.of(current, thread), waits);
+            let put = self.apply(moment, change, current, |stream| stream.resolve(current, thread), waits);
             return Followed { put, is_done: waits, ..Followed::default() };
         }
         let ended = self.contexts.follow(thread, change);
         let current = self.contexts.current(thread).unwrap_or(0);
-        let id = |stream: StreamHandle| stream.of(current, thread);
+        let id = |stream: StreamHandle| stream.resolve(current, thread);
         let is_captured = self.captures.takes(change, id);
         let capture = match *change {
             Change::Allocated { on: Some(on), .. } | Change::Freed { on: Some(on), .. } => self.captures.origin(id(on)),
@@ -101,9 +101,9 @@ impl Streams {
             _ if is_captured || capture.is_some() => Vec::new(),
             _ => self.memory.follow(moment, change, &self.contexts, &mut gone).into_iter().collect(),
         };
-        let is_shared = |at| self.memory.at(at).is_some_and(|one| one.kind.is_in_reach());
+        let is_shared = |at| self.memory.find(at).is_some_and(|one| one.kind.is_in_reach());
         let is_done = waits || matches!(*change, Change::Copied { touched, .. } if touched.is_in_reach(is_shared));
-        let put = if is_captured { None } else { self.put(moment, change, current, id, is_done) };
+        let put = if is_captured { None } else { self.apply(moment, change, current, id, is_done) };
         for one in &ended {
             let streams = one.context.map(|context| self.order.context_ended(context, call));
             streams.into_iter().flatten().for_each(|stream| self.captures.stream_ended(stream));
@@ -116,8 +116,8 @@ impl Streams {
     #[inline]
     pub(super) fn submit(&mut self, call: u64, thread: u32, on: StreamHandle, is_done: bool) -> usize {
         let current = self.contexts.current(thread).unwrap_or(0);
-        let id = on.of(current, thread);
-        let at = self.order.met(id, current);
+        let id = on.resolve(current, thread);
+        let at = self.order.index_or_insert(id, current);
         self.order.submitted(at, call);
         if is_done {
             // It covers itself.
@@ -126,7 +126,7 @@ impl Streams {
         at
     }
 
-    fn put(
+    fn apply(
         &mut self,
         Moment { call, thread, .. }: Moment,
         change: &Change,
@@ -144,14 +144,14 @@ impl Streams {
             }
             Change::StreamEnded { stream } => order.stream_ended(stream),
             Change::EventRecorded { event, behind: Scope::Stream(on), .. } => {
-                let at = order.met(id(on), current);
+                let at = order.index_or_insert(id(on), current);
                 order.event_recorded(event, at, call);
             }
             Change::EventRecorded { event, behind: Scope::Context(context), .. } => {
                 order.event_recorded_in(event, context, call);
             }
             Change::EventAwaited { event, by: Scope::Stream(on), .. } => {
-                let at = order.met(id(on), current);
+                let at = order.index_or_insert(id(on), current);
                 order.event_awaited(event, at, call);
             }
             Change::EventAwaited { event, by: Scope::Context(context), .. } => {

@@ -17,7 +17,7 @@ pub struct Touched {
 }
 
 impl Touched {
-    pub fn of(call: &Call, function: &Function) -> Touched {
+    pub fn from_call(call: &Call, function: &Function) -> Touched {
         let mut touched = Touched::default();
         for (at, param) in function.params.iter().enumerate() {
             let Some(word) = call.argument_of(at) else { continue };

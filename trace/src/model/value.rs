@@ -49,12 +49,12 @@ pub enum Value<'a> {
         missing: Option<Lacking>,
     },
     List(Vec<Value<'a>>),
-    Struct(Named<'a>),
+    Struct(Fields<'a>),
     /// Kernel arguments; each an [`Argument`](Value::Argument).
     Launch {
         kernel: &'a str,
         arguments: Vec<Value<'a>>,
-        given: Given,
+        given: ArgumentPassing,
     },
     /// An argument that lies beyond the bytes that a launch was given.
     NotGiven,
@@ -86,11 +86,11 @@ impl std::fmt::Debug for Slot<'_> {
     }
 }
 
-pub type Named<'a> = Vec<(&'static str, Value<'a>)>;
+pub type Fields<'a> = Vec<(&'static str, Value<'a>)>;
 
 /// How a launch is given its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Given {
+pub enum ArgumentPassing {
     /// By a pointer to each.
     Each,
     /// In one buffer. `declared`: bytes that the kernel's parameters take, if the trace tells.
@@ -99,23 +99,25 @@ pub enum Given {
     Unread { parameters: Option<usize>, why: &'static str },
 }
 
-impl Given {
+impl ArgumentPassing {
     /// Whether the driver takes no buffer of this size.
     pub fn is_odd(self) -> bool {
-        matches!(self, Given::Packed { bytes, declared: Some(declared) } if bytes != declared)
+        matches!(self, ArgumentPassing::Packed { bytes, declared: Some(declared) } if bytes != declared)
     }
 
     /// What the arguments themselves do not tell.
     pub fn note(self) -> Option<String> {
         Some(match self {
-            Given::Each => return None,
-            Given::Packed { bytes, declared: Some(declared) } if bytes != declared => {
+            ArgumentPassing::Each => return None,
+            ArgumentPassing::Packed { bytes, declared: Some(declared) } if bytes != declared => {
                 format!("{bytes} bytes given, {declared} declared")
             }
-            Given::Packed { bytes, .. } => format!("{bytes} bytes"),
-            Given::Unread { parameters: Some(1), why } => format!("1 argument, not recorded: {why}"),
-            Given::Unread { parameters: Some(count), why } => format!("{count} arguments, not recorded: {why}"),
-            Given::Unread { parameters: None, why } => format!("arguments not recorded: {why}"),
+            ArgumentPassing::Packed { bytes, .. } => format!("{bytes} bytes"),
+            ArgumentPassing::Unread { parameters: Some(1), why } => format!("1 argument, not recorded: {why}"),
+            ArgumentPassing::Unread { parameters: Some(count), why } => {
+                format!("{count} arguments, not recorded: {why}")
+            }
+            ArgumentPassing::Unread { parameters: None, why } => format!("arguments not recorded: {why}"),
         })
     }
 }

@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
     /// What kernels are given, packed by the recorder, and the id of each: one of a launch, none of a call
     /// that launches nothing.
     #[inline]
-    pub fn given(&self) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
+    pub fn kernel_arguments(&self) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
         let (mut at_entry, mut at_return) = (self.attachments(When::Entry), self.attachments(When::Return));
         let all = std::iter::from_fn(move || at_entry.next_raw().or_else(|| at_return.next_raw()));
         all.filter_map(|(head, _, data)| match head.form & !record::ROWS {
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
 
     /// The kernel that a launch, or a node of a graph, names.
     pub fn named_kernel(&self) -> Option<&'a record::Kernel> {
-        let recorded = self.given().find_map(|(kernel, _)| self.kernel(kernel));
+        let recorded = self.kernel_arguments().find_map(|(kernel, _)| self.kernel(kernel));
         // Launched without arguments, or with them packed.
         recorded.or_else(|| {
             self.function().filter(|function| function.class == Class::launch)?;
@@ -209,7 +209,7 @@ impl<'a> Call<'a> {
     /// The images of memory that begins at this address, in the order of capture.
     pub fn images_at(&self, address: u64) -> impl Iterator<Item = Image<'a>> + use<'a> {
         let this = *self;
-        let many = self.lookup().map(|lookup| lookup.at(this, address));
+        let many = self.lookup().map(|lookup| lookup.starting_at(this, address));
         let few = many.is_none().then(|| this.images().filter(move |image| image.address == address));
         many.into_iter().flatten().chain(few.into_iter().flatten())
     }
@@ -217,7 +217,7 @@ impl<'a> Call<'a> {
     /// The images of memory that begins within the range, in the order of capture.
     pub fn images_within(&self, range: &Range<u64>) -> Vec<Image<'a>> {
         match self.lookup() {
-            Some(lookup) => lookup.within(*self, range),
+            Some(lookup) => lookup.starting_in(*self, range),
             None => self.images().filter(|image| range.contains(&image.address)).collect(),
         }
     }
@@ -239,7 +239,7 @@ impl<'a> Call<'a> {
     }
 
     fn lookup(&self) -> Option<&'a Lookup> {
-        self.lookup.map(|lookup| lookup.get_or_init(|| Lookup::of(self)))
+        self.lookup.map(|lookup| lookup.get_or_init(|| Lookup::from_call(self)))
     }
 
     /// With what a copy had brought when it was known to have finished.
@@ -257,7 +257,7 @@ impl<'a> Call<'a> {
     }
 
     /// The bytes that memory is read from; none for packed rows, which do not lie as they lay in memory.
-    pub(crate) fn held(&self, image: &Image<'a>) -> Option<&'a [u8]> {
+    pub(crate) fn image_bytes(&self, image: &Image<'a>) -> Option<&'a [u8]> {
         let bytes = self.trace.bytes(image).filter(|_| !image.rows)?;
         bytes.get(..bytes.len().min(image.len as usize))
     }
@@ -278,7 +278,7 @@ impl<'a> Call<'a> {
     /// Looks up memory that may lie in one image or in several that follow each other.
     fn joined(&self, when: When, address: u64, len: u64) -> Option<Cow<'a, [u8]>> {
         if len == 0 {
-            let is_known = self.images_at(address).any(|i| i.when == when && self.held(&i).is_some());
+            let is_known = self.images_at(address).any(|i| i.when == when && self.image_bytes(&i).is_some());
             return (is_known || self.piece(when, address, 0).is_some()).then_some(Cow::Borrowed(&[]));
         }
         Some(match &self.pieces_at(when, address, len)?[..] {
@@ -313,12 +313,12 @@ impl<'a> Call<'a> {
     fn piece(&self, when: When, address: u64, most: u64) -> Option<&'a [u8]> {
         let within = |image: &Image<'a>| {
             let skip = address.checked_sub(image.address)?;
-            let bytes = self.held(image)?;
+            let bytes = self.image_bytes(image)?;
             let rest = bytes.get(skip as usize..).filter(|rest| !rest.is_empty())?;
             rest.get(..rest.len().min(most as usize))
         };
         match self.lookup() {
-            Some(lookup) => within(&lookup.around(self, when, address)?),
+            Some(lookup) => within(&lookup.containing(self, when, address)?),
             None => self.attachments(when).map(|image| self.resolved(image)).find_map(|image| within(&image)),
         }
     }

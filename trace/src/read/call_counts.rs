@@ -72,7 +72,7 @@ impl Trace {
         let counted = self.record_within(at, committed).filter(|next| next.head.kind == record::REPEATED)?;
         let repeated: record::Repeated = crate::read::index::body_of(&counted.bytes[record::HEAD..])?;
         let last = repeated.end.max(end);
-        let (mut repeats, _) = Repeats::of(counted.head, &repeated, end);
+        let (mut repeats, _) = Repeats::decode(counted.head, &repeated, end);
         let behind = at + counted.bytes.len() as u64;
         let is_under_way = |_: &u64| run == Run::Last || self.goes_on_from(behind..committed, call);
         let under_way = repeats.under_way.filter(is_under_way);

@@ -95,7 +95,7 @@ impl Trace {
         let stamp = entry + record::HEAD as u64;
         let held = match self.plain() {
             Some(all) => all.get(stamp as usize..stamp as usize + 8),
-            None => self.held(stamp, stamp + 8),
+            None => self.bytes_from(stamp, stamp + 8),
         };
         held.map_or(0, |stamp| u64_at(stamp, 0))
     }

@@ -54,7 +54,7 @@ impl Operation {
     }
 
     /// When it was given to the device, and by which thread.
-    pub fn given_at(&self) -> Option<(u64, u32)> {
+    pub fn submitted_at(&self) -> Option<(u64, u32)> {
         self.given.map(|given| (given.about.time, given.thread))
     }
 

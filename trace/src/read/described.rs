@@ -35,7 +35,7 @@ enum Place {
 }
 
 impl Place {
-    fn behind(self, bytes: u64) -> Place {
+    fn advance(self, bytes: u64) -> Place {
         match self {
             Place::Words(at) => Place::Words(at.saturating_add(bytes)),
             Place::Memory(at) => Place::Memory(at.saturating_add(bytes)),
@@ -45,7 +45,7 @@ impl Place {
 
 impl Described {
     /// Nothing of a call whose function this build does not know.
-    pub(crate) fn of(call: &Call) -> Described {
+    pub(crate) fn from_call(call: &Call) -> Described {
         let mut walk = Walk { call, found: Described::default() };
         if let Some(function) = call.function().filter(|function| !function.opaque) {
             for when in [When::Entry, When::Return] {
@@ -115,7 +115,7 @@ impl Walk<'_, '_> {
         for (index, field) in fields.iter().enumerate().filter(|(_, field)| !is_unused(field)) {
             let at = field.offset as usize;
             let Some(own) = bytes.get(at..).and_then(|rest| rest.get(..field.ty.size as usize)) else { continue };
-            let place = place.behind(field.offset.into());
+            let place = place.advance(field.offset.into());
             match (field.role, field.ty.form) {
                 // What the program has its callback given may be a value of its own.
                 (Role::UserData, _) => {}
@@ -152,7 +152,7 @@ impl Walk<'_, '_> {
         match element.form {
             Form::Struct(_) | Form::Array(..) => {
                 for (at, bytes) in (0u64..).step_by(size as usize).zip(bytes.chunks_exact(size as usize)) {
-                    self.value(element, bytes, place.behind(at), when, depth + 1);
+                    self.value(element, bytes, place.advance(at), when, depth + 1);
                 }
             }
             _ => self.keep(place, bytes.len() as u64),
@@ -170,15 +170,15 @@ impl Walk<'_, '_> {
             Target::Text { address, .. } | Target::Path { address } => self.found.files.push(address),
             Target::TextOut { address } => {
                 self.keep_memory(address, 8);
-                container.at(address, 8).into_iter().for_each(|text| self.text(text));
+                container.read_word(address, 8).into_iter().for_each(|text| self.text(text));
             }
             Target::Owned { address, element, count } => {
                 self.keep_memory(address, 8);
-                container.at(address, 8).into_iter().for_each(|at| self.span(at, element, count, depth));
+                container.read_word(address, 8).into_iter().for_each(|at| self.span(at, element, count, depth));
             }
             Target::HostAlloc { address, .. } => self.keep_memory(address, 8),
             Target::Extra { address } => {
-                let extra = Extra::read(address, |at| container.at(at, 8));
+                let extra = Extra::read(address, |at| container.read_word(at, 8));
                 self.keep_memory(address, extra.len);
                 extra.size_at().into_iter().for_each(|at| self.keep_memory(at, 8));
             }

@@ -35,7 +35,7 @@ impl Work<'_> {
 }
 
 /// A number that is there.
-pub fn known(number: u32) -> Option<u32> {
+pub fn known_number(number: u32) -> Option<u32> {
     (number != timed::UNKNOWN).then_some(number)
 }
 
@@ -145,7 +145,7 @@ pub struct ByCall<'t> {
 }
 
 impl<'t> ByCall<'t> {
-    pub fn of(trace: &'t Trace) -> ByCall<'t> {
+    pub fn new(trace: &'t Trace) -> ByCall<'t> {
         let calls = trace.timed().enumerate().filter_map(|(at, work)| Some((work.call?, at as u32)));
         let mut found: Vec<(u64, u32)> = calls.collect();
         found.sort_unstable();

@@ -23,12 +23,12 @@ impl<'a> Written<'a> {
     }
 
     /// By a callback or, while it ran, by somebody else, for whose call it is told as well.
-    pub fn is_told_elsewhere(&self) -> bool {
+    pub fn is_recorded_twice(&self) -> bool {
         self.about.seen == record::TOLD
     }
 
     /// While the call waited, and maybe for work that waited for this.
-    pub fn is_meanwhile(&self) -> bool {
+    pub fn is_during_wait(&self) -> bool {
         matches!(self.about.seen, record::MEANWHILE | record::EITHER)
     }
 
@@ -44,7 +44,7 @@ impl<'a> Written<'a> {
 }
 
 /// Found before one call, which need not be the writer's.
-pub struct Found<'a> {
+pub struct FoundWrite<'a> {
     /// All of it was there for every call, of whatever thread, that began at this time or later.
     pub time: u64,
     pub call: u64,
@@ -53,18 +53,18 @@ pub struct Found<'a> {
 
 impl Trace {
     /// All that was found before calls, in the order in which it was found.
-    pub fn found(&self) -> Vec<Found<'_>> {
+    pub fn found_writes(&self) -> Vec<FoundWrite<'_>> {
         let mut found = Vec::new();
         for call in self.calls().filter(|_| self.has_written()) {
             for written in call.written() {
                 // What a call's own arguments led to was found when it had returned, and counts from its
                 // beginning.
                 let begin = written.about.begin;
-                let time = if written.is_meanwhile() { begin } else { begin.min(call.begin) };
-                found.push(Found { time, call: call.number, written });
+                let time = if written.is_during_wait() { begin } else { begin.min(call.begin) };
+                found.push(FoundWrite { time, call: call.number, written });
             }
         }
-        found.sort_by_key(|found: &Found| (found.time, found.call));
+        found.sort_by_key(|found: &FoundWrite| (found.time, found.call));
         found
     }
 

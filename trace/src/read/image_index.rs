@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 impl Lookup {
-    pub(crate) fn of(call: &Call) -> Lookup {
+    pub(crate) fn from_call(call: &Call) -> Lookup {
         let mut by_address = Vec::new();
         let (mut at_entry, mut at_return) = (Vec::new(), Vec::new());
         for (when, spans) in [(When::Entry, &mut at_entry), (When::Return, &mut at_return)] {
@@ -17,7 +17,7 @@ impl Lookup {
                 let place = Place { is_return: when == When::Return, at: (whole - attachments.bytes.len()) as u32 };
                 let Some(image) = attachments.next() else { break };
                 by_address.push((image.address, place));
-                if let Some(bytes) = call.held(&call.resolved(image)).filter(|bytes| !bytes.is_empty()) {
+                if let Some(bytes) = call.image_bytes(&call.resolved(image)).filter(|bytes| !bytes.is_empty()) {
                     spans.push((image.address, image.address.saturating_add(bytes.len() as u64), place));
                 }
             }
@@ -26,13 +26,13 @@ impl Lookup {
         Lookup { by_address, at_entry: flattened(at_entry), at_return: flattened(at_return) }
     }
 
-    pub(crate) fn at<'a>(&'a self, call: Call<'a>, address: u64) -> impl Iterator<Item = Image<'a>> + use<'a> {
+    pub(crate) fn starting_at<'a>(&'a self, call: Call<'a>, address: u64) -> impl Iterator<Item = Image<'a>> + use<'a> {
         let first = self.by_address.partition_point(|(at, _)| *at < address);
         let same = self.by_address[first..].iter().take_while(move |(at, _)| *at == address);
         same.filter_map(move |(_, place)| place.image(&call))
     }
 
-    pub(crate) fn within<'a>(&self, call: Call<'a>, range: &Range<u64>) -> Vec<Image<'a>> {
+    pub(crate) fn starting_in<'a>(&self, call: Call<'a>, range: &Range<u64>) -> Vec<Image<'a>> {
         let below = |end| self.by_address.partition_point(|(at, _)| *at < end);
         let (first, behind) = (below(range.start), below(range.end));
         let places = self.by_address.get(first..behind).unwrap_or(&[]).iter().map(|(_, place)| *place);
@@ -42,7 +42,7 @@ impl Lookup {
     }
 
     /// The first image captured at that moment that has this byte.
-    pub(crate) fn around<'a>(&self, call: &Call<'a>, when: When, address: u64) -> Option<Image<'a>> {
+    pub(crate) fn containing<'a>(&self, call: &Call<'a>, when: When, address: u64) -> Option<Image<'a>> {
         let stretches = if when == When::Entry { &self.at_entry } else { &self.at_return };
         let next = stretches.partition_point(|stretch| stretch.start <= address);
         stretches.get(next.checked_sub(1)?)?.place?.image(call)

@@ -7,7 +7,7 @@ use crate::base::prefetch::prefetch;
 use crate::file::call_table::{Calls, MOST};
 use crate::file::lookup;
 use crate::file::preamble::decode;
-use crate::file::record::{self, Clock, Head, Kernel, Observed, Repeated, held, nccl};
+use crate::file::record::{self, Clock, Head, Kernel, Observed, Repeated, imported_memory, nccl};
 use crate::file::repeats::{Repeats, Run};
 use crate::file::scale::Scale;
 use crate::file::segment::{HEADER, Header, Kind};
@@ -55,8 +55,8 @@ impl Trace {
     pub(crate) fn index(&mut self) {
         self.map.prepare(Kind::Chunk);
         self.clocks = self.preamble.clocks.to_vec();
-        self.scale = Scale::of(&self.clocks);
-        let chunks = self.chunks_beside_blobs();
+        self.scale = Scale::from_clocks(&self.clocks);
+        let chunks = self.index_blobs();
         self.index_chunks(chunks);
         // Last words are said in a lane of their own, by no thread.
         while self.threads.pop_if(|thread| thread.os_id == 0 && thread.calls == 0 && !thread.name.is_empty()).is_some()
@@ -74,7 +74,7 @@ impl Trace {
     }
 
     /// All chunks. Blobs are entered, and what the file's end cuts short is damage.
-    fn chunks_beside_blobs(&mut self) -> Vec<(u64, Header)> {
+    fn index_blobs(&mut self) -> Vec<(u64, Header)> {
         let mut chunks: Vec<(u64, Header)> = Vec::new();
         for &(offset, header) in &self.segments {
             let start = offset + HEADER as u64;
@@ -113,7 +113,7 @@ impl Trace {
         chunks.sort_by_key(|(_, h)| (h.thread, h.ordinal(), h.seal == 0));
         // Whatever the headers claim, the file has no more.
         let bytes: u64 = chunks.iter().fold(0, |all, (_, header)| all.saturating_add(header.length));
-        self.calls = Calls::of(bytes.min(self.map.len() as u64));
+        self.calls = Calls::with_room_for(bytes.min(self.map.len() as u64));
         let mut lane = Lane::default();
         let mut previous: Option<Header> = None;
         for (offset, header) in chunks {
@@ -150,7 +150,7 @@ impl Trace {
         let began = self.began.first().map(|(time, ..)| *time);
         let told = self.communicators.first().map(|communicator| communicator.time);
         let earliest = [annotated, began, told].into_iter().flatten().filter(|time| *time != 0).min();
-        self.scale = Scale::of(&self.clocks).counting_from(earliest.unwrap_or(u64::MAX));
+        self.scale = Scale::from_clocks(&self.clocks).counting_from(earliest.unwrap_or(u64::MAX));
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
         self.observed_beside.sort_by_key(|(_, observed)| observed.time);
     }
@@ -292,8 +292,8 @@ impl Trace {
                     let head = found.head;
                     let repeated = body_of::<Repeated>(&found.bytes[record::HEAD..]).zip(returned_before);
                     let is_sound = repeated.is_some_and(|(repeated, (place, end))| {
-                        let begin = self.begin_of(&self.calls.at(place));
-                        let (repeats, is_sound) = Repeats::of(head, &repeated, end.max(begin));
+                        let begin = self.begin_of(&self.calls.locate(place));
+                        let (repeats, is_sound) = Repeats::decode(head, &repeated, end.max(begin));
                         lane.run = Some(place);
                         self.repeats(place, repeats);
                         is_sound
@@ -362,7 +362,7 @@ impl Trace {
     fn repeats(&mut self, place: usize, repeats: Repeats) {
         self.calls.set_run(place, Run::Last);
         self.repeated = self.repeated.saturating_add(repeats.calls);
-        if let Some(thread) = self.threads.get_mut(self.calls.at(place).thread as usize) {
+        if let Some(thread) = self.threads.get_mut(self.calls.locate(place).thread as usize) {
             thread.repeated = thread.repeated.saturating_add(repeats.calls);
         }
     }
@@ -403,7 +403,7 @@ impl Trace {
                 Some(none) if none.source == record::timed::NONE => self.no_device_times = Some(none.why),
                 found => self.profile = found.or(self.profile.take()),
             },
-            record::NAMED => self.timed_names.extend(body_of::<record::Named>(body).map(|n| (n.number, n.name))),
+            record::NAMED => self.timed_names.extend(body_of::<record::Name>(body).map(|n| (n.number, n.name))),
             record::ANNOTATION => self.index_annotation(thread, at, end),
             nccl::COMMUNICATOR => self.communicators.extend(body_of::<nccl::Communicator>(body)),
             nccl::BEGAN => self.began.extend(body_of::<nccl::Began>(body).map(|began| (began.time, thread, at))),
@@ -413,7 +413,7 @@ impl Trace {
                 returned.iter().for_each(|of| _ = self.began_returned.entry(of.operation).or_insert(of.time));
             }
             nccl::DELIVERED => self.delivered.extend(body_of::<nccl::Delivered>(body)),
-            held::HELD => self.held.extend(body_of::<held::Held>(body)),
+            imported_memory::HELD => self.held.extend(body_of::<imported_memory::ImportedMemory>(body)),
             record::PRINTED => self.printed = body_of::<record::Printed>(body),
             record::ENDED => {
                 let (ended, at) = (body_of(body), body_of(body).map(|(_, at): (record::Ended, u64)| at));

@@ -118,7 +118,7 @@ pub struct Trace {
     /// What operations of NCCL brought to this rank, if that was kept.
     pub delivered: Vec<record::nccl::Delivered>,
     /// What memory of other processes held, if that was kept.
-    pub held: Vec<record::held::Held>,
+    pub held: Vec<record::imported_memory::ImportedMemory>,
     /// What a device did, by its start: the time, the record's offset.
     pub(crate) timed: Vec<(i64, u64)>,
     pub(crate) timed_names: HashMap<u32, String>,
@@ -166,7 +166,7 @@ impl Trace {
         if found.len() == 0 {
             return Err(Error::Empty { path });
         }
-        let map = Mapping::of(file).map_err(io)?;
+        let map = Mapping::open(file).map_err(io)?;
         let (preamble, mut damage) = find_preamble(&map, &path)?;
         damage.extend_from_slice(map.damage());
         Ok(((map, found), preamble, damage))
@@ -238,7 +238,7 @@ impl Trace {
 
     /// From here on a program that still writes the file does not change what was found in it.
     pub(crate) fn copy_open_chunks(&mut self) {
-        self.copies = Copies::of(&self.map, &mut self.segments, &mut self.damage);
+        self.copies = Copies::copy_all(&self.map, &mut self.segments, &mut self.damage);
     }
 
     /// Whether host memory was registered that other processes may have mapped as well.
@@ -254,8 +254,8 @@ impl Trace {
 
     /// What the file holds from an offset on, up to `end`: of an open chunk, what it held.
     #[inline]
-    pub(crate) fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
-        self.copies.held(at, end).or_else(|| self.map.held(at, end))
+    pub(crate) fn bytes_from(&self, at: u64, end: u64) -> Option<&[u8]> {
+        self.copies.bytes_from(at, end).or_else(|| self.map.bytes_from(at, end))
     }
 
     /// The size limit, as it was asked for, if recording ended because of it; and how many calls are known to
@@ -329,7 +329,7 @@ impl Trace {
     /// The content of a blob, if the trace has it whole, or the file that it names has been followed.
     pub fn blob(&self, hash: Hash) -> Option<&[u8]> {
         let Some(&(offset, len)) = self.blobs.get(&hash) else { return self.references.bytes(hash) };
-        self.map.held(offset, offset.checked_add(len)?).filter(|content| content.len() as u64 == len)
+        self.map.bytes_from(offset, offset.checked_add(len)?).filter(|content| content.len() as u64 == len)
     }
 
     pub fn blobs(&self) -> impl Iterator<Item = (Hash, u64)> {
@@ -376,7 +376,7 @@ impl Trace {
     /// The committed content of a segment, if the file has all of it.
     pub fn content(&self, offset: u64, header: &Header) -> Option<&[u8]> {
         let start = offset + HEADER as u64;
-        let content = self.held(start, start.checked_add(header.length)?)?;
+        let content = self.bytes_from(start, start.checked_add(header.length)?)?;
         (content.len() as u64 == header.length && header.length <= header.room()).then_some(content)
     }
 
@@ -396,7 +396,7 @@ impl Trace {
         let packed = self.map.packed_hashes();
         let found = |hash: &Hash, place: &(u64, u64)| match packed.get(&place.0) {
             Some((len, found)) => (*len == place.1).then_some(*found),
-            None => self.blob(*hash).map(Hash::of),
+            None => self.blob(*hash).map(Hash::compute),
         };
         let wrong = self.blobs.iter().filter(|(hash, place)| found(hash, place) != Some(**hash));
         let mut wrong: Vec<(Hash, u64)> = wrong.map(|(hash, (start, _))| (*hash, *start)).collect();
@@ -440,7 +440,7 @@ impl Trace {
     }
 
     pub(crate) fn record_within(&self, at: u64, end: u64) -> Option<Record<'_>> {
-        Record::first_of(self.held(at, end)?)
+        Record::first_of(self.bytes_from(at, end)?)
     }
 }
 
@@ -452,7 +452,7 @@ pub(crate) struct Record<'a> {
 impl<'a> Record<'a> {
     #[inline]
     pub(crate) fn first_of(bytes: &'a [u8]) -> Option<Record<'a>> {
-        let head = Head::of(bytes)?;
+        let head = Head::decode(bytes)?;
         let size = head.size as usize;
         let least = match head.kind {
             record::ENTRY => record::ENTRY_SIZE,

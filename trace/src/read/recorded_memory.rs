@@ -17,7 +17,7 @@ impl View for Recorded<'_, '_> {
         load(self.bytes, offset, size)
     }
 
-    fn at(&self, address: u64, size: u32) -> Option<u64> {
+    fn read_word(&self, address: u64, size: u32) -> Option<u64> {
         load(&self.call.memory(self.when, address, size.into())?, 0, size)
     }
 }

@@ -16,7 +16,7 @@ impl Trace {
         thread: u32,
         time: Range<u64>,
     ) -> impl Iterator<Item = (Call<'_>, Image<'_>)> + use<'_> {
-        self.seen_beside(thread, time).filter_map(|observed| self.result(observed))
+        self.observed_by_thread(thread, time).filter_map(|observed| self.result(observed))
     }
 
     /// As [`Call::results`], of launches that any callbacks found done.
@@ -26,11 +26,11 @@ impl Trace {
 
     /// Calls whose work such a callback found done, by their numbers.
     pub fn seen_by_callback(&self, thread: u32, time: Range<u64>) -> impl Iterator<Item = u64> + use<'_> {
-        let seen = self.seen_beside(thread, time);
+        let seen = self.observed_by_thread(thread, time);
         seen.filter_map(|observed| Some(self.call_of(observed.thread, observed.call)?.number))
     }
 
-    fn seen_beside(&self, thread: u32, time: Range<u64>) -> impl Iterator<Item = &Observed> + use<'_> {
+    fn observed_by_thread(&self, thread: u32, time: Range<u64>) -> impl Iterator<Item = &Observed> + use<'_> {
         let all = &self.observed_beside;
         let before = |time: u64| all.partition_point(|(_, observed)| observed.time < time);
         let within = all.get(before(time.start)..before(time.end)).into_iter().flatten();

@@ -71,7 +71,7 @@ impl Trace {
             }
             offset += PAGE;
         }
-        let is_footer = end_mark::of(&self.map, &self.segments).is_some_and(|end| end <= offset);
+        let is_footer = end_mark::footer_offset(&self.map, &self.segments).is_some_and(|end| end <= offset);
         if !is_footer && self.map.get(offset as usize..).is_some_and(|tail| tail.iter().any(|b| *b != 0)) {
             self.damage.push(Damage::new(offset, "the file ends inside the header of a segment"));
         }
@@ -82,20 +82,20 @@ impl Trace {
     fn look_at_end(&mut self) {
         let len = self.map.len() as u64;
         let footer = self.segments.iter().find(|(_, header)| header.kind == Kind::Footer).map(|(offset, _)| *offset);
-        let end = end_mark::of(&self.map, &self.segments).or(footer);
+        let end = end_mark::footer_offset(&self.map, &self.segments).or(footer);
         if let Some(end) = end {
             self.damage.iter_mut().filter(|damage| damage.offset >= end).for_each(|damage| damage.loses = false);
         }
         let is_told = |(offset, header): &(u64, Header)| {
             matches!(header.kind, Kind::Blob | Kind::Free | Kind::Chunk) && offset.saturating_add(header.size) > len
         };
-        let is_open = |h: &Header| h.kind == Kind::Chunk && h.seal == 0 || Place::of(h).is_some();
+        let is_open = |h: &Header| h.kind == Kind::Chunk && h.seal == 0 || Place::from_header(h).is_some();
         let what = match end {
             _ if self.segments.iter().any(is_told) => return,
             Some(end) if len < end => format!("the file ends here: it went on to {end} before it was cut off"),
             Some(_) => return,
             None if self.segments.iter().any(|(_, header)| is_open(header)) => return,
-            None if writer::of(&self.path, self.preamble.pid).is_some() => return,
+            None if writer::find(&self.path, self.preamble.pid).is_some() => return,
             None => "the file ends here: it was cut off, with neither a footer nor an open chunk left".into(),
         };
         self.damage.push(Damage::new(len, what));

@@ -39,7 +39,7 @@ impl Trace {
 }
 
 /// Of a function; none of one that stays within the process.
-pub fn of(function: &Function) -> Option<Crossing> {
+pub fn crossing_of(function: &Function) -> Option<Crossing> {
     let direction = |is_exported, what| if is_exported { Crossing::Exports(what) } else { Crossing::Imports(what) };
     if let Some((_, _, is_exported)) = function.descriptor() {
         let is_of_pool = function.handle(Kind::MemoryPool).or(function.creates(Kind::MemoryPool)).is_some();
@@ -55,7 +55,7 @@ pub fn of(function: &Function) -> Option<Crossing> {
 
 /// Whether a call hands something out for other processes to use.
 pub fn exports(call: &Call) -> bool {
-    matches!(call.function().and_then(of), Some(Crossing::Exports(_)))
+    matches!(call.function().and_then(crossing_of), Some(Crossing::Exports(_)))
 }
 
 /// The parameter whose bytes tell what it is about, where that is no descriptor.
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn functions_that_cross() {
-        let all = FUNCTIONS.iter().filter_map(|function| Some((function.name, of(function)?)));
+        let all = FUNCTIONS.iter().filter_map(|function| Some((function.name, crossing_of(function)?)));
         let mut all: Vec<(&str, Crossing)> = all.collect();
         all.sort_unstable_by_key(|(name, _)| *name);
         assert_eq!(

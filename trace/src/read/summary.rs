@@ -21,7 +21,7 @@ use std::path::Path;
 
 /// What the records of a trace say beside its calls.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
-pub struct Known {
+pub struct RecordSummary {
     /// Operating-system id, name, calls, and those that others stand for.
     pub threads: Vec<(u32, String, u64, u64)>,
     pub kernels: Vec<Kernel>,
@@ -44,18 +44,18 @@ pub struct Known {
 }
 
 impl Trace {
-    /// What an index keeps for [`Trace::open_known`].
-    pub fn known(&self) -> Known {
+    /// What an index keeps for [`Trace::open_summarized`].
+    pub fn summarize(&self) -> RecordSummary {
         let mut observed: Vec<Observed> = self.observed.values().flatten().copied().collect();
         observed.sort_by_key(|o| (o.thread, o.call, o.address));
-        Known { observed, origins: self.origins().to_vec(), ..self.known_of_itself() }
+        RecordSummary { observed, origins: self.origins().to_vec(), ..self.summarize_without_calls() }
     }
 
     /// The same without what only calls ask for.
-    pub fn known_of_itself(&self) -> Known {
+    pub fn summarize_without_calls(&self) -> RecordSummary {
         let mut kernels: Vec<Kernel> = self.kernels.values().cloned().collect();
         kernels.sort_by_key(|kernel| kernel.id);
-        Known {
+        RecordSummary {
             threads: self.threads.iter().map(|t| (t.os_id, t.name.clone(), t.calls, t.repeated)).collect(),
             kernels,
             devices: self.devices.clone(),
@@ -99,7 +99,7 @@ impl Trace {
 
     /// Opens a trace of which everything but its calls is known. [`Trace::calls`] is empty then; calls are
     /// had from [`Trace::call_at`]. Fails as [`Trace::open`] does.
-    pub fn open_known(path: impl AsRef<Path>, known: Known) -> Result<Trace, Error> {
+    pub fn open_summarized(path: impl AsRef<Path>, known: RecordSummary) -> Result<Trace, Error> {
         let mut trace = Trace::located(path.as_ref())?;
         trace.copy_open_chunks();
         trace.blobs_of_segments();
@@ -119,7 +119,7 @@ impl Trace {
         if trace.clocks.is_empty() {
             trace.clocks = trace.preamble.clocks.to_vec();
         }
-        trace.scale = Scale::of(&trace.clocks).counting_from(known.earliest);
+        trace.scale = Scale::from_clocks(&trace.clocks).counting_from(known.earliest);
         for kernel in known.kernels {
             let last = trace.launched.entry(kernel.handle).or_insert(kernel.id);
             *last = kernel.id.max(*last);

@@ -28,7 +28,7 @@ pub enum Argument<'x> {
 }
 
 impl<'x> Argument<'x> {
-    pub fn of(bytes: &'x [u8], declared: Option<&Declared>, objects: &Objects) -> Argument<'x> {
+    pub fn decode(bytes: &'x [u8], declared: Option<&Declared>, objects: &Objects) -> Argument<'x> {
         let word = if bytes.len() == 8 { u64_at(bytes, 0) } else { 0 };
         // Now, or until it was freed.
         let is_somewhere = || objects.range(word).is_some() || objects.ended_range(word).is_some();
@@ -53,11 +53,11 @@ impl<'x> Argument<'x> {
 
     /// With allocations by their names.
     pub fn text<'y>(&'y self, objects: &'y Objects) -> impl Display + 'y {
-        Shown { argument: self, objects }
+        ArgumentText { argument: self, objects }
     }
 
     /// Writes it as [`Argument::text`] shows it.
-    pub(crate) fn put<W: Write>(&self, out: &mut W, objects: &Objects) -> fmt::Result {
+    pub(crate) fn write<W: Write>(&self, out: &mut W, objects: &Objects) -> fmt::Result {
         if let Some(text) = self.no_number() {
             return out.write_str(&text);
         }
@@ -76,7 +76,7 @@ impl<'x> Argument<'x> {
             Argument::Double(value) => write!(out, "{value:?}"),
             Argument::List(all) => {
                 out.write_char('{')?;
-                text::separated(out, all, |out, each| each.put(out, objects))?;
+                text::separated(out, all, |out, each| each.write(out, objects))?;
                 out.write_char('}')
             }
             Argument::Bits(bytes) => {
@@ -155,14 +155,14 @@ impl Argument<'_> {
     }
 }
 
-struct Shown<'y> {
+struct ArgumentText<'y> {
     argument: &'y Argument<'y>,
     objects: &'y Objects,
 }
 
-impl Display for Shown<'_> {
+impl Display for ArgumentText<'_> {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        self.argument.put(f, self.objects)
+        self.argument.write(f, self.objects)
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
         let declared = form.into().map(|form| Declared { name: String::new(), form });
         let mut objects = Objects::default();
         objects.know_range(Range { label: "mem", number: 3, base: 0x7f00_0000_0000, len: 0x100 });
-        let shown = Argument::of(bytes, declared.as_ref(), &objects).text(&objects).to_string();
+        let shown = Argument::decode(bytes, declared.as_ref(), &objects).text(&objects).to_string();
         assert_eq!(shown, wanted, "{form:x?} {bytes:x?}", form = declared.map(|declared| declared.form));
     }
 

@@ -58,11 +58,11 @@ pub fn shape(call: &Call) -> Option<Shape> {
 /// on each of several devices, and where the attributes of the launch were not recorded.
 pub fn is_cooperative(call: &Call) -> Option<bool> {
     let function = call.function().filter(|function| function.work() == Some(Work::Kernel))?;
-    if function.param("config").is_some() { is_asked_to_cooperate(call) } else { Some(function.is_cooperative()) }
+    if function.param("config").is_some() { cooperative_attribute(call) } else { Some(function.is_cooperative()) }
 }
 
 /// By an attribute of the launch.
-fn is_asked_to_cooperate(call: &Call) -> Option<bool> {
+fn cooperative_attribute(call: &Call) -> Option<bool> {
     const WORD: usize = offset_of!(CUlaunchAttribute, value);
     let config = call.memory(When::Entry, call.argument("config")?, CUlaunchConfig::TYPE.size.into())?;
     let word = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));

@@ -20,12 +20,12 @@ const BYTES: usize = 16;
 
 impl Display for Text<'_, '_> {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        put(f, self.0, self.1)
+        write_value(f, self.0, self.1)
     }
 }
 
 /// Writes a value as [`Text`] shows it. Into a string it takes a third of the time.
-pub fn put<W: Write>(out: &mut W, value: &Value, objects: &Objects) -> fmt::Result {
+pub fn write_value<W: Write>(out: &mut W, value: &Value, objects: &Objects) -> fmt::Result {
     match value {
         Value::Null => out.write_str("NULL"),
         Value::Unsigned(n) => decimal(out, *n),
@@ -42,7 +42,7 @@ pub fn put<W: Write>(out: &mut W, value: &Value, objects: &Objects) -> fmt::Resu
         &Value::Payload { len, pieces, content, missing, .. } => payload(out, len, pieces, content, missing),
         Value::List(all) => {
             out.write_char('[')?;
-            separated(out, all.iter().take(SHOWN), |out, value| put(out, value, objects))?;
+            separated(out, all.iter().take(SHOWN), |out, value| write_value(out, value, objects))?;
             if all.len() > SHOWN {
                 write!(out, ", ... {} more", all.len() - SHOWN)?;
             }
@@ -50,13 +50,13 @@ pub fn put<W: Write>(out: &mut W, value: &Value, objects: &Objects) -> fmt::Resu
         }
         Value::Struct(fields) => {
             out.write_char('{')?;
-            separated(out, fields, |out, (name, value)| named(out, name, value, objects))?;
+            separated(out, fields, |out, (name, value)| write_named(out, name, value, objects))?;
             out.write_char('}')
         }
         Value::Launch { kernel, arguments, given } => {
             out.write_str(&plain(kernel))?;
             out.write_char('(')?;
-            separated(out, arguments, |out, value| put(out, value, objects))?;
+            separated(out, arguments, |out, value| write_value(out, value, objects))?;
             match given.note() {
                 None => out.write_char(')'),
                 Some(note) if arguments.is_empty() => write!(out, "<{note}>)"),
@@ -64,13 +64,13 @@ pub fn put<W: Write>(out: &mut W, value: &Value, objects: &Objects) -> fmt::Resu
             }
         }
         Value::NotGiven => out.write_str("<not given>"),
-        Value::Argument { bytes, of } => Argument::of(bytes, of.declared(), objects).put(out, objects),
+        Value::Argument { bytes, of } => Argument::decode(bytes, of.declared(), objects).write(out, objects),
         Value::Options(pairs) => {
             out.write_char('[')?;
             separated(out, pairs, |out, (code, value)| {
-                put(out, code, objects)?;
+                write_value(out, code, objects)?;
                 out.write_char('=')?;
-                put(out, value, objects)
+                write_value(out, value, objects)
             })?;
             out.write_char(']')
         }
@@ -79,10 +79,10 @@ pub fn put<W: Write>(out: &mut W, value: &Value, objects: &Objects) -> fmt::Resu
 }
 
 /// `name=value`
-pub fn named<W: Write>(out: &mut W, name: &str, value: &Value, objects: &Objects) -> fmt::Result {
+pub fn write_named<W: Write>(out: &mut W, name: &str, value: &Value, objects: &Objects) -> fmt::Result {
     out.write_str(name)?;
     out.write_char('=')?;
-    put(out, value, objects)
+    write_value(out, value, objects)
 }
 
 /// With commas between them.
@@ -170,7 +170,7 @@ pub fn ended(value: &Value, objects: &Objects) -> Option<String> {
     match value {
         &Value::Handle { kind, value, .. } => ended_handle(kind, value, objects),
         &Value::Address { value, .. } => ended_memory(value, objects),
-        Value::Argument { bytes, of } => match Argument::of(bytes, of.declared(), objects) {
+        Value::Argument { bytes, of } => match Argument::decode(bytes, of.declared(), objects) {
             Argument::Address(value) => ended_memory(value, objects),
             _ => None,
         },
@@ -187,16 +187,16 @@ fn ended_memory(value: u64, objects: &Objects) -> Option<String> {
     let ended = objects.ended_range(value)?;
     // Memory that was only registered is there all the same.
     let how = if ended.what.label == "host" { "given up" } else { "freed" };
-    Some(format!("was {}, {how} by call {}", Within(ended.what, value), ended.by))
+    Some(format!("was {}, {how} by call {}", RangeOffset(ended.what, value), ended.by))
 }
 
 /// `mem#2+0x40`
 #[derive(Clone, Copy)]
-struct Within(Range, u64);
+struct RangeOffset(Range, u64);
 
-impl Within {
-    fn put(self, out: &mut impl Write) -> fmt::Result {
-        let Within(Range { label, number, base, .. }, value) = self;
+impl RangeOffset {
+    fn write(self, out: &mut impl Write) -> fmt::Result {
+        let RangeOffset(Range { label, number, base, .. }, value) = self;
         out.write_str(label)?;
         out.write_char('#')?;
         decimal(out, number)?;
@@ -208,9 +208,9 @@ impl Within {
     }
 }
 
-impl Display for Within {
+impl Display for RangeOffset {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        self.put(f)
+        self.write(f)
     }
 }
 
@@ -222,7 +222,7 @@ pub(crate) fn address(out: &mut impl Write, value: u64, objects: &Objects) -> fm
     match objects.range(value) {
         Some(range) => {
             out.write_char('(')?;
-            Within(range, value).put(out)?;
+            RangeOffset(range, value).write(out)?;
             out.write_char(')')
         }
         None => match ended_memory(value, objects) {

@@ -60,7 +60,7 @@ impl Extension {
             extension.push(&with_body(record::nccl::DELIVERED, delivered))?;
         }
         for held in &trace.held {
-            extension.push(&with_body(record::held::HELD, held))?;
+            extension.push(&with_body(record::imported_memory::HELD, held))?;
         }
         for referenced in trace.references.records() {
             extension.push(&with_body(record::REFERENCED, &referenced))?;
@@ -114,7 +114,7 @@ impl Extension {
 
     fn filled(&mut self, header: Header, seal: u64, content: &[u8]) -> io::Result<()> {
         let length = content.len() as u64;
-        self.put(Header { length, seal, size: round_up(HEADER as u64 + length), ..header }, content)
+        self.append(Header { length, seal, size: round_up(HEADER as u64 + length), ..header }, content)
     }
 
     fn copy(&mut self, trace: &Trace, offset: u64, header: Header) -> io::Result<()> {
@@ -125,10 +125,10 @@ impl Extension {
         };
         let content = trace.content(offset, &header).ok_or(io::ErrorKind::UnexpectedEof)?;
         let seal = if header.seal == 0 { checksum(content) } else { header.seal };
-        self.put(Header { seal, size: round_up(HEADER as u64 + header.length), ..header }, content)
+        self.append(Header { seal, size: round_up(HEADER as u64 + header.length), ..header }, content)
     }
 
-    fn put(&mut self, header: Header, content: &[u8]) -> io::Result<()> {
+    fn append(&mut self, header: Header, content: &[u8]) -> io::Result<()> {
         let preambles = self.located.iter().filter(|at| at.kind == Kind::Preamble as u8).count();
         if header.kind != Kind::Preamble && (preambles, self.located.len()) == (2, 2) {
             self.page = Some(self.end);
@@ -161,7 +161,7 @@ impl Extension {
             seal: checksum(&records),
             ..Header::new(Kind::Chunk, round_up((HEADER + records.len()) as u64))
         };
-        self.put(header, &records)?;
+        self.append(header, &records)?;
         self.chunks += 1;
         self.records = records;
         self.records.clear();

@@ -142,7 +142,7 @@ pub fn finish_on<J: Into<Judgement>>(
     let preambles = restore_preambles(storage, trace).map_err(io)?;
     let sealed_chunks = sealed_chunks(trace);
     let is_spent = |header: &Header| is_spent(&sealed_chunks, header);
-    let kept = kept(trace, &is_spent);
+    let kept = usable_segments(trace, &is_spent);
     let losses =
         losses(trace, |damage| damage.loses && (damage.offset >= trace.length() || !preambles.hold(damage.offset)));
     // The file alone has everything from here on.
@@ -152,7 +152,7 @@ pub fn finish_on<J: Into<Judgement>>(
         && end_mark::is_free_at(&trace.map, page);
     // Without a mark, a free place says that the file was not cut off.
     let holds = |offset: u64, header: &Header| {
-        let is_place = Place::of(header).is_some();
+        let is_place = Place::from_header(header).is_some();
         !is_spent(header) || is_place && !(has_page && trace.copies.is_known(offset))
     };
     let behind = end_of(trace, holds).max(preambles.end());
@@ -295,7 +295,7 @@ pub fn not_in_use(trace: &Trace) -> Result<(), Error> {
 
 /// The process that still writes the trace, if there is one; its id may be that of another PID namespace.
 pub fn writer(trace: &Trace) -> Option<u32> {
-    writer::of(&trace.path, trace.preamble.pid)
+    writer::find(&trace.path, trace.preamble.pid)
 }
 
 /// The process, by its id here, that holds the recorder's lock on this file; none where the file system has
@@ -322,7 +322,7 @@ pub fn clock() -> u64 {
 
 /// Up to when calls lasted that have not returned, in nanoseconds since the start of the trace: this moment
 /// while the process runs, or when it ended, if `record` saw that.
-pub fn until(trace: &Trace) -> Option<i64> {
+pub fn last_moment(trace: &Trace) -> Option<i64> {
     let ended = || trace.ended_at.map(|at| (at.wrapping_sub(trace.started()) as i64).clamp(-FAR, FAR));
     now(trace).or_else(ended)
 }
@@ -335,7 +335,7 @@ fn located(kept: &[(u64, Header)], preambles: &Preambles) -> Vec<Located> {
 }
 
 /// Segments whose content can be used.
-fn kept(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> Vec<(u64, Header)> {
+fn usable_segments(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> Vec<(u64, Header)> {
     let usable = |offset: u64, header: &Header| match header.kind {
         Kind::Footer => false,
         Kind::Preamble => true,
@@ -381,7 +381,7 @@ fn end_of(trace: &Trace, holds: impl Fn(u64, &Header) -> bool) -> u64 {
             end = next;
         }
     }
-    match end_mark::of(&trace.map, &trace.segments) {
+    match end_mark::footer_offset(&trace.map, &trace.segments) {
         // What is left of a footer.
         Some(closed) if closed == next => end,
         _ => end.max(unclaimed(next, trace.length())),
@@ -393,7 +393,7 @@ fn end_of(trace: &Trace, holds: impl Fn(u64, &Header) -> bool) -> u64 {
 fn copy_home(storage: &impl Storage, trace: &Trace) -> io::Result<HashSet<u64>> {
     let mut homes = HashSet::new();
     for (offset, header) in trace.segments.iter().filter(|(offset, _)| trace.copies.is_known(*offset)) {
-        let content = trace.copies.held(offset + HEADER as u64, u64::MAX).unwrap_or_default();
+        let content = trace.copies.bytes_from(offset + HEADER as u64, u64::MAX).unwrap_or_default();
         let header = match header.kind {
             Kind::Chunk => *header,
             _ => Header::new(Kind::Free, header.size),
@@ -436,7 +436,7 @@ fn seal(storage: &impl Storage, trace: &Trace, kept: &[(u64, Header)], homes: &H
 /// Segments of the trace that hold something which can be used, but for its footer.
 pub(crate) fn segments(trace: &Trace) -> Vec<(u64, Header)> {
     let sealed = sealed_chunks(trace);
-    kept(trace, &|header| is_spent(&sealed, header))
+    usable_segments(trace, &|header| is_spent(&sealed, header))
 }
 
 /// Writes the footer at `end` and returns the size of the file, which ends with it.

@@ -3,7 +3,7 @@
 use crate::base::bytes::u32_at;
 use crate::base::hash::Hash;
 use crate::file::preamble::decode;
-use crate::file::record::held::{HELD, Held};
+use crate::file::record::imported_memory::{HELD, ImportedMemory};
 use crate::file::record::nccl::{COMMUNICATOR, Communicator, DELIVERED, Delivered};
 use crate::file::record::{self, Annotation, Attachment, CONFIG, ENTRY_SIZE, HEAD, KIND_AT, RETURN_SIZE, with_body};
 use crate::file::segment::Header;
@@ -36,7 +36,7 @@ pub type Find = fn(&[u8], &[u8]) -> Option<usize>;
 
 /// What was found.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct Redactions {
     /// How often a name was overwritten.
     pub overwritten: u64,
     /// Texts of annotations, names of threads and of communicators: not empty, and not dropped.
@@ -54,7 +54,7 @@ impl Redaction<'_> {
     }
 
     /// The records of a chunk, changed.
-    pub fn chunk(&self, trace: &Trace, header: &Header, records: &[u8], found: &mut Found) -> Vec<u8> {
+    pub fn chunk(&self, trace: &Trace, header: &Header, records: &[u8], found: &mut Redactions) -> Vec<u8> {
         let mut out = Vec::with_capacity(records.len());
         let mut chunk = Chunk { asked: self, trace, thread: header.thread, next: header.id as u32, last: None, found };
         let mut rest = records;
@@ -101,7 +101,7 @@ impl Redaction<'_> {
         bytes: &'b [u8],
         attachments: Attachments,
         of: &Described,
-        found: &mut Found,
+        found: &mut Redactions,
     ) -> Cow<'b, [u8]> {
         let mut out = Cow::Borrowed(bytes);
         each(attachments, |head, address, data| {
@@ -130,7 +130,7 @@ struct Chunk<'r, 't> {
     next: u32,
     /// A call, and what is described of it: of an entry and the return that follows it.
     last: Option<(u32, Described)>,
-    found: &'r mut Found,
+    found: &'r mut Redactions,
 }
 
 impl Chunk<'_, '_> {
@@ -161,7 +161,7 @@ impl Chunk<'_, '_> {
             DELIVERED => self.changed(bytes, |_, delivered: &mut Delivered| {
                 leave_out(&mut delivered.pieces, &mut delivered.lost);
             }),
-            HELD => self.changed(bytes, |_, held: &mut Held| leave_out(&mut held.pieces, &mut held.lost)),
+            HELD => self.changed(bytes, |_, held: &mut ImportedMemory| leave_out(&mut held.pieces, &mut held.lost)),
             _ if IS_WITHOUT_DATA.contains(&kind) => bytes.into(),
             _ => Cow::default(),
         }
@@ -231,7 +231,7 @@ impl Chunk<'_, '_> {
         });
         let all = found.map_or(&[][..], |call| call.argument_bytes());
         if self.last.as_ref().is_none_or(|(last, _)| *last != number) || found.is_none() {
-            self.last = Some((number, found.as_ref().map(Described::of).unwrap_or_default()));
+            self.last = Some((number, found.as_ref().map(Described::from_call).unwrap_or_default()));
         }
         let Some((_, described)) = &self.last else { return Cow::default() };
         let attachments = Attachments { bytes: attached, words: all, when };

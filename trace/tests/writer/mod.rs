@@ -158,7 +158,7 @@ impl Writer {
     }
 
     pub fn blob(&mut self, bytes: &[u8]) -> Hash {
-        let hash = Hash::of(bytes);
+        let hash = Hash::compute(bytes);
         self.bytes.extend(whole(Kind::Blob, hash.0, bytes));
         hash
     }

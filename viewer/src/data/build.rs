@@ -60,7 +60,7 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
     let ranges = |first: u64| (0..workers).map(move |n| (first + n * size).min(all)..(first + (n + 1) * size).min(all));
     let mut blocks: Vec<Block> = Vec::new();
     let mut next = 0;
-    let until = trace::write::finish::until(trace).map(|until| until.max(0) as u64);
+    let until = trace::write::finish::last_moment(trace).map(|until| until.max(0) as u64);
     // What was read is taken in while the next is read.
     while next < all || !blocks.is_empty() {
         let ready = std::mem::take(&mut blocks);

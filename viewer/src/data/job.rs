@@ -101,7 +101,7 @@ fn add_operations(
             model.summary.names.len() as u32 - 1
         });
         let at = |ticks: u64| trace.nanoseconds(ticks).saturating_add(shift).max(0) as u64;
-        let done = told.given_at().filter(|_| !told.is_captured()).and_then(|(time, thread)| {
+        let done = told.submitted_at().filter(|_| !told.is_captured()).and_then(|(time, thread)| {
             let done = done_by(&opened.model, thread, trace.nanoseconds(time).max(0) as u64)?;
             Some((done as i64).saturating_add(shift).max(0) as u64)
         });

@@ -245,7 +245,7 @@ impl Walk {
         self.objects.advance(call, decoded);
         let number = call.number as u32;
         let ended: Vec<(u32, u64)> = self.objects.doomed().iter().map(|(kind, value)| (*kind as u32, *value)).collect();
-        let freed: Vec<u64> = self.objects.given_up().to_vec();
+        let freed: Vec<u64> = self.objects.freed_ranges().to_vec();
         for key in ended {
             self.end(key, number);
         }
@@ -254,7 +254,7 @@ impl Walk {
         }
         let made: Vec<(u32, u64, u64, Option<String>)> = self
             .objects
-            .made()
+            .created_objects()
             .map(|(kind, value, number, name)| (kind as u32, value, number, name.map(str::to_owned)))
             .collect();
         for (kind, value, count, name) in made {

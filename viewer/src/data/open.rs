@@ -121,7 +121,7 @@ impl Opened {
             pages: Some(loaded.pages),
             lives: Arc::new(loaded.lives.into()),
             findings: Arc::new(loaded.findings.map_or_else(OnceLock::new, OnceLock::from)),
-            ..opened(Trace::open_known(path, loaded.known)?, loaded.model)
+            ..opened(Trace::open_summarized(path, loaded.known)?, loaded.model)
         })
     }
 
@@ -244,7 +244,7 @@ impl Opened {
             return Ok(None);
         }
         let found = (self.find_lives(), self.findings());
-        store::save(&self.path, self.key, &self.model, found, self.trace.known(), stop).map(Some)
+        store::save(&self.path, self.key, &self.model, found, self.trace.summarize(), stop).map(Some)
     }
 
     /// Keeps what was found, too, once that is known.

@@ -104,7 +104,7 @@ fn loaded(call: &Call) -> What {
     let hash = largest.and_then(|image| match image.content {
         Content::Blob(hash) => Some(hash),
         // A short one stands in the call's record.
-        _ => call.trace().bytes(&image).map(Hash::of),
+        _ => call.trace().bytes(&image).map(Hash::compute),
     });
     What::Loaded {
         image: hash.map_or(0, |Hash(hash)| (hash >> 64) as u64),

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::Trace;
 use trace::base::hash::checksum;
 use trace::file::preamble::{decode, encode};
-use trace::read::summary::Known;
+use trace::read::summary::RecordSummary;
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
 pub const INDEX: Kind = Kind { suffix: "idx", begins: &MAGIC };
@@ -89,7 +89,7 @@ struct LaneEntry {
 #[derive(Encode, Decode)]
 struct Directory {
     summary: Summary,
-    known: Known,
+    known: RecordSummary,
     lanes: Vec<LaneEntry>,
     memory: Vec<(Owner, Section, Section)>,
     concerned: Section,
@@ -102,7 +102,7 @@ struct Directory {
 /// An index that agrees with the trace, and how to finish checking it.
 pub struct Loaded {
     pub model: Model,
-    pub known: Known,
+    pub known: RecordSummary,
     pub lives: Lives,
     pub findings: Option<Vec<Finding>>,
     pub path: PathBuf,
@@ -234,7 +234,7 @@ impl Directory {
         all
     }
 
-    fn open(self, map: &Arc<Mmap>) -> Option<(Model, Known, Lives)> {
+    fn open(self, map: &Arc<Mmap>) -> Option<(Model, RecordSummary, Lives)> {
         fn column<T: Pod>(map: &Arc<Mmap>, section: &Section) -> Option<Column<T>> {
             Column::mapped(map, section.offset, section.length)
         }
@@ -284,7 +284,7 @@ pub fn save(
     key: Key,
     model: &Model,
     (lives, findings): (&Lives, Option<&[Finding]>),
-    known: Known,
+    known: RecordSummary,
     stop: &AtomicBool,
 ) -> io::Result<PathBuf> {
     keep(trace, &INDEX, |file| write_into((file, stop), key, model, (lives, findings), &known))
@@ -336,7 +336,7 @@ fn write_into(
     key: Key,
     model: &Model,
     (lives, findings): (&Lives, Option<&[Finding]>),
-    known: &Known,
+    known: &RecordSummary,
 ) -> io::Result<()> {
     let mut out = Output { out: BufWriter::with_capacity(1 << 20, file), at: 0, stop };
     out.append(&[0; HEADER])?;

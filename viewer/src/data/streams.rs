@@ -7,7 +7,7 @@ use super::ops::Op;
 use analysis::findings::finding::Gap;
 use rustc_hash::FxHashMap as HashMap;
 use trace::model::change::Change;
-use trace::model::order::{Stream, Until};
+use trace::model::order::{Stream, StreamPosition};
 use trace::model::stream::StreamId;
 use trace::model::streams::{self as model, Followed};
 
@@ -46,7 +46,7 @@ pub struct Streams {
     /// The calls that made streams, by handle.
     made: HashMap<u64, u32>,
     /// What the call followed last tells to be done.
-    finished: Vec<Until>,
+    finished: Vec<StreamPosition>,
     /// By device: since when nothing is outstanding, and the call that said so.
     idle: HashMap<i32, (u64, u32)>,
     pub gaps: Vec<Gap>,

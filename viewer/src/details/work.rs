@@ -8,7 +8,7 @@ use crate::state::State;
 use crate::text::{bytes, counted, duration, grouped, percent};
 use analysis::text::kernel_name::last_part;
 use trace::file::record::{Timed, timed};
-use trace::read::device_times::{known, memory_kind};
+use trace::read::device_times::{known_number, memory_kind};
 
 /// More pieces of work are not added up for a frame.
 const SUMMED: usize = 1 << 20;
@@ -74,17 +74,17 @@ pub fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> {
         _ => "by a replay, with CUPTI",
     };
     all.push(detail("measured", by, Tone::Quiet));
-    let shape = |[x, y, z]: [u32; 3]| known(x).map(|x| format!("{x} x {y} x {z}"));
+    let shape = |[x, y, z]: [u32; 3]| known_number(x).map(|x| format!("{x} x {y} x {z}"));
     if let (Some(grid), Some(block)) = (shape(about.grid), shape(about.block)) {
         let threads: u64 = about.grid.iter().chain(&about.block).map(|n| u64::from(*n)).product();
         let text = format!("{grid} blocks of {block} threads: {} threads", grouped(threads));
         all.push(detail("ran as", text, Tone::Plain));
     }
     let figures = [
-        known(about.registers).map(|n| format!("{n} registers a thread")),
-        known(about.static_shared).map(|n| format!("{} static", bytes(n.into()))),
-        known(about.dynamic_shared).map(|n| format!("{} dynamic shared", bytes(n.into()))),
-        known(about.local).filter(|n| *n > 0).map(|n| format!("{} local a thread", bytes(n.into()))),
+        known_number(about.registers).map(|n| format!("{n} registers a thread")),
+        known_number(about.static_shared).map(|n| format!("{} static", bytes(n.into()))),
+        known_number(about.dynamic_shared).map(|n| format!("{} dynamic shared", bytes(n.into()))),
+        known_number(about.local).filter(|n| *n > 0).map(|n| format!("{} local a thread", bytes(n.into()))),
         about.occupancy().map(|share| format!("occupancy {share:.1}%")),
     ];
     let figures: Vec<String> = figures.into_iter().flatten().collect();

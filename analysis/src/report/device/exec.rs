@@ -9,7 +9,7 @@ use crate::tables::render::Output;
 use crate::tables::table::{Cell, Head, Layout, Table, same};
 use std::collections::HashMap;
 use std::io::Write;
-use trace::read::device_times::{Work, known};
+use trace::read::device_times::{Work, known_number};
 
 const SUM: Head = Head {
     report: "cuda_kern_exec_sum",
@@ -123,7 +123,7 @@ pub fn sum(scope: &Scope) -> Vec<Table> {
         let mut row = vec![
             Cell::Number(scope.trace.preamble.pid.into()),
             os_id(scope.trace, thread),
-            known(device).map(|device| Cell::Number(device.into())).into(),
+            known_number(device).map(|device| Cell::Number(device.into())).into(),
             Cell::Count(group.whole.count),
             Cell::Count(group.queue.count),
         ];
@@ -163,7 +163,7 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: 
             Cell::Nanoseconds(parts.whole),
             Cell::Number(scope.trace.preamble.pid.into()),
             os_id(scope.trace, about.thread),
-            known(about.device).map(|device| Cell::Number(device.into())).into(),
+            known_number(about.device).map(|device| Cell::Number(device.into())).into(),
             function(scope, &work).into(),
             xyz(about.grid),
             xyz(about.block),

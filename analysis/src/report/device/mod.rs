@@ -143,7 +143,7 @@ fn further<T>(rest: impl Iterator<Item = T>, progress: &dyn Progress) -> Option<
 
 /// Three numbers as Nsight Systems writes them.
 fn xyz(shape: [u32; 3]) -> Cell {
-    match ::trace::read::device_times::known(shape[0]) {
+    match ::trace::read::device_times::known_number(shape[0]) {
         Some(_) => Cell::Text(format!("{:>4} {:>4} {:>4}", shape[0], shape[1], shape[2])),
         None => Cell::None,
     }

@@ -8,7 +8,7 @@ use crate::tables::render::Output;
 use crate::tables::table::{Cell, Head, Layout, same};
 use std::io::Write;
 use trace::file::record::timed;
-use trace::read::device_times::{known, memory_kind};
+use trace::read::device_times::{known_number, memory_kind};
 
 const HEAD: Head = Head {
     report: "cuda_gpu_trace",
@@ -51,8 +51,8 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: 
     let mut works = scope.works();
     for work in works.by_ref().take(limit).take_while(|_| !progress.is_unread()) {
         let about = &work.about;
-        let number = |number: u32| Cell::from(known(number).map(|number| Cell::Number(number.into())));
-        let megabytes = |bytes: u32| Cell::from(known(bytes).map(|bytes| Cell::Fine(f64::from(bytes) / 1e6)));
+        let number = |number: u32| Cell::from(known_number(number).map(|number| Cell::Number(number.into())));
+        let megabytes = |bytes: u32| Cell::from(known_number(bytes).map(|bytes| Cell::Fine(f64::from(bytes) / 1e6)));
         let memory = |kind: u8| match (about.what, memory_kind(kind)) {
             (timed::COPY | timed::FILL, kind) if !kind.is_empty() => Cell::from(kind),
             _ => Cell::None,

@@ -86,7 +86,7 @@ fn place(step: &Step, managed: &HashSet<u64>, end: End) -> Place {
         End::Device(at) => (at, Place::Device),
         End::Array => return Place::Array,
     };
-    let known = step.memory().at(address).map(|one| one.kind);
+    let known = step.memory().find(address).map(|one| one.kind);
     match known {
         Some(kind) if kind.is_host() => return Place::Pinned,
         Some(Memory::Managed) => return Place::Managed,
@@ -108,7 +108,7 @@ fn hash(step: &Step, address: u64, bytes: u64) -> Option<Hash> {
     let one = |address| {
         let image = step.call.images_at(address).next()?;
         let hash = match image.content {
-            Content::Bytes(bytes) => Hash::of(bytes),
+            Content::Bytes(bytes) => Hash::compute(bytes),
             Content::Blob(hash) => hash,
             _ => return None,
         };

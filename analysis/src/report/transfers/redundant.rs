@@ -173,7 +173,7 @@ impl<'t> Repeats<'t> {
         if self.last.is_empty() {
             return;
         }
-        for base in step.objects.given_up() {
+        for base in step.objects.freed_ranges() {
             let len = step.objects.range(*base).map_or(1, |range| range.len);
             self.written(*base, len);
         }
@@ -201,7 +201,7 @@ impl<'t> Repeats<'t> {
     fn launch(&mut self, step: &Step) {
         let Some(reach) = self.reach() else { return };
         let mut is_told = false;
-        for (_, packed) in step.call.given() {
+        for (_, packed) in step.call.kernel_arguments() {
             is_told = true;
             for word in packed.as_chunks::<8>().0 {
                 let word = u64::from_le_bytes(*word);
@@ -253,7 +253,7 @@ impl trace::api::walk::View for Words<'_> {
         Some(u64::from_le_bytes(word))
     }
 
-    fn at(&self, _: u64, _: u32) -> Option<u64> {
+    fn read_word(&self, _: u64, _: u32) -> Option<u64> {
         None
     }
 }

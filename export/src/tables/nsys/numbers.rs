@@ -10,7 +10,7 @@ use foldhash::HashMap;
 use std::collections::BTreeMap;
 use trace::api::effect::Work;
 use trace::file::record::Timed;
-use trace::read::device_times::known;
+use trace::read::device_times::known_number;
 
 /// Of one process.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Numbers {
 
     /// The call gave a device this work.
     pub fn work(&mut self, event: &Event, about: &Timed) {
-        let (Some(context), Some(stream)) = (known(about.context), known(about.stream)) else { return };
+        let (Some(context), Some(stream)) = (known_number(about.context), known_number(about.stream)) else { return };
         let null = self.told.entry((about.device, context)).or_default();
         // Nodes of graphs may be on streams of the driver's own, and some launches are on several.
         let work = event.call.function().and_then(trace::Function::work);
@@ -67,7 +67,7 @@ impl<S: Store> Nsys<'_, '_, S> {
                 nullStreamId: null.into(),
                 vmId: (self.process.host as i64).into(),
                 processId: self.trace.preamble.pid.into(),
-                deviceId: known(device).into(),
+                deviceId: known_number(device).into(),
                 contextId: context.into(),
                 ..ContextInfo::default()
             })?;

@@ -64,7 +64,7 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
             }
             awaited => {
                 let id = streams.target(call, function).stream;
-                stream = streams.order.known(id).and_then(|at| self.numbers.stream(at)).into();
+                stream = streams.order.index_of(id).and_then(|at| self.numbers.stream(at)).into();
                 // A stream's own wait is for an event.
                 of = if awaited.is_none() { Cell::None } else { NONE };
                 streams.order.context_of(id)

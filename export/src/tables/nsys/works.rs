@@ -7,7 +7,7 @@ use crate::events::device_clock::Slice;
 use analysis::error::Result;
 use std::rc::Rc;
 use trace::file::record::timed;
-use trace::read::device_times::known;
+use trace::read::device_times::known_number;
 use trace::show::launch::is_cooperative;
 
 /// A kernel's names.
@@ -66,9 +66,9 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
         Place {
             start: slice.start.into(),
             end: slice.end.into(),
-            device: known(about.device).into(),
-            context: known(about.context).into(),
-            stream: known(about.stream).into(),
+            device: known_number(about.device).into(),
+            context: known_number(about.context).into(),
+            stream: known_number(about.stream).into(),
             call: slice.work.call.into(),
             process: self.process_id().into(),
             node: (about.node != 0).then_some(about.node).into(),
@@ -79,23 +79,23 @@ impl<'t, S: Store> Nsys<'_, 't, S> {
         let (about, at) = (&slice.work.about, self.place(slice));
         let names = self.kernel_names(slice.work.name.unwrap_or("[CUDA kernel]"))?;
         let [demangled, short, mangled] = names.ids;
-        let shape = |[x, y, z]: [u32; 3]| [x, y, z].map(|number| Cell::from(known(x).map(|_| number)));
+        let shape = |[x, y, z]: [u32; 3]| [x, y, z].map(|number| Cell::from(known_number(x).map(|_| number)));
         let ([gx, gy, gz], [bx, by, bz]) = (shape(about.grid), shape(about.block));
         self.rows.add_row(placed!(KernelRow, at, {
             demangledName: demangled.into(),
             shortName: short.into(),
             mangledName: mangled.into(),
             launchType: self.launch_type(slice).into(),
-            registersPerThread: known(about.registers).into(),
+            registersPerThread: known_number(about.registers).into(),
             gridX: gx,
             gridY: gy,
             gridZ: gz,
             blockX: bx,
             blockY: by,
             blockZ: bz,
-            staticSharedMemory: known(about.static_shared).into(),
-            dynamicSharedMemory: known(about.dynamic_shared).into(),
-            localMemoryPerThread: known(about.local).into(),
+            staticSharedMemory: known_number(about.static_shared).into(),
+            dynamicSharedMemory: known_number(about.dynamic_shared).into(),
+            localMemoryPerThread: known_number(about.local).into(),
             graphNodeId: at.node,
             name: names.full.as_str().into(),
         }))

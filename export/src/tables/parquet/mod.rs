@@ -85,7 +85,7 @@ fn escaped(value: &str) -> String {
             // No half of an escape.
             let cut = out.rfind('%').filter(|at| at + 3 > out.len()).unwrap_or(out.len());
             out.truncate(cut);
-            return out + "-" + &Hash::of(value.as_bytes()).to_string();
+            return out + "-" + &Hash::compute(value.as_bytes()).to_string();
         }
     }
     out

@@ -89,7 +89,7 @@ pub(crate) fn decide(plan: &Plan, call: &Call, function: &'static Function) -> O
     if alone.about_nodes.contains(&call.number) {
         return Some(Decision::Skip(ABOUT_NODES));
     }
-    match shared_handles::of(function).filter(|_| call.succeeded())? {
+    match shared_handles::crossing_of(function).filter(|_| call.succeeded())? {
         Crossing::Exports(What::Physical) => None,
         Crossing::Imports(What::Physical) if !alone.stand_ins.contains_key(&call.number) => None,
         Crossing::Imports(What::Memory) if !plan.memory.allocations.contains_key(&call.number) => {

@@ -150,7 +150,7 @@ impl Survey {
             Some(Change::Allocated { kind: Memory::Physical, at: handle, .. }) => {
                 absent.mapped.remove(&handle);
                 absent.exported.remove(&handle);
-                if !matches!(shared_handles::of(function), Some(Crossing::Imports(_))) {
+                if !matches!(shared_handles::crossing_of(function), Some(Crossing::Imports(_))) {
                     absent.handles.remove(&handle);
                 }
             }
@@ -160,7 +160,7 @@ impl Survey {
                     self.plan.comparability.reach.exported(*export, at, &self.live);
                 }
             }
-            Some(Change::Freed { at, .. }) if shared_handles::of(function) == Some(Crossing::Closes) => {
+            Some(Change::Freed { at, .. }) if shared_handles::crossing_of(function) == Some(Crossing::Closes) => {
                 if let Some(times) = absent.opened.get_mut(&at) {
                     *times -= 1;
                     if *times == 0 {
@@ -187,7 +187,7 @@ impl Survey {
 
     /// Whether a call cannot be made, as it uses memory of others.
     pub(crate) fn lacks_memory(&mut self, trace: &Trace, call: &Call, function: &'static Function) -> bool {
-        if !self.absent.is_any() && !self.absent.of_graphs || shared_handles::of(function).is_some() {
+        if !self.absent.is_any() && !self.absent.of_graphs || shared_handles::crossing_of(function).is_some() {
             return false;
         }
         if self.absent.of_graphs && function.launches_graph() {

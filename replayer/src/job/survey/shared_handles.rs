@@ -11,7 +11,7 @@ use trace::{Call, Function};
 impl Survey {
     /// Physical memory that is imported by a descriptor: by which of the process's own calls it was exported.
     pub(crate) fn imports_by_file(&mut self, call: &Call, function: &'static Function, change: Option<Change>) {
-        match (across::of(function), across::bytes(call, function)) {
+        match (across::crossing_of(function), across::bytes(call, function)) {
             (Some(Crossing::Exports(what @ What::Physical)), Some(bytes)) => {
                 self.exported.insert(bytes, call.number);
                 self.exports(call, function, what);
@@ -75,7 +75,7 @@ impl Survey {
 
     /// Memory of another process has addresses here from now on.
     pub(crate) fn opened(&mut self, call: &Call, range: Range<u64>) {
-        let (len, moment) = (range.end - range.start, Moment::of(call));
+        let (len, moment) = (range.end - range.start, Moment::from_call(call));
         self.live.add(range.start, len, moment.end);
         if self.only_judges {
             return;

@@ -37,7 +37,7 @@ impl Survey {
 
     /// A call about what is shared with other processes.
     pub(crate) fn is_about_peers(&mut self, call: &Call, function: &'static Function, change: Option<Change>) -> bool {
-        let Some(crossing) = across::of(function).filter(|_| self.is_single_rank()) else { return false };
+        let Some(crossing) = across::crossing_of(function).filter(|_| self.is_single_rank()) else { return false };
         self.notes.about_call(format!("{}: {OF_OTHERS}", function.name), call.number);
         match (crossing, change) {
             (Crossing::Imports(What::Memory), Some(Change::Allocated { .. })) => self.opens(call, function, change),
@@ -237,7 +237,7 @@ mod tests {
     use crate::plan::{Plan, plan, plan_single_rank};
     use std::ops::Range;
     use trace::Trace;
-    use trace::file::record::held::Held;
+    use trace::file::record::imported_memory::ImportedMemory;
 
     const AT: u64 = 0x7f00_0000_0000;
 
@@ -256,7 +256,8 @@ mod tests {
     fn kept(sample: &Sample, opened: &[u32]) -> Trace {
         let mut trace = sample.trace();
         trace.preamble.more.push((trace::read::shared_handles::KEPT.into(), String::new()));
-        let held = |call: &u32| Held { call: (0, *call), address: AT, len: 0x1000, ..Held::default() };
+        let held =
+            |call: &u32| ImportedMemory { call: (0, *call), address: AT, len: 0x1000, ..ImportedMemory::default() };
         trace.held = opened.iter().map(held).collect();
         trace
     }

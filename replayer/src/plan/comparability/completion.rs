@@ -60,7 +60,7 @@ impl Completions {
                         _ => {}
                     }
                     let is_meant = |call: &u64| of_results.contains(call) || queued.contains_key(call);
-                    let beside: HashSet<u64> = shared.work.beside(call.number).filter(is_meant).collect();
+                    let beside: HashSet<u64> = shared.work.concurrent_with(call.number).filter(is_meant).collect();
                     worked.beside.extend((!beside.is_empty()).then_some((call.number, beside)));
                 }
                 Event::Run(call) => shared.work.called_back(call, false),

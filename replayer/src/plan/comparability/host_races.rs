@@ -19,7 +19,7 @@ use trace::api::roles::Class;
 use trace::base::hash::Hash;
 use trace::model::objects::Objects;
 use trace::read::call::{Content, Image};
-use trace::read::host_writes::{Found, Written};
+use trace::read::host_writes::{FoundWrite, Written};
 use trace::{Call, Trace};
 
 const WHAT: &str = "the CPU wrote memory that a launch under way had been given: a kernel may have waited for it";
@@ -51,7 +51,7 @@ pub struct HostRaces {
 struct Walk<'t> {
     trace: &'t Trace,
     runs: Runs,
-    found: Peekable<std::vec::IntoIter<Found<'t>>>,
+    found: Peekable<std::vec::IntoIter<FoundWrite<'t>>>,
     memory: MappedMemory,
     parts: PinnedSubranges,
     borders: SubrangeStarts,
@@ -114,7 +114,7 @@ impl<'t> Walk<'t> {
         Walk {
             trace,
             runs: Runs::from_trace(trace),
-            found: trace.found().into_iter().peekable(),
+            found: trace.found_writes().into_iter().peekable(),
             memory: MappedMemory::default(),
             parts: PinnedSubranges::default(),
             borders: SubrangeStarts::default(),
@@ -232,7 +232,7 @@ impl<'t> Walk<'t> {
 
 /// What others wrote while this call waited.
 fn writes_during<'t>(call: &Call<'t>) -> impl Iterator<Item = Image<'t>> + use<'t> {
-    let is_others = |written: &Written| written.is_meanwhile() && !written.may_be_results();
+    let is_others = |written: &Written| written.is_during_wait() && !written.may_be_results();
     call.written().filter(is_others).flat_map(|written| written.images())
 }
 
@@ -267,7 +267,7 @@ fn holds(trace: &Trace, result: &Image, own: &[&Image]) -> bool {
         let part = &written[(from - image.address) as usize..(to - image.address) as usize];
         bytes[(from - result.address) as usize..][..part.len()].copy_from_slice(part);
     }
-    Hash::of(&bytes) == hash
+    Hash::compute(&bytes) == hash
 }
 
 #[cfg(test)]
@@ -281,7 +281,7 @@ mod tests {
         let trace = Sample::new().trace();
         let image = |address, len, content| Image { address, len, when: When::Entry, rows: false, option: 0, content };
         let result =
-            |address, len, bytes: &[u8]| image(address, len, Content::Hash { hash: Hash::of(bytes), late: false });
+            |address, len, bytes: &[u8]| image(address, len, Content::Hash { hash: Hash::compute(bytes), late: false });
         let held = |result: &Image, own: &[Image]| holds(&trace, result, &own.iter().collect::<Vec<_>>());
         let own = [image(100, 4, Content::Bytes(&[1, 2, 3, 4])), image(103, 3, Content::Bytes(&[5, 6, 7]))];
         assert!(held(&result(101, 4, &[2, 3, 5, 6]), &own));

@@ -32,9 +32,9 @@ pub fn arguments(call: &Call) -> impl Iterator<Item = u64> {
 }
 
 impl MappedMemory {
-    /// Moves past a call, as [`Outstanding::see`] does.
+    /// Moves past a call, as [`Outstanding::advance`] does.
     pub fn observe(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
-        let told = self.work.see(call, function, objects);
+        let told = self.work.advance(call, function, objects);
         let is_any = || self.has_pinned() || self.memory().has(Kind::Managed);
         if function.class == Class::launch && call.took_effect() && is_any() {
             self.give(call, function);
@@ -52,7 +52,7 @@ impl MappedMemory {
             let managed = self.memory().live().filter(|one| one.kind == Kind::Managed);
             managed.filter_map(Allocation::address).collect()
         } else {
-            let any = |word| self.memory().at(word).filter(|one| one.kind.is_in_reach())?.address();
+            let any = |word| self.memory().find(word).filter(|one| one.kind.is_in_reach())?.address();
             arguments(call).filter_map(any).collect()
         };
         if given.is_empty() || !self.work.is_under_way(call.number) {
@@ -75,7 +75,7 @@ impl MappedMemory {
     /// with this.
     pub fn launches_using_managed(&self, memory: &Range<u64>) -> Vec<u64> {
         let blocks = widen(memory.clone(), MOVED);
-        let beside = self.memory().within(blocks).filter(|one| one.kind == Kind::Managed);
+        let beside = self.memory().overlapping(blocks).filter(|one| one.kind == Kind::Managed);
         let beside: Vec<u64> = beside.filter_map(Allocation::address).collect();
         self.launches_using(|given| beside.contains(&given))
     }
@@ -92,12 +92,12 @@ impl MappedMemory {
 
     /// The pinned memory that holds this address.
     pub fn pinned_around(&self, address: u64) -> Option<Range<u64>> {
-        self.memory().at(address).filter(|one| one.kind.is_host()).map(Allocation::range)
+        self.memory().find(address).filter(|one| one.kind.is_host()).map(Allocation::range)
     }
 
     /// Whether other pinned memory than the piece lies on the pages of this part of it.
     pub fn has_neighbours(&self, piece: &Range<u64>, part: &Range<u64>) -> bool {
-        let mut on_pages = self.memory().within(widen(part.clone(), PAGE)).filter(|one| one.kind.is_host());
+        let mut on_pages = self.memory().overlapping(widen(part.clone(), PAGE)).filter(|one| one.kind.is_host());
         on_pages.any(|one| one.address() != Some(piece.start))
     }
 

@@ -28,7 +28,7 @@ pub fn reached(
         let Some(function) = call.function().filter(|_| call.took_effect() && !call.inner) else { continue };
         let target = streams.target(&call, function);
         if let Some(change) = resolve(&call, function) {
-            streams.follow(Moment::of(&call), &change, false);
+            streams.follow(Moment::from_call(&call), &change, false);
         }
         // What passes through a graph here is not memory, but the calls that are meant.
         let given: Uses = Uses::new(is_meant(&call, function).then_some(call.number as u32).into_iter().collect());

@@ -40,7 +40,7 @@ impl AllocationNames {
         let mut named = AllocationNames::new();
         named.advance(trace, at);
         if let Some(call) = trace.call(at) {
-            named.objects.until(&call);
+            named.objects.advance_time(&call);
         }
         named
     }
@@ -70,7 +70,7 @@ impl AllocationNames {
 
     fn step(&mut self, call: &Call) {
         self.objects.follow(call);
-        for base in self.objects.given_up() {
+        for base in self.objects.freed_ranges() {
             self.gone.extend(self.alive.remove(base).map(|range| (range, call.number)));
         }
         self.alive.extend(self.objects.born().map(|range| (range.base, range)));

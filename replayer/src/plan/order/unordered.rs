@@ -42,7 +42,7 @@ pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<UnorderedPair> {
             });
             found = pair.or(found);
         }
-        walk.see(&call, function, &objects);
+        walk.advance(&call, function, &objects);
     }
     found
 }

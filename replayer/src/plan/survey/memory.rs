@@ -78,7 +78,7 @@ impl Survey {
             let len = range.end - range.start;
             let device = self.work.streams.contexts.device_of_allocation(call);
             self.live.add(range.start, len, 0);
-            self.work.streams.memory.adopt(Moment::of(call), range.clone(), device);
+            self.work.streams.memory.adopt(Moment::from_call(call), range.clone(), device);
             self.peak(device);
             self.plan.devices.used.insert(device);
             let allocation = Planned { call: call.number, range, device };
@@ -107,7 +107,7 @@ impl Survey {
     }
 
     fn allocated(&mut self, trace: &Trace, call: &Call, made: &Allocation) {
-        let (range, moment) = (made.range(), Moment::of(call));
+        let (range, moment) = (made.range(), Moment::from_call(call));
         self.forget_peer_memory(&range);
         self.live.add(range.start, range.end - range.start, moment.end);
         if !self.only_judges {
@@ -134,7 +134,7 @@ impl Survey {
         if self.only_judges {
             return;
         }
-        let moment = Moment::of(call);
+        let moment = Moment::from_call(call);
         self.handovers.allocated(start, range.end - start, self.own_stream(call), moment.call, moment.end);
         self.plan.memory.allocations.insert(call.number, planned);
     }
@@ -149,7 +149,7 @@ impl Survey {
             return;
         }
         if let Some(len) = self.live.freed_bytes(start, begin) {
-            self.lifetimes.frees(start..start.saturating_add(len), Moment::of(call));
+            self.lifetimes.frees(start..start.saturating_add(len), Moment::from_call(call));
         }
         if matches!(kind, Kind::Device | Kind::Pooled) {
             if self.of_graphs.contains(&start) {

@@ -149,7 +149,7 @@ impl Survey {
             self.plan.counts.unfinished.push(call.number);
             return;
         }
-        let moment = Moment::of(call);
+        let moment = Moment::from_call(call);
         if !self.only_judges {
             self.moments.push(moment);
         }
@@ -236,14 +236,14 @@ impl Survey {
         function: &'static Function,
         (change, followed): (Option<Change>, &Followed),
     ) {
-        let crossing = self.imports.as_ref().and_then(|_| across::of(function));
+        let crossing = self.imports.as_ref().and_then(|_| across::crossing_of(function));
         match action(function) {
             _ if crossing.is_some() => {
                 crossing.into_iter().for_each(|crossing| self.crosses(call, function, crossing, change))
             }
             Action::Refuse(_) if self.is_about_peers(call, function, change) => {}
             Action::Refuse(why) => {
-                match across::of(function) {
+                match across::crossing_of(function) {
                     Some(Crossing::Exports(what @ (What::Memory | What::Pool))) => {
                         return self.exports(call, function, what);
                     }

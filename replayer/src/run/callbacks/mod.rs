@@ -73,18 +73,18 @@ impl CallbackRun<'_> {
 
     /// Whether somebody else found this while it ran, and it was told for both.
     fn is_recorded_twice(&self, memory: &Range<u64>) -> bool {
-        let told = self.own().filter(|(written, _)| written.is_told_elsewhere());
+        let told = self.own().filter(|(written, _)| written.is_recorded_twice());
         Ranges::union(told.map(|(_, image)| image.memory()), 1).covers(memory)
     }
 
     fn memory_recorded_twice(&self) -> impl Iterator<Item = Range<u64>> {
-        self.images().filter(|(written, _)| written.is_told_elsewhere()).map(|(_, image)| image.memory())
+        self.images().filter(|(written, _)| written.is_recorded_twice()).map(|(_, image)| image.memory())
     }
 
     /// What it does here.
     fn own(&self) -> impl Iterator<Item = (&Written<'_>, Image<'_>)> {
         let is_others = |image: &Image| self.others.get().is_some_and(|others| others.contains(&image.memory()));
-        self.images().filter(move |(written, image)| !(written.is_told_elsewhere() && is_others(image)))
+        self.images().filter(move |(written, image)| !(written.is_recorded_twice() && is_others(image)))
     }
 }
 

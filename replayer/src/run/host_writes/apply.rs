@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use trace::Call;
 use trace::read::call::Image;
-use trace::read::host_writes::{Found, Written};
+use trace::read::host_writes::{FoundWrite, Written};
 
 /// Lets kernels go that wait for the CPU, while these calls wait for them. Memory of the host alone: the
 /// driver is busy.
@@ -22,7 +22,7 @@ pub fn let_go(run: &Run, calls: &[u64]) {
     let writes = &run.host_writes;
     let _turn = writes.turn.lock();
     let mut tally = writes.early.lock();
-    let is_due = |found: &&Found| found.written.is_meanwhile() && calls.contains(&found.call);
+    let is_due = |found: &&FoundWrite| found.written.is_during_wait() && calls.contains(&found.call);
     let due = writes.found[writes.position()..].iter().filter(is_due);
     due.flat_map(|found| found.written.images()).for_each(|image| on_host_only(run, &image, &mut tally));
 }
@@ -37,7 +37,7 @@ pub fn before_call(run: &Run, call: &Call, tally: &mut Tally) {
     let _turn = writes.turn.lock();
     let mut at = writes.frontier.load(Acquire);
     while is_due(at) {
-        let Found { written, call: finder, .. } = &writes.found[at];
+        let FoundWrite { written, call: finder, .. } = &writes.found[at];
         // A program that lets a kernel go by a flag has written all else before.
         let (flags, others): (Vec<Image>, Vec<Image>) = written.images().partition(|image| image.len <= FLAG);
         let places = flags.iter().filter(|_| !others.is_empty()).filter_map(|flag| {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use trace::Trace;
-use trace::read::host_writes::Found;
+use trace::read::host_writes::FoundWrite;
 
 /// What a callback has waited for may have been left out, or wait for the callback here.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// thread's call may have found, and made its own call later than the writer: each is there for every call
 /// that began after it was found.
 pub struct HostWrites<'t> {
-    found: Vec<Found<'t>>,
+    found: Vec<FoundWrite<'t>>,
     /// Those before this one are written.
     frontier: AtomicUsize,
     turn: Mutex<()>,
@@ -29,7 +29,7 @@ pub struct HostWrites<'t> {
 impl<'t> HostWrites<'t> {
     pub fn from_trace(trace: &'t Trace) -> HostWrites<'t> {
         HostWrites {
-            found: trace.found(),
+            found: trace.found_writes(),
             frontier: AtomicUsize::new(0),
             turn: Mutex::default(),
             early: Mutex::default(),

@@ -281,7 +281,7 @@ fn one<'t>(
     let is_own = |param: &Field| {
         let stream = words.get(param.offset as usize / 8).copied().unwrap_or(0);
         let is_stream = matches!(param.ty.form, Form::Handle(Kind::Stream));
-        is_stream && StreamHandle::new(live, stream).of(0, 0).thread.is_some()
+        is_stream && StreamHandle::new(live, stream).resolve(0, 0).thread.is_some()
     };
     if live.params.iter().any(is_own) {
         return Err("it uses a thread's own default stream".into());

@@ -81,7 +81,7 @@ impl Snapshot {
             let pieces = region.bytes.chunks(PIECE).zip(now.chunks(PIECE)).enumerate();
             for (at, (before, after)) in pieces.filter(|(_, (before, after))| before != after) {
                 let live = region.live + (at * PIECE) as u64;
-                let (before, after) = (before.to_vec(), Hash::of(after));
+                let (before, after) = (before.to_vec(), Hash::compute(after));
                 written.bytes += before.len() as u64;
                 written.pieces.push(WrittenPiece { live, is_host: region.is_host, before, after });
             }
@@ -115,7 +115,7 @@ impl RangeWrites {
     pub fn differing(&self, session: &Session) -> u64 {
         let differs = |piece: &&WrittenPiece| {
             let held = contents(session, piece.live..piece.live + piece.before.len() as u64, piece.is_host);
-            !held.is_ok_and(|held| Hash::of(&held) == piece.after)
+            !held.is_ok_and(|held| Hash::compute(&held) == piece.after)
         };
         self.pieces.iter().filter(differs).count() as u64
     }

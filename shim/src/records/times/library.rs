@@ -40,7 +40,7 @@ pub(super) fn open(name: &CStr) -> Result<(Library, u32), String> {
         return Err(dl::failure().unwrap_or_else(|| format!("{shown} cannot be loaded")));
     }
     // SAFETY: a library of that name, which is never closed.
-    let library = unsafe { Library::of(|function| dl::real_dlsym(handle, function)) };
+    let library = unsafe { Library::resolve(|function| dl::real_dlsym(handle, function)) };
     // What was not found is no error of the host's.
     dl::failure();
     let library = library.map_err(|why| format!("{shown}: {why}"))?;

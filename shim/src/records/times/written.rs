@@ -8,7 +8,7 @@ use crate::trace_file::file::TraceFile;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trace::cupti::{Activity, Compared};
-use trace::file::record::{self, Named, Profile, Timed, timed, with_body};
+use trace::file::record::{self, Name, Profile, Timed, timed, with_body};
 
 /// Readings that the clocks are compared by.
 pub const TRIES: usize = 8;
@@ -172,7 +172,7 @@ impl State {
             return *number;
         }
         let number = self.names.len() as u32 + 1;
-        self.records.extend(with_body(record::NAMED, &Named { number, name: name.to_owned() }));
+        self.records.extend(with_body(record::NAMED, &Name { number, name: name.to_owned() }));
         self.names.insert(name.to_owned(), number);
         number
     }

@@ -2,7 +2,7 @@
 //! compiled for every x86-64; a recorder hashes what programs copy while they wait.
 //!
 //! The crate twox-hash chooses at run time, too. It is as fast within 10 % where the input is in a cache; from memory
-//! it takes a quarter longer than [`of`], which prefetches, and 1.7 times as long as [`of_both`] (64 MiB, on a Xeon).
+//! it takes a quarter longer than [`hash_long`], which prefetches, and 1.7 times as long as [`of_both`] (64 MiB, on a Xeon).
 //!
 //! The algorithm is that of <https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>, with the
 //! default secret and no seed, for inputs that are longer than 240 bytes.
@@ -44,7 +44,7 @@ const SECRET: [u8; 192] = [
 
 /// The hash of 128 bits; none if this processor has not the instructions, or the input is not long.
 #[inline]
-pub fn of(bytes: &[u8]) -> Option<u128> {
+pub fn hash_long(bytes: &[u8]) -> Option<u128> {
     let is_possible = bytes.len() > LONG && is_x86_feature_detected!("avx2");
     // SAFETY: the processor has the instructions.
     is_possible.then(|| unsafe { long(bytes) })
@@ -203,7 +203,7 @@ mod tests {
         for len in LONG + 1..bytes.len() {
             // Wherever it lies.
             let bytes = &bytes[len % 3..len];
-            assert_eq!(of(bytes), (bytes.len() > LONG).then(|| xxh3_128(bytes)), "{} bytes", bytes.len());
+            assert_eq!(hash_long(bytes), (bytes.len() > LONG).then(|| xxh3_128(bytes)), "{} bytes", bytes.len());
             let other = &bytes[..bytes.len() / 2 + 1];
             let wanted = [bytes, other].map(xxh3_128);
             let is_long = other.len() > LONG;

@@ -46,7 +46,7 @@ pub(crate) struct Sections<'f> {
 
 impl<'f> Sections<'f> {
     /// None: no cubin.
-    pub(crate) fn of(file: &'f [u8]) -> Option<Sections<'f>> {
+    pub(crate) fn parse(file: &'f [u8]) -> Option<Sections<'f>> {
         let header = file.get(..64)?;
         let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
         if header[4] != CLASS_64 || header[5] != LITTLE_ENDIAN || short(18) != MACHINE_CUDA {
@@ -89,7 +89,7 @@ impl<'f> Sections<'f> {
 
 /// All kernels, and whether each of them was readable. None: no cubin.
 pub(super) fn kernels(file: &[u8]) -> Option<(Kernels, bool)> {
-    let sections = Sections::of(file)?;
+    let sections = Sections::parse(file)?;
     let mut symbols = None;
     for index in 1..sections.count {
         let section = sections.header(index)?;

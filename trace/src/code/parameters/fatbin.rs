@@ -88,7 +88,7 @@ impl Entry {
             (true, _) => lz4::block(&stored, self.plain).ok_or(Unread::Broken)?,
             (false, true) => zstd::frame(&stored, self.plain)?,
         };
-        match (self.kind, Format::of(&code)) {
+        match (self.kind, Format::detect(&code)) {
             (_, Format::Elf) => Ok((code, false)),
             (Kind::Ptx, _) => Ok((code, true)),
             _ => Err(Unread::Broken),
@@ -108,7 +108,7 @@ impl Entry {
 /// ends in the midst of one.
 pub(super) fn entries(address: u64, len: usize, read: Read, all: &mut Vec<Entry>) -> bool {
     let Some(header) = (len >= HEADER).then(|| read(address, HEADER)).flatten() else { return false };
-    if Format::of(&header) != Format::Fatbin {
+    if Format::detect(&header) != Format::Fatbin {
         return false;
     }
     let first = u64::from(u16::from_le_bytes([header[6], header[7]]));

@@ -42,7 +42,7 @@ impl Code {
             code.unread.push(Unread::Broken);
             return code;
         };
-        match Format::of(&start) {
+        match Format::detect(&start) {
             Format::Wrapper => code.wrapper(address, read),
             Format::Fatbin => code.fatbin(address, len, read),
             Format::Elf => code.entries.push(Entry::cubin(address, len)),
@@ -61,7 +61,7 @@ impl Code {
     }
 
     /// A file's content, or an image that has been copied into one piece.
-    pub fn of(bytes: &[u8], sm: Option<u32>) -> Code {
+    pub fn parse(bytes: &[u8], sm: Option<u32>) -> Code {
         Code::new(0, bytes.len(), sm, &from(bytes))
     }
 
@@ -143,7 +143,7 @@ impl Code {
 
 /// The parameters of a kernel in an image that lies in one piece, for a device of this compute capability.
 pub fn of_kernel(image: &[u8], name: &str, sm: Option<u32>) -> Option<Vec<Parameter>> {
-    Code::of(image, sm).kernel(name, &from(image)).map(<[_]>::to_vec)
+    Code::parse(image, sm).kernel(name, &from(image)).map(<[_]>::to_vec)
 }
 
 /// Reads from bytes as if they lay at address 0.

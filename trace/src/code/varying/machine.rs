@@ -38,8 +38,8 @@ pub(super) struct Machine<'f> {
 
 impl<'f> Machine<'f> {
     /// None if it is no cubin, or for a device whose instructions are others.
-    pub(super) fn of(file: &'f [u8]) -> Option<Machine<'f>> {
-        let sections = Sections::of(file)?;
+    pub(super) fn parse(file: &'f [u8]) -> Option<Machine<'f>> {
+        let sections = Sections::parse(file)?;
         let flags = u32_at(file, 48);
         // Which form it is is told by the ABI version.
         let sm = if file[8] < 8 { flags & 0xff } else { flags >> 8 & 0xff };
@@ -74,7 +74,7 @@ impl<'f> Machine<'f> {
 /// Sections for variables, or what the heap is asked for; also where that cannot be told.
 pub(super) fn has_variables(file: &[u8]) -> bool {
     const HEAP: &[u8] = b"\0malloc\0";
-    let Some(sections) = Sections::of(file) else { return true };
+    let Some(sections) = Sections::parse(file) else { return true };
     let names = [&b".nv.global"[..], b".nv.constant3", b".nv.constant4", b".nv.managed", b".bss"];
     let is_of_variables = |index| {
         let header = sections.header(index);

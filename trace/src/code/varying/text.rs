@@ -32,7 +32,7 @@ const BUDGET: usize = 32 << 20;
 const CALL: usize = 16;
 
 impl<'t> Text<'t> {
-    pub(super) fn of(text: &'t [u8], wanted: impl Fn(&str) -> bool) -> Text<'t> {
+    pub(super) fn parse(text: &'t [u8], wanted: impl Fn(&str) -> bool) -> Text<'t> {
         let text = text.split(|byte| *byte == 0).next().unwrap_or(text);
         let (mut tokens, mut bodies, mut has_variables) = (Tokens { text }, HashMap::new(), false);
         while let Some(token) = tokens.next() {
@@ -105,7 +105,7 @@ fn body<'t>(tokens: &mut Tokens<'t>, is_wanted: bool) -> Option<Body<'t>> {
             b"}" if statement.is_empty() => depth -= 1,
             b";" => {
                 if is_wanted {
-                    filled.extend(found.see(&statement));
+                    filled.extend(found.scan(&statement));
                 }
                 statement.clear();
             }
@@ -131,7 +131,7 @@ fn body<'t>(tokens: &mut Tokens<'t>, is_wanted: bool) -> Option<Body<'t>> {
 
 impl<'t> Body<'t> {
     /// The register that an atomic fills, if the statement is one.
-    fn see(&mut self, statement: &[&'t [u8]]) -> Option<&'t [u8]> {
+    fn scan(&mut self, statement: &[&'t [u8]]) -> Option<&'t [u8]> {
         self.has_variables |= statement.first().is_some_and(|first| VARIABLES.contains(first));
         let guard = match statement {
             [b"@", b"!", ..] => 3,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn causes(text: &[u8], kernel: &str) -> Option<BTreeSet<Cause>> {
-        Text::of(text, |name| name == kernel).causes(kernel)
+        Text::parse(text, |name| name == kernel).causes(kernel)
     }
 
     #[test]

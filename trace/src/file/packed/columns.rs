@@ -92,7 +92,7 @@ fn is_chained(head: &[u8], word: usize) -> bool {
 
 /// The records of a chunk whose first call has this number on its thread, as columns. None if there are too
 /// many different ones.
-pub fn of(records: &[u8], first_call: u64) -> Option<Vec<u8>> {
+pub fn encode(records: &[u8], first_call: u64) -> Option<Vec<u8>> {
     let mut bytes = records.to_vec();
     let (mut groups, mut which, mut known) = (Vec::<Group>::new(), Vec::<u16>::new(), HashMap::new());
     let mut chain = Chain::from(first_call);

@@ -15,7 +15,7 @@ pub struct Hashes<'a> {
 pub(super) static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl<'a> Hashes<'a> {
-    pub fn of(ranges: &'a [Range<u64>]) -> Hashes<'a> {
+    pub fn new(ranges: &'a [Range<u64>]) -> Hashes<'a> {
         Hashes { open: ranges, hasher: Hasher::default(), at: 0, done: Vec::new() }
     }
 
@@ -78,9 +78,9 @@ mod tests {
     fn hashes_are_those_of_the_whole() {
         let bytes: Vec<u8> = (0..100_000u32).map(|at| if at < 70_000 { at as u8 } else { 0 }).collect();
         let ranges = [64..64, 64..100, 164..60_000, 60_064..80_000, 90_000..100_000];
-        let expected = ranges.clone().map(|range| Hash::of(&bytes[range.start as usize..range.end as usize]));
+        let expected = ranges.clone().map(|range| Hash::compute(&bytes[range.start as usize..range.end as usize]));
         for step in [1, 7, 64, 4096, 100_000] {
-            let mut hashes = Hashes::of(&ranges);
+            let mut hashes = Hashes::new(&ranges);
             bytes[..70_000].chunks(step).zip(0..).for_each(|(part, at)| hashes.take(at * step as u64, part));
             // A header, in the end.
             hashes.take(60_000, &[9; 64]);

@@ -80,7 +80,7 @@ pub fn segment(piece: &Piece, bytes: &[u8]) -> Vec<u8> {
         let records = bytes.get(HEADER..HEADER + only.length as usize).filter(|_| only.kind == Kind::Chunk)?;
         let is_all = used <= HEADER + records.len();
         let fits = only.length <= LONGEST_COLUMNS;
-        let columns = columns::of(records, only.first_call()).filter(|_| is_all && fits)?;
+        let columns = columns::encode(records, only.first_call()).filter(|_| is_all && fits)?;
         Some(whole(COLUMNS, columns.len(), &zstd::compress(&columns)?))
     };
     let compressed = || {

@@ -62,18 +62,18 @@ fn first(file: &File, len: u64) -> Option<u64> {
 
 impl Unpacked {
     /// None: the file is not packed.
-    pub fn of(file: &File) -> io::Result<Option<Unpacked>> {
+    pub fn open(file: &File) -> io::Result<Option<Unpacked>> {
         let len = file.metadata()?.len();
         if first(file, len).is_none() {
             return Ok(None);
         }
-        let (segments, damage) = found(file, len);
+        let (segments, damage) = list_segments(file, len);
         let to = segments.last().map_or(0, |last| last.to);
         let plain = backing(to)?;
         plain.set_len(to)?;
         // SAFETY: nobody else has the file, and of its bytes only such are looked at as were written before.
         let map = unsafe { memmap2::Mmap::map(&plain) }?;
-        let (packed, headers, _mapped) = (file.try_clone()?, Vec::new(), Mapped::at(&map));
+        let (packed, headers, _mapped) = (file.try_clone()?, Vec::new(), Mapped::register(&map));
         let mut unpacked = Unpacked { packed, segments, headers, plain, map, _mapped, damage };
         unpacked.read_headers()?;
         unpacked.begin(len);
@@ -118,15 +118,15 @@ impl Unpacked {
 
     /// The bytes from an offset on, up to `end` or as far as the packed segment goes; none if it cannot be
     /// unpacked.
-    pub fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
-        let one = self.around(at)?;
+    pub fn bytes_from(&self, at: u64, end: u64) -> Option<&[u8]> {
+        let one = self.segment_at(at)?;
         self.fill(one).ok()?;
         self.map.get(at as usize..end.min(one.to) as usize)
     }
 
     /// Why the bytes at an offset cannot be had.
     pub fn fault(&self, at: u64) -> Option<&str> {
-        self.fill(self.around(at)?).err().map(String::as_str)
+        self.fill(self.segment_at(at)?).err().map(String::as_str)
     }
 
     /// A few bytes at an offset; of a segment's header without unpacking anything.
@@ -136,7 +136,7 @@ impl Unpacked {
             bytes.copy_from_slice(&self.headers[index].1[..bytes.len()]);
             return Some(());
         }
-        let one = self.around(at)?;
+        let one = self.segment_at(at)?;
         self.fill(one).ok()?;
         // Past the mapping: there each page that is looked at takes memory.
         (at.checked_add(bytes.len() as u64)? <= one.to).then(|| self.plain.read_exact_at(bytes, at).ok())?
@@ -154,7 +154,7 @@ impl Unpacked {
     /// Writes the trace into an empty file; of what cannot be unpacked the headers of its segments.
     pub fn write(&self, file: &File) -> io::Result<()> {
         for one in &self.segments {
-            match self.unpacked(one, true, |at, bytes| put(file, bytes, one.from + at)) {
+            match self.unpacked(one, true, |at, bytes| write_sparse(file, bytes, one.from + at)) {
                 Ok(()) => {}
                 Err(Fault::Room(error)) => return Err(error),
                 Err(Fault::Wrong(_)) => self.headers_of(one).try_for_each(|(at, raw)| file.write_all_at(raw, *at))?,
@@ -180,7 +180,7 @@ impl Unpacked {
                 start..start.saturating_add(header.length.min(header.room())).min(one.to - one.from)
             });
             let ranges: Vec<Range<u64>> = ranges.collect();
-            let mut hashes = Hashes::of(&ranges);
+            let mut hashes = Hashes::new(&ranges);
             let unpacked = self.unpacked(one, false, |at, bytes| {
                 hashes.take(at, bytes);
                 Ok(())
@@ -196,7 +196,7 @@ impl Unpacked {
 
     /// The checksum of bytes, as zeros where nothing was put.
     pub fn checksum(&self, at: u64, len: u64) -> Option<u64> {
-        self.held(at, at.checked_add(len)?)?;
+        self.bytes_from(at, at.checked_add(len)?)?;
         let (mut sum, mut part) = (Checksum::default(), [0; STEP / 2]);
         let (mut at, end) = (at, at + len);
         while at < end {
@@ -209,7 +209,7 @@ impl Unpacked {
         Some(sum.finish())
     }
 
-    fn around(&self, at: u64) -> Option<&Packed> {
+    fn segment_at(&self, at: u64) -> Option<&Packed> {
         let one = self.segments.get(self.segments.partition_point(|one| one.from <= at).checked_sub(1)?)?;
         (at < one.to).then_some(one)
     }
@@ -218,7 +218,8 @@ impl Unpacked {
         // The others are asked for by `read`: a page for each is much more than the packed segment has of it.
         let with_headers = matches!(one.kind, Kind::Preamble | Kind::Footer);
         let fill = || {
-            let unpacked = self.unpacked(one, with_headers, |at, bytes| put(&self.plain, bytes, one.from + at));
+            let unpacked =
+                self.unpacked(one, with_headers, |at, bytes| write_sparse(&self.plain, bytes, one.from + at));
             unpacked.map_err(|fault| match fault {
                 Fault::Wrong(why) => why,
                 Fault::Room(error) => {
@@ -266,7 +267,7 @@ enum Fault {
 }
 
 /// Writes bytes into a file that has zeros there.
-fn put(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+fn write_sparse(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     match bytes.chunks(ZEROS.len()).all(|part| *part == ZEROS[..part.len()]) {
         true => Ok(()),
         false => file.write_all_at(bytes, at),
@@ -286,7 +287,7 @@ impl std::ops::Deref for Unpacked {
 }
 
 /// The packed segments of a file, and what else was found there.
-fn found(file: &File, len: u64) -> (Vec<Packed>, Vec<Damage>) {
+fn list_segments(file: &File, len: u64) -> (Vec<Packed>, Vec<Damage>) {
     let (mut segments, mut damage) = (Vec::<Packed>::new(), Vec::new());
     let (mut at, mut is_lost) = (0, false);
     while at + HEADER as u64 <= len {

@@ -8,7 +8,7 @@ pub const HELD: u8 = 27;
 /// its address, without pieces; in parts for each call that was about to use it, and once more behind that,
 /// if it may have written there.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
-pub struct Held {
+pub struct ImportedMemory {
     /// Thread index and call number on that thread.
     pub call: (u32, u32),
     /// Where this process has it, and how many bytes.
