@@ -14,7 +14,7 @@ use crate::os::probe::{bytes_at, word_at};
 use crate::os::{clock, generation};
 use crate::records::lane::{self, Lane};
 use crate::records::thread_start;
-use crate::submission::substitute::{HandedOver, Of, STRUCT, Substitute};
+use crate::submission::substitute::{HandedOver, Purpose, STRUCT, Substitute};
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
@@ -57,7 +57,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
             return None;
         }
         let with_status = function.params[index].ty.name == "CUstreamCallback";
-        let queue = Queue::of(words[0], function.twin_of.is_some(), lane.index(), queries::current_context);
+        let queue = Queue::resolve(words[0], function.twin_of.is_some(), lane.index(), queries::current_context);
         // A captured one has become a node.
         let is_captured = queries::is_capturing(words[0], function.twin_of.is_some());
         let turn = (!is_captured).then(|| {
@@ -71,7 +71,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let ours = if with_status { run_with_status as *const () as u64 } else { run as *const () as u64 };
         let words = [ours, callback as u64];
         let handed_over = HandedOver { callback, copy: std::ptr::null_mut(), of_node, call };
-        return Some(Substitute::of_two(at, words, Of::Callback(handed_over)));
+        return Some(Substitute::of_two(at, words, Purpose::Callback(handed_over)));
     }
     function.params.iter().find_map(|param| {
         let Form::Pointer(ty) = param.ty.form else { return None };
@@ -85,7 +85,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
             whole[..bytes.len()].copy_from_slice(bytes);
             *word = u64::from_le_bytes(whole);
         }
-        let at = within(ty, 0, &Copied(&copy))? / 8;
+        let at = callback_offset(ty, 0, &Copied(&copy))? / 8;
         if copy[at] == 0 {
             return None;
         }
@@ -93,7 +93,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         (copy[at], copy[at + 1]) = (run as *const () as u64, callback as u64);
         let copy = Box::into_raw(copy);
         let handed_over = HandedOver { callback, copy, of_node: true, call };
-        Some(Substitute::of_one(place(param), copy as u64, Of::Callback(handed_over)))
+        Some(Substitute::of_one(place(param), copy as u64, Purpose::Callback(handed_over)))
     })
 }
 
@@ -111,12 +111,12 @@ impl View for Copied<'_> {
 }
 
 /// Where in the struct a callback stands, if there is one now.
-fn within(ty: &'static Type, base: u32, view: &Copied) -> Option<usize> {
+fn callback_offset(ty: &'static Type, base: u32, view: &Copied) -> Option<usize> {
     let Form::Struct(fields) = ty.form else { return None };
     fields.iter().enumerate().find_map(|(index, field)| match (field.role, field.ty.form) {
         (Role::Callback, _) => Some((base + field.offset) as usize),
-        (Role::Union(..), _) => within(member(fields, index, base, view)?, base + field.offset, view),
-        (_, Form::Struct(_)) => within(field.ty, base + field.offset, view),
+        (Role::Union(..), _) => callback_offset(member(fields, index, base, view)?, base + field.offset, view),
+        (_, Form::Struct(_)) => callback_offset(field.ty, base + field.offset, view),
         _ => None,
     })
 }
@@ -157,7 +157,7 @@ pub fn give_back(function: &'static Function, words: &[u64]) {
             let mut copy = [0u64; STRUCT];
             // SAFETY: the driver has just filled the struct for the application.
             unsafe { std::ptr::copy_nonoverlapping(given as *const u64, copy.as_mut_ptr(), size / 8) };
-            let Some(at) = within(ty, 0, &Copied(&copy)) else { continue };
+            let Some(at) = callback_offset(ty, 0, &Copied(&copy)) else { continue };
             if copy[at / 8] == run as *const () as u64 {
                 // SAFETY: the data of ours is a callback that is never freed; the struct is the application's
                 // to be filled.
@@ -239,7 +239,7 @@ fn ended(callback: &Callback, begun: Begun) {
     thread_start::with_any_lane(|lane| {
         let (thread, call, end) = (callback.thread, callback.call, clock::exit());
         let mut writes =
-            HostWrites::at(Written { begin: begun.time, end, thread, call, run, seen: 0 }, &lane.recorder().around);
+            HostWrites::new(Written { begin: begun.time, end, thread, call, run, seen: 0 }, &lane.recorder().around);
         lane.recorder().watch.callback_ends(begun.number, begun.turn.as_ref(), &mut writes);
         lane.add(writes.of_run());
     });

@@ -88,7 +88,7 @@ impl Capture<'_> {
         let recorder = self.lane.recorder();
         let (kernels, images, file) = (&recorder.kernels, &recorder.images, &recorder.around.file);
         let (layout, new) = match self.moment {
-            Moment::Success => kernels.of(function, images, file),
+            Moment::Success => kernels.layout_of(function, images, file),
             Moment::Entry | Moment::Failure => kernels.of_failed(function, images, file)?,
         };
         self.deferred.extend(new.map(|kernel| record::with_body(record::KERNEL, &kernel)));
@@ -177,7 +177,7 @@ impl Capture<'_> {
             Some(Linker::Made(place)) if self.moment == Moment::Success => {
                 let buffers = std::mem::take(&mut self.logs);
                 if let Some(linker) = word_at(place, 8, false) {
-                    logs.made(linker, buffers);
+                    logs.linker_created(linker, buffers);
                 }
             }
             Some(Linker::Named(linker)) => {

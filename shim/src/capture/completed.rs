@@ -8,7 +8,7 @@ use crate::in_flight::host_functions;
 use crate::in_flight::landing_range::Landing;
 use crate::in_flight::long_results::{self, MOST_READ};
 use crate::in_flight::node_runs::Turn;
-use crate::in_flight::pending::{Beside, Copy, Covered, Work};
+use crate::in_flight::pending::{ConcurrentWrites, Copy, Covered, Work};
 use crate::os::dirty_pages::pages_of;
 use crate::os::guard::guarded;
 use crate::os::intervals::{at_most, joined, without};
@@ -45,7 +45,7 @@ pub fn after_return(call: CallReturn) {
 #[cold]
 fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
     let per_thread = function.twin_of.is_some();
-    let queue = |stream| Queue::of(stream, per_thread, lane.index(), queries::current_context);
+    let queue = |stream| Queue::resolve(stream, per_thread, lane.index(), queries::current_context);
     let covered = match function.awaited() {
         Some(Awaited::Stream(stream)) => Covered::Stream(queue(words[stream])),
         // Both have come to pass, and the first may be any other's.
@@ -67,7 +67,7 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
     // Beside callbacks it is left to the next call: whose it is would be a guess more.
     let is_quiet = !host_functions::any_under_way() && !host_functions::any_of_nodes();
     if finished(lane, covered, position) && function.class != Class::poll && is_quiet {
-        let mut writes = lane.writes_meanwhile();
+        let mut writes = lane.writes_during_wait();
         lane.recorder().watch.scan_after_wait(&mut writes);
         lane.add(writes);
     }
@@ -93,7 +93,7 @@ fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
     guarded(|| {
         let (stream, per_thread) = (target_stream::stream(function, words).unwrap_or(0), function.twin_of.is_some());
         if !queries::is_capturing(stream, per_thread) {
-            let queue = Queue::of(stream, per_thread, lane.index(), queries::current_context);
+            let queue = Queue::resolve(stream, per_thread, lane.index(), queries::current_context);
             finished(lane, before_work_on(queue), pending.position());
         }
     });
@@ -117,7 +117,7 @@ pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
         lane.recorder().around.pending.called_back(&unknown);
     }
     // What launches beside it have made by now is theirs, on pages where it writes, too.
-    for range in lane.recorder().around.pending.given(MOST_READ) {
+    for range in lane.recorder().around.pending.launch_memory(MOST_READ) {
         lane.recorder().watch.computed_in(range, &[]);
     }
     for region in &turn.around.before {
@@ -139,7 +139,7 @@ fn own_results(lane: &Lane, turn: &Turn) {
         // Whatever its length: a graph may run any number of times in a second, and waits for this.
         if is_known && recorder.long_results.take(region.bytes()) {
             let copy = Copy::new(landing, 0, None, turn.by.0, turn.by.1);
-            if let Some(found) = landed(lane, landing, By::Work) {
+            if let Some(found) = landed(lane, landing, Writer::Work) {
                 observed(lane, &copy, Some(found));
             }
         }
@@ -160,7 +160,7 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     finished.partly.iter().for_each(|copy| match copy.work {
         // Another may be about to write there.
         Work::Launch => recorder.watch.computed_in(copy.landing.extent(), &[]),
-        _ => look_at(lane, copy, &Beside::default(), &[]),
+        _ => look_at(lane, copy, &ConcurrentWrites::default(), &[]),
     });
     let is_launch = |copy: &&Copy| waiter.is_some() && copy.work == Work::Launch;
     let launches = finished.copies.iter().map(|(copy, _)| copy).filter(is_launch);
@@ -171,7 +171,7 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     let unnamed = finished.partly.iter().chain(finished.copies.iter().map(|(copy, _)| copy));
     let unnamed: BTreeSet<(u32, bool)> = unnamed.filter_map(|copy| Some((copy.thread, copy.work.unnamed()?))).collect();
     if !unnamed.is_empty() {
-        recorder.watch.unnamed_come_back(&unnamed);
+        recorder.watch.expect_unnamed_results(&unnamed);
     }
     let is_written = |copy: &Copy| {
         let is_launch = matches!(copy.work, Work::Launch | Work::Given);
@@ -188,10 +188,10 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
 }
 
 /// `beside`: where the CPU wrote meanwhile. `copied_by_cpu`: pages to which it has copied for the driver.
-fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, copied_by_cpu: &[Range<u64>]) {
+fn look_at(lane: &Lane, copy: &Copy, beside: &ConcurrentWrites, copied_by_cpu: &[Range<u64>]) {
     let recorder = lane.recorder();
     if copy.work == Work::Given {
-        return recorder.watch.comes_back(copy.landing.extent());
+        return recorder.watch.expect_results(copy.landing.extent());
     }
     if !copy.work.writes() {
         return;
@@ -218,7 +218,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, copied_by_cpu: &[Range<u64
         return filled(lane, copy.landing);
     }
     if let Work::Graph(before) = copy.work {
-        let found = landed(lane, copy.landing, By::Work).filter(|(_, hash)| *hash != before);
+        let found = landed(lane, copy.landing, Writer::Work).filter(|(_, hash)| *hash != before);
         if others().is_some() {
             observed(lane, copy, found);
         }
@@ -237,13 +237,13 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, copied_by_cpu: &[Range<u64
         Landing::Flat { address, len } if !beside.own.is_empty() || !theirs.is_empty() => {
             let places = without(address..address + len, &beside.own).into_iter().chain(beside.own.iter().cloned());
             let piece = |place: Range<u64>| Landing::Flat { address: place.start, len: place.end - place.start };
-            places.flat_map(|place| without(place, &theirs)).map(|place| copy.at(piece(place))).collect()
+            places.flat_map(|place| without(place, &theirs)).map(|place| copy.with_landing(piece(place))).collect()
         }
         _ => vec![*copy],
     };
-    let by = if copy.work == Work::Launch { By::Launch } else { By::Work };
+    let by = if copy.work == Work::Launch { Writer::Launch } else { Writer::Work };
     let pieces =
-        if by == By::Launch { pieces.iter().flat_map(|piece| readable(lane, piece)).collect() } else { pieces };
+        if by == Writer::Launch { pieces.iter().flat_map(|piece| readable(lane, piece)).collect() } else { pieces };
     let found: Vec<_> = pieces.iter().map(|piece| arrived(lane, piece.landing, by)).collect();
     // Or has just begun to.
     if others().is_none_or(|now| now != theirs) {
@@ -253,7 +253,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, copied_by_cpu: &[Range<u64
         match found {
             Some(found) => {
                 let parts = cut(piece.landing, by).into_iter().zip(found);
-                parts.for_each(|(landing, found)| observed(lane, &piece.at(landing), Some(found)));
+                parts.for_each(|(landing, found)| observed(lane, &piece.with_landing(landing), Some(found)));
             }
             None => observed(lane, piece, None),
         }
@@ -271,11 +271,11 @@ fn readable(lane: &Lane, made: &Copy) -> Vec<Copy> {
     let pieces = starts.map(|address| Landing::Flat { address, len: long_results::PIECE.min(extent.end - address) });
     let read: Vec<Copy> = pieces
         .take_while(|piece| !is_slow && lane.recorder().long_results.take(piece.bytes()))
-        .map(|piece| made.at(piece))
+        .map(|piece| made.with_landing(piece))
         .collect();
     let unread = read.last().map_or(extent.start, |last| last.landing.end())..extent.end;
     if !unread.is_empty() {
-        lane.recorder().watch.comes_back(unread);
+        lane.recorder().watch.expect_results(unread);
     }
     read
 }
@@ -289,7 +289,7 @@ pub fn filled(lane: &Lane, landing: Landing) {
         // To touch managed memory would bring it here; what a copy brought there is compared when the CPU has
         // it.
         if lane.recorder().watch.managed.find(place.start).is_some() {
-            lane.recorder().watch.comes_back(place);
+            lane.recorder().watch.expect_results(place);
             continue;
         }
         // Pinned memory may have been unmapped: the device still reaches it.
@@ -301,7 +301,7 @@ const PIECE: u64 = record::PIECE as u64;
 
 /// What has brought bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum Writer {
     /// This very call: the driver has written there, so that it can be read directly.
     Call,
     Work,
@@ -311,13 +311,13 @@ pub enum By {
 
 /// What stands for the result of a copy: long ones are told in pieces, rows together.
 pub fn in_pieces(landing: Landing) -> Vec<Landing> {
-    cut(landing, By::Work)
+    cut(landing, Writer::Work)
 }
 
 /// What a launch has made of memory has been cut up before, by what may be read of it.
-fn cut(landing: Landing, by: By) -> Vec<Landing> {
+fn cut(landing: Landing, by: Writer) -> Vec<Landing> {
     match landing {
-        Landing::Flat { address, len } if by != By::Launch && len > PIECE => {
+        Landing::Flat { address, len } if by != Writer::Launch && len > PIECE => {
             let piece = |from| Landing::Flat { address: address + from, len: PIECE.min(len - from) };
             (0..len).step_by(PIECE as usize).map(piece).collect()
         }
@@ -326,11 +326,11 @@ fn cut(landing: Landing, by: By) -> Vec<Landing> {
 }
 
 /// The form and the hash of each piece of what a copy brought, as [`in_pieces`] has them.
-pub fn arrived(lane: &Lane, landing: Landing, by: By) -> Option<Vec<(u8, Hash)>> {
+pub fn arrived(lane: &Lane, landing: Landing, by: Writer) -> Option<Vec<(u8, Hash)>> {
     let recorder = lane.recorder();
     match landing {
-        Landing::Flat { address, len } if by != By::Launch && len > PIECE => {
-            let careful = by != By::Call && !recorder.around.pinned.holds_given(address, len);
+        Landing::Flat { address, len } if by != Writer::Launch && len > PIECE => {
+            let careful = by != Writer::Call && !recorder.around.pinned.holds_driver_memory(address, len);
             let bytes = recorder.watch.landed(address, len, careful, false)?;
             pieces::results(&recorder.around, Memory::Sure(bytes))
         }
@@ -340,7 +340,7 @@ pub fn arrived(lane: &Lane, landing: Landing, by: By) -> Option<Vec<(u8, Hash)>>
 
 /// The hash of what a copy brought. The bytes go into the trace with `--data=all`, and if they may hold
 /// addresses that a replay has to learn.
-pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
+pub fn landed(lane: &Lane, landing: Landing, by: Writer) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
     let form = |bytes: &[u8]| {
         let is_kept = recorder.around.data == Data::All || recorder.invented.teaches(bytes);
@@ -349,12 +349,13 @@ pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
     };
     match landing {
         Landing::Flat { address, len } => {
-            let careful = by != By::Call && !recorder.around.pinned.holds_given(address, len);
-            Some(form(&recorder.watch.landed(address, len, careful, by == By::Launch)?))
+            let careful = by != Writer::Call && !recorder.around.pinned.holds_driver_memory(address, len);
+            Some(form(&recorder.watch.landed(address, len, careful, by == Writer::Launch)?))
         }
         Landing::Rows(region) => {
-            let careful = by != By::Call && !recorder.around.pinned.holds_given(region.address, region.span());
-            let read = |row, len| recorder.watch.landed(row, len, careful, by == By::Launch);
+            let careful =
+                by != Writer::Call && !recorder.around.pinned.holds_driver_memory(region.address, region.span());
+            let read = |row, len| recorder.watch.landed(row, len, careful, by == Writer::Launch);
             if recorder.around.data == Data::All || region.bytes() <= driver_addresses::MOST as u64 {
                 return Some(form(&packed_rows(&region, read)?));
             }

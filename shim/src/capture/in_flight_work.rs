@@ -25,6 +25,6 @@ pub fn after_return(call: CallReturn) {
     if result != 0 && host_functions::any_of_nodes() {
         guarded(|| recorder.node_runs.refused((lane.index(), sequence)));
     }
-    pending.came(lane.index());
+    pending.call_returned(lane.index());
     pending.is_put(lane.index(), site.shape.reads_at_once);
 }

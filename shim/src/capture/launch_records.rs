@@ -1,6 +1,6 @@
 //! Launches of kernels on the hot path: their arguments, and the structure that describes some.
 
-use crate::records::lane::{Lane, put, put_padded};
+use crate::records::lane::{Lane, copy_padded, encode_at};
 use crate::submission::shape::{Config, Launch, Site};
 use trace::file::record::{
     self, ATTACHMENT, Attachment, ENTRY_SIZE, Head, INLINE, INLINE_LIMIT, NESTED, RETURN_SIZE, Return,
@@ -20,10 +20,10 @@ pub fn launched<const N: usize>(
     if arguments == 0 || extra != 0 {
         return false;
     }
-    let Some(layout) = lane.recorder().kernels.known(words[launch.function as usize]) else { return false };
+    let Some(layout) = lane.recorder().kernels.known_layout(words[launch.function as usize]) else { return false };
     let Some(sizes) = &layout.sizes else { return false };
     // SAFETY: the driver has just read it.
-    let described = site.shape.config.map(|config| unsafe { Described::by(config, words) });
+    let described = site.shape.config.map(|config| unsafe { Described::read(config, words) });
     let about = described.as_ref().map_or(0, Described::size);
     if about > INLINE_LIMIT {
         return false;
@@ -39,20 +39,20 @@ pub fn launched<const N: usize>(
     // SAFETY: `size` bytes from the cursor are in the chunk. The driver has just read as many pointers as the
     // kernel has parameters, and as many bytes behind each as the parameter takes.
     unsafe {
-        put(start, &Return { head, end, call, result: 0 });
+        encode_at(start, &Return { head, end, call, result: 0 });
         let mut at = start.add(RETURN_SIZE);
         if let Some(described) = &described {
-            at = described.put(at);
+            at = described.encode(at);
         }
-        put(at, &Attachment { form: record::ARGUMENTS, field: launch.arguments, option: 0, len });
-        put(at.add(ATTACHMENT), &(layout.id, sizes.len() as u32));
+        encode_at(at, &Attachment { form: record::ARGUMENTS, field: launch.arguments, option: 0, len });
+        encode_at(at.add(ATTACHMENT), &(layout.id, sizes.len() as u32));
         at = at.add(ATTACHMENT + 8);
         for (i, size) in sizes.iter().enumerate() {
             let argument = *(arguments as *const *const u8).add(i);
             at = match *size {
                 8 => put_word(at, argument.cast::<u64>().read_unaligned()),
                 4 => put_word(at, argument.cast::<u32>().read_unaligned().into()),
-                size => put_padded(at, argument, size as usize),
+                size => copy_padded(at, argument, size as usize),
             };
         }
         lane.commit(size);
@@ -81,7 +81,7 @@ struct Described {
 impl Described {
     /// # Safety
     /// The structure that the words name must be there.
-    unsafe fn by(config: Config, words: &[u64]) -> Described {
+    unsafe fn read(config: Config, words: &[u64]) -> Described {
         let address = words[config.word as usize];
         // SAFETY: the caller's promise.
         let (array, count) = unsafe {
@@ -103,18 +103,18 @@ impl Described {
     ///
     /// # Safety
     /// There must be room, and the structure and the array be there.
-    unsafe fn put(&self, at: *mut u8) -> *mut u8 {
+    unsafe fn encode(&self, at: *mut u8) -> *mut u8 {
         let Config { word, bytes, .. } = self.config;
         // SAFETY: the caller's promise.
         unsafe {
-            put(at, &Attachment { form: INLINE, field: word, option: 0, len: bytes.into() });
-            let at = put_padded(at.add(ATTACHMENT), self.address as *const u8, bytes.into());
+            encode_at(at, &Attachment { form: INLINE, field: word, option: 0, len: bytes.into() });
+            let at = copy_padded(at.add(ATTACHMENT), self.address as *const u8, bytes.into());
             if self.len == 0 {
                 return at;
             }
-            put(at, &Attachment { form: INLINE, field: NESTED, option: 0, len: self.len as u32 });
-            put(at.add(ATTACHMENT), &self.array);
-            put_padded(at.add(ATTACHMENT + 8), self.array as *const u8, self.len)
+            encode_at(at, &Attachment { form: INLINE, field: NESTED, option: 0, len: self.len as u32 });
+            encode_at(at.add(ATTACHMENT), &self.array);
+            copy_padded(at.add(ATTACHMENT + 8), self.array as *const u8, self.len)
         }
     }
 }

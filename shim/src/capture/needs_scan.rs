@@ -49,7 +49,7 @@ fn arguments(lane: &Lane, launch: Launch, words: &[u64]) -> Option<bool> {
         return if launch.extra != 0 && extra != 0 { None } else { Some(false) };
     }
     let recorder = lane.recorder();
-    let sizes = recorder.kernels.known(words[launch.function as usize])?.sizes.as_ref()?;
+    let sizes = recorder.kernels.known_layout(words[launch.function as usize])?.sizes.as_ref()?;
     let readable = Readable::here(lane);
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
     let pointers = readable.at_once(array, sizes.len() * 8)?;

@@ -1,7 +1,7 @@
 //! The bytes that copies carry: to the device when the driver takes them, from the device when the call
 //! returns, or later (`completed.rs`).
 
-use crate::capture::completed::{By, arrived, filled, in_pieces, packed_rows};
+use crate::capture::completed::{Writer, arrived, filled, in_pieces, packed_rows};
 use crate::capture::pointers::{Capture, Container, MOST_FOLLOWED, Moment};
 use crate::driver::queries::{self, Place};
 use crate::driver::queue::Queue;
@@ -57,7 +57,7 @@ impl Capture<'_> {
         let pinned = self.lane.recorder().around.pinned.holds(address, bytes);
         if !pinned && self.moment == Moment::Success {
             match queries::place(address) {
-                Place::Managed if written => return self.brought(Landing::Flat { address, len: bytes }),
+                Place::Managed if written => return self.expect_copy(Landing::Flat { address, len: bytes }),
                 Place::Device | Place::Managed => return,
                 Place::Pageable | Place::Pinned => {}
             }
@@ -149,7 +149,7 @@ impl Capture<'_> {
 
     /// Whether the driver has just read this, which it has not if it is for a node, or has given it.
     pub(crate) fn is_sure(&self, address: u64, len: u64) -> bool {
-        !self.careful() && !self.makes_node() || self.lane.recorder().around.pinned.holds_given(address, len)
+        !self.careful() && !self.makes_node() || self.lane.recorder().around.pinned.holds_driver_memory(address, len)
     }
 
     /// What the CPU has put there so far. What copies and callbacks under way will have put there by the time
@@ -167,7 +167,7 @@ impl Capture<'_> {
         }
         let mut writes = self.lane.writes_before(self.call);
         let pending = &recorder.around.pending;
-        let may_change = may_call_back(pending) || recorder.watch.is_short() && pending.has_given();
+        let may_change = may_call_back(pending) || recorder.watch.is_short() && pending.has_launches();
         if may_change
             && !others_write
             && recorder.watch.has_room()
@@ -191,7 +191,7 @@ impl Capture<'_> {
     }
 
     fn ends(&self) -> Ends<'_> {
-        Ends::of(self.lane, self.function, self.words, |address, len| self.early.place_of(address, len))
+        Ends::find(self.lane, self.function, self.words, |address, len| self.early.place_of(address, len))
     }
 
     /// Whether the call puts its copy into a graph, which makes it when it runs.
@@ -268,13 +268,13 @@ impl Capture<'_> {
         match place {
             Place::Device => return,
             // What the CPU makes of managed memory is seen when it has touched it.
-            Place::Managed => return self.brought(landing),
+            Place::Managed => return self.expect_copy(landing),
             Place::Pageable | Place::Pinned => {}
         }
         let later = self.function.class == Class::submit && (batch || place == Place::Pinned);
         if later && let Some(stream) = stream {
             let (thread, context) = (self.lane.index(), queries::current_context());
-            let queue = Queue::of(stream, per_thread, thread, || context);
+            let queue = Queue::resolve(stream, per_thread, thread, || context);
             let mut copy = Copy::new(landing, context, queries::is_blocking(stream), thread, self.call);
             copy.by_cpu = place == Place::Pinned && self.is_by_cpu();
             for piece in in_pieces(landing) {
@@ -285,7 +285,7 @@ impl Capture<'_> {
             return;
         }
         self.has_waited.set(true);
-        let Some(found) = arrived(self.lane, landing, By::Call) else {
+        let Some(found) = arrived(self.lane, landing, Writer::Call) else {
             return self.lost(address, len as u32, "copied results that could not be read");
         };
         for (piece, (form, hash)) in in_pieces(landing).into_iter().zip(found) {
@@ -311,7 +311,7 @@ impl Capture<'_> {
         let to = device_region(ty, descriptor, Side::Destination).filter(|to| recorder.shares(to.address, to.span()));
         match to {
             Some(to) if self.makes_node() => self.destination(Landing::Rows(to)),
-            Some(to) => self.brought(Landing::Rows(to)),
+            Some(to) => self.expect_copy(Landing::Rows(to)),
             None => {}
         }
     }
@@ -326,7 +326,7 @@ impl Capture<'_> {
 
     /// A copy brings this to memory that the device has, too: when it is done that is what the CPU finds
     /// there.
-    fn brought(&self, landing: Landing) {
+    fn expect_copy(&self, landing: Landing) {
         if self.function.brings_at_once() {
             return self.filled_here(landing);
         }

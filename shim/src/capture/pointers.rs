@@ -93,7 +93,7 @@ pub fn entry(
     let mut after = (Vec::new(), Early::default());
     guarded(|| {
         let moment = Moment::Entry;
-        let mut capture = Capture::new(lane, function, words, ENTRY_SIZE, moment, lane.sequence(), Early::of(early));
+        let mut capture = Capture::new(lane, function, words, ENTRY_SIZE, moment, lane.sequence(), Early::new(early));
         words.iter().for_each(|word| capture.draft.value(word));
         capture.fields(function.params, None, words.as_ptr() as u64, 0);
         let Capture { draft, deferred, early, .. } = capture;
@@ -201,7 +201,7 @@ impl<'a> Capture<'a> {
             match (field.role, field.ty.form) {
                 (Role::Union(..), _) => {
                     if let Some(ty) = member(fields, index, base, &view) {
-                        self.inside(ty, container, at);
+                        self.nested(ty, container, at);
                     }
                 }
                 (Role::ReadsEach { .. } | Role::WritesEach { .. }, _) => self.each(fields, index, base, &view),
@@ -221,22 +221,22 @@ impl<'a> Capture<'a> {
                         self.rows(ty, container, base, side);
                     }
                     if let Form::Struct(_) = form {
-                        self.inside(field.ty, container, at);
+                        self.nested(field.ty, container, at);
                     }
                 }
                 (_, Form::Pointer(_)) => self.pointer(fields, index, base, &view),
-                (_, Form::Struct(_) | Form::Array(..)) => self.inside(field.ty, container, at),
+                (_, Form::Struct(_) | Form::Array(..)) => self.nested(field.ty, container, at),
                 _ => {}
             }
         }
     }
 
     /// Something by value that may hold pointers.
-    fn inside(&mut self, ty: &'static Type, container: u64, at: u32) {
+    fn nested(&mut self, ty: &'static Type, container: u64, at: u32) {
         match ty.form {
             Form::Struct(inner) => self.fields(inner, Some(ty), container, at),
             Form::Array(element, count) if has_structure(element) => {
-                (0..count).for_each(|i| self.inside(element, container, at + i * element.size));
+                (0..count).for_each(|i| self.nested(element, container, at + i * element.size));
             }
             _ => {}
         }

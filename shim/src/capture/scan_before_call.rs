@@ -29,13 +29,13 @@ use trace::file::record;
 pub fn before_entry(call: CallEntry) {
     let CallEntry { lane, site, words } = call;
     if (site.shape.submits || site.shape.waits) && needs_scan::is_concerned(lane, &site.shape, words) {
-        before(lane, site.function, site.shape.launch, words);
+        scan_memory(lane, site.function, site.shape.launch, words);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
+fn scan_memory(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
     guarded(|| before_work(lane, function, launch, words));
 }
 
@@ -43,12 +43,12 @@ fn before_work(lane: &Lane, function: &'static Function, launch: Option<Launch>,
     let watch = &lane.recorder().watch;
     let mut writes = lane.writes_before(lane.sequence());
     // Before any lock is taken: memory is read.
-    let given = Given::of(lane, function, launch, words);
+    let given = SubmittedMemory::collect(lane, function, launch, words);
     // First what is known already: what begins to be watched now is recorded as a whole.
     given.scan(&mut writes);
     match &given {
-        Given { arguments: Some(arguments), .. } => kernel(lane, function, words, arguments, &mut writes),
-        Given { ends: Some(ends), .. } => copy(lane, function, words, ends),
+        SubmittedMemory { arguments: Some(arguments), .. } => kernel(lane, function, words, arguments, &mut writes),
+        SubmittedMemory { ends: Some(ends), .. } => copy(lane, function, words, ends),
         _ if function.class == Class::launch => graph(lane, function, words, &mut writes),
         _ => {}
     }
@@ -85,7 +85,7 @@ fn operands(function: &'static Function, words: &[u64]) -> Vec<u64> {
 }
 
 /// What a call is about to give the device to work on.
-struct Given<'c> {
+struct SubmittedMemory<'c> {
     lane: &'c Lane,
     function: &'static Function,
     /// Its words.
@@ -103,16 +103,21 @@ struct Arguments {
     pinned: Vec<(u64, u64)>,
 }
 
-impl<'c> Given<'c> {
-    fn of(lane: &'c Lane, function: &'static Function, launch: Option<Launch>, words: &'c [u64]) -> Given<'c> {
+impl<'c> SubmittedMemory<'c> {
+    fn collect(
+        lane: &'c Lane,
+        function: &'static Function,
+        launch: Option<Launch>,
+        words: &'c [u64],
+    ) -> SubmittedMemory<'c> {
         let is_copy = matches!(function.class, Class::submit | Class::copy);
         let arguments = launch.map(|launch| {
             let words = launch_arguments::of_launch(lane, launch, words, |word| lane.recorder().may_be_shared(word));
             let pinned = words.iter().flatten().filter_map(|word| lane.recorder().around.pinned.find(*word)).collect();
             Arguments { words, pinned }
         });
-        let ends = is_copy.then(|| Ends::of(lane, function, words, |at, _| at));
-        Given { lane, function, call: words, ends, arguments }
+        let ends = is_copy.then(|| Ends::find(lane, function, words, |at, _| at));
+        SubmittedMemory { lane, function, call: words, ends, arguments }
     }
 
     /// HostWrites what the CPU has written since somebody looked last.
@@ -155,7 +160,7 @@ fn graph(lane: &Lane, function: &Function, words: &[u64], writes: &mut HostWrite
         launched(lane, function, words, recorder.watch.pinned(lane.index()).into_iter());
     }
     if recorder.destinations.any() {
-        let brought = recorder.destinations.of(words[0]);
+        let brought = recorder.destinations.writes_of(words[0]);
         if brought.are_in_part {
             lane.lose(record::UNREAD_COPIES);
         }
@@ -179,7 +184,7 @@ fn copy(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
     let brings = !comes.is_empty() && !makes_node(function, words);
     if brings {
         let queue = queue(lane, function, words);
-        recorder.around.pending.comes(lane.index(), queue, comes, ends.is_by_cpu(), recorder.destinations.any());
+        recorder.around.pending.call_begins(lane.index(), queue, comes, ends.is_by_cpu(), recorder.destinations.any());
     }
     if function.class == Class::submit {
         if !function.brings_at_once() {

@@ -14,7 +14,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 
-struct Kept {
+struct OpenDirectory {
     /// -1 when it is closed.
     descriptor: AtomicI32,
     /// Device and inode: the program may close a descriptor that it does not know.
@@ -24,7 +24,7 @@ struct Kept {
 }
 
 /// Null, or never freed. No lock: a child may be forked by another thread at any time.
-static KEPT: AtomicPtr<Kept> = AtomicPtr::new(std::ptr::null_mut());
+static KEPT: AtomicPtr<OpenDirectory> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Opens it, if there is to be a recording and its traces go to one directory; nothing is said if it cannot be.
 pub fn keep() {
@@ -51,7 +51,7 @@ pub fn keep() {
         return;
     }
     let identity = (found.dev(), found.ino());
-    let new = Box::into_raw(Box::new(Kept { descriptor: descriptor.into(), identity, path: path.into() }));
+    let new = Box::into_raw(Box::new(OpenDirectory { descriptor: descriptor.into(), identity, path: path.into() }));
     if KEPT.compare_exchange(std::ptr::null_mut(), new, AcqRel, Acquire).is_err() {
         // SAFETY: just made, and nobody else knows of it.
         unsafe { libc::close(descriptor) };

@@ -66,7 +66,7 @@ impl Buffer {
 }
 
 impl Logs {
-    pub fn made(&self, linker: u64, buffers: Vec<Buffer>) {
+    pub fn linker_created(&self, linker: u64, buffers: Vec<Buffer>) {
         let mut linkers = self.linkers.lock();
         match buffers.is_empty() {
             true => linkers.remove(&linker),

@@ -16,7 +16,7 @@ const GONE: u64 = 3;
 
 impl Queue {
     /// `per_thread`: the function is one of those for which stream 0 is the calling thread's own.
-    pub fn of(stream: u64, per_thread: bool, thread: u32, context: impl FnOnce() -> u64) -> Queue {
+    pub fn resolve(stream: u64, per_thread: bool, thread: u32, context: impl FnOnce() -> u64) -> Queue {
         match stream {
             PER_THREAD => Queue { stream: PER_THREAD, context: context(), thread },
             0 if per_thread => Queue { stream: PER_THREAD, context: context(), thread },
@@ -26,7 +26,7 @@ impl Queue {
     }
 
     /// A name for one that was destroyed while work of its own was under way.
-    pub fn gone(number: u64) -> Queue {
+    pub fn destroyed(number: u64) -> Queue {
         Queue { stream: GONE, context: number, thread: 0 }
     }
 

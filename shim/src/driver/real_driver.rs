@@ -247,7 +247,7 @@ const fn sorted() -> [u16; COUNT] {
         let mut i = gap;
         while i < ids.len() {
             let mut j = i;
-            while j >= gap && before(ids[j], ids[j - gap]) {
+            while j >= gap && is_name_before(ids[j], ids[j - gap]) {
                 (ids[j], ids[j - gap]) = (ids[j - gap], ids[j]);
                 j -= gap;
             }
@@ -275,7 +275,7 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
     i == a.len() && i == b.len()
 }
 
-const fn before(a: u16, b: u16) -> bool {
+const fn is_name_before(a: u16, b: u16) -> bool {
     let (a, b) = (trace::api::NAMES[a as usize].as_bytes(), trace::api::NAMES[b as usize].as_bytes());
     let mut i = 0;
     while i < a.len() && i < b.len() {

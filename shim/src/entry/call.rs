@@ -10,7 +10,7 @@ use crate::entry::steps;
 use crate::os::guard::guarded;
 use crate::os::{clock, counters, generation};
 use crate::recording::range;
-use crate::records::lane::{self, Again, Lane, Question, Repeat, put, put_padded};
+use crate::records::lane::{self, Lane, Question, Repeat, RepeatedCall, copy_padded, encode_at};
 use crate::records::thread_start::join;
 use crate::submission::hook::Hook;
 use crate::submission::overlap::{self, Early};
@@ -29,7 +29,7 @@ pub struct Open {
     /// for ever.
     early: *mut Early,
     /// It may be one more of a run of equal questions, which is known when it has returned.
-    again: Option<Again>,
+    again: Option<RepeatedCall>,
     /// Of its entry.
     flags: u8,
 }
@@ -162,7 +162,7 @@ pub fn leave<const N: usize>(site: &'static Site, words: &[u64; N], frame: &Cell
             answer = put_return(lane, &line, words, open.sequence, result, end);
         }
         if is_question(&shape) && !is_counted {
-            lane.asked(question(&line, words), result, answer, end);
+            lane.record_answer(question(&line, words), result, answer, end);
         } else if shape.is_query && !is_written {
             lane.asks_across(lane.cursor().wrapping_sub(answer + ENTRY_SIZE + 8 * N), end);
         }
@@ -190,13 +190,13 @@ fn put_return<const N: usize>(lane: &Lane, site: &Site, words: &[u64; N], call: 
     // SAFETY: `size` bytes from the cursor are in the chunk; the driver has just written the outputs.
     unsafe {
         let mut at = lane.cursor();
-        put(at, &Return { head, end, call, result });
+        encode_at(at, &Return { head, end, call, result });
         at = at.add(RETURN_SIZE);
         for (word, bytes) in outputs {
             let address = if bytes == 0 { 0 } else { words[word as usize] };
             if address != 0 {
-                put(at, &Attachment { form: INLINE, field: word, option: 0, len: bytes.into() });
-                at = put_padded(at.add(ATTACHMENT), address as *const u8, bytes as usize);
+                encode_at(at, &Attachment { form: INLINE, field: word, option: 0, len: bytes.into() });
+                at = copy_padded(at.add(ATTACHMENT), address as *const u8, bytes as usize);
             }
         }
         lane.commit(size);

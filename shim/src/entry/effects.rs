@@ -19,7 +19,7 @@ use crate::submission::hook::Hook;
 use crate::submission::nodes::Nodes;
 use crate::submission::observation;
 use crate::submission::shape::Site;
-use crate::submission::substitute::{Of, Substitute};
+use crate::submission::substitute::{Purpose, Substitute};
 use std::sync::atomic::Ordering::*;
 use trace::api::roles::Class;
 use trace::api::table::BROKEN_CAPTURE;
@@ -123,20 +123,20 @@ pub fn substitute(site: Site, words: &[u64], open: Option<Open>) -> Option<Subst
 pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32) {
     let word = |at: u8| words[usize::from(at)];
     if matches!(site.hook, Hook::HandsOver)
-        && let Some(Substitute { of: Of::Callback(made), .. }) = made
+        && let Some(Substitute { of: Purpose::Callback(made), .. }) = made
     {
         callback::handed_over(made, result);
     }
     if matches!(site.hook, Hook::GraphLaunched { .. })
-        && let Some(Substitute { of: Of::Launch(launching), .. }) = made
+        && let Some(Substitute { of: Purpose::Launch(launching), .. }) = made
     {
         collective_graphs::launched(launching, result);
     }
-    if let Some(Substitute { of: Of::Ended(ended), .. }) = made {
+    if let Some(Substitute { of: Purpose::Ended(ended), .. }) = made {
         collective_graphs::ended(ended, result);
     }
     if matches!(site.hook, Hook::CodeEnds { .. } | Hook::EndCapture { .. } | Hook::NodeDestroyed { .. }) {
-        collective_graphs::behind(site.hook, site.function, words, result);
+        collective_graphs::after_call(site.hook, site.function, words, result);
     }
     if let (Some(executable), 0) = (site.shape.changes_executable, result) {
         collective_graphs::changed(word(executable));
@@ -178,9 +178,12 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
                 lane.add(writes);
             }
         }
-        Hook::StreamEnds { stream } => {
-            recorder.around.pending.stream_ends(Queue::of(word(stream), false, lane.index(), queries::current_context))
-        }
+        Hook::StreamEnds { stream } => recorder.around.pending.stream_ends(Queue::resolve(
+            word(stream),
+            false,
+            lane.index(),
+            queries::current_context,
+        )),
         Hook::MemoryFree { address } => return managed_ends(lane, word(address)),
         Hook::HostFree { address, gone } => {
             let Some(len) = recorder.around.pinned.remove(word(address)) else { return 0 };
@@ -235,7 +238,7 @@ pub fn after_driver(hook: Hook, words: &[u64], result: u32, open: Option<Open>, 
         hook,
         Hook::Opened { .. } | Hook::Closed { .. } | Hook::Mapped { .. } | Hook::Unmapped { .. } | Hook::Released { .. }
     );
-    if is_of_imported && (open.is_none() || !recorder::recorder().imported.is_kept()) {
+    if is_of_imported && (open.is_none() || !recorder::recorder().imported.is_snapshotted()) {
         return;
     }
     let is_order = matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord { .. } | Hook::StreamWait { .. });
@@ -251,7 +254,7 @@ pub fn after_driver(hook: Hook, words: &[u64], result: u32, open: Option<Open>, 
 /// Whether the trace holds who this function is, or a call that looked it up.
 fn is_known(function: u64) -> bool {
     let kernels = &recorder::recorder().kernels;
-    kernels.known(function).is_some() || kernels.is_given(function)
+    kernels.known_layout(function).is_some() || kernels.is_handed_out(function)
 }
 
 fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64, removed: u64) {
@@ -264,10 +267,10 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.kernels.forget();
             recorder.modules.owner_ends(word(owner));
             recorder.variables.owner_ended(word(owner), succeeded, &recorder.watch);
-            recorder.around.pinned.drop_gone(queries::is_not_pinned);
-            recorder.watch.drop_gone(&recorder.around.pinned);
+            recorder.around.pinned.remove_freed(queries::is_not_pinned);
+            recorder.watch.forget_freed(&recorder.around.pinned);
             if recorder.imported.any() {
-                recorder.imported.drop_gone(queries::is_no_memory);
+                recorder.imported.forget_closed(queries::is_no_memory);
             }
         }
         (Hook::ModuleEnds { module }, _) => {
@@ -307,7 +310,7 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
         }
         Hook::VariableFound { in_library, managed, place, bytes, owner, name } => {
             let library_of = |module| recorder.modules.library_of(module);
-            recorder.variables.found(
+            recorder.variables.watch_variable(
                 in_library,
                 managed,
                 [place, bytes, owner, name].map(word),
@@ -321,7 +324,7 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
             shared_mappings::registered(lane, word(address)..word(address).saturating_add(word(bytes)));
         }
         Hook::EventRecord { event, stream, per_thread } => {
-            let queue = Queue::of(word(stream), per_thread, lane.index(), queries::current_context);
+            let queue = Queue::resolve(word(stream), per_thread, lane.index(), queries::current_context);
             recorder.around.pending.event_recorded(word(event), queue, position);
         }
         Hook::ContextRecord { event, context } => {
@@ -329,7 +332,7 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
         }
         Hook::EventEnds { event } => recorder.around.pending.event_ends(word(event)),
         Hook::StreamWait { stream, event, per_thread } => {
-            let queue = Queue::of(word(stream), per_thread, lane.index(), queries::current_context);
+            let queue = Queue::resolve(word(stream), per_thread, lane.index(), queries::current_context);
             recorder.around.pending.stream_waits(queue, word(event));
         }
         Hook::Textured { address, within } if recorder.reaches_host() => {
@@ -360,7 +363,7 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
             }
         }
         Hook::FilePassed { file, kind, is_exported, place } if word(kind) == FILE_DESCRIPTOR => {
-            if let Some(place) = place.filter(|_| recorder.imported.is_kept()) {
+            if let Some(place) = place.filter(|_| recorder.imported.is_snapshotted()) {
                 recorder.imported.imported(handed_out(word(place)));
                 imported_snapshots::imported(lane);
             }
@@ -415,7 +418,7 @@ fn orders(recorder: &recorder::Recorder) -> bool {
 fn instantiated(lane: &Lane, executable: u64, graph: u64) {
     let recorder = lane.recorder();
     let copies = recorder.destinations.any() || recorder.shares_any();
-    let nodes = if copies || host_functions::any_of_nodes() { Nodes::of(graph) } else { Nodes::default() };
+    let nodes = if copies || host_functions::any_of_nodes() { Nodes::list(graph) } else { Nodes::default() };
     let written = nodes.written();
     let called_back = nodes.called_back(&written);
     let changes = !called_back.is_empty();

@@ -157,7 +157,7 @@ fn write(communicator: &Communicator, told: &OperationEvent) -> usize {
         {
             let identity = told.identity();
             let known = communicator.known.as_ref().unwrap_or(&identity);
-            guarded(|| collective_results::given(lane, deliveries, &about, known.rank, known.ranks));
+            guarded(|| collective_results::record_delivery(lane, deliveries, &about, known.rank, known.ranks));
         }
     });
     // What is told when it has been given to the device returns at once.

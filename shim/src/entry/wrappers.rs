@@ -35,7 +35,7 @@ macro_rules! wrapper {
             const SITE: $crate::submission::shape::Site = {
                 let function = &family::FUNCTIONS[Line::$name as usize];
                 let id = trace::api::base(FAMILY) + Line::$name as u16;
-                let (shape, hook) = ($crate::submission::shape::shape(function), $crate::submission::hook::of(function));
+                let (shape, hook) = ($crate::submission::shape::shape(function), $crate::submission::hook::hook_of(function));
                 $crate::submission::shape::Site { function, id, shape, hook }
             };
             let site: &'static $crate::submission::shape::Site = &SITE;

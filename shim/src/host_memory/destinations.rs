@@ -24,13 +24,13 @@ const MOST_AT_ONCE: u64 = 8 << 20;
 pub struct Write {
     pub region: Region,
     pub node: u64,
-    pub by: By,
+    pub by: WriteKind,
     /// It is copied from host memory.
     pub from_host: bool,
 }
 
 #[derive(PartialEq)]
-pub enum By {
+pub enum WriteKind {
     Copy,
     Fill,
 }
@@ -54,7 +54,7 @@ struct Places {
 
 /// Where a launch of a graph brings bytes.
 #[derive(Default)]
-pub struct Brought {
+pub struct GraphWrites {
     pub landings: Vec<(Landing, Work, bool)>,
     /// There are others.
     pub are_in_part: bool,
@@ -135,7 +135,7 @@ impl Destinations {
     }
 
     /// Where a launch of this graph brings bytes.
-    pub fn of(&self, executable: u64) -> Brought {
+    pub fn writes_of(&self, executable: u64) -> GraphWrites {
         let Places { pageable, shared, mut are_in_part } =
             self.places.lock().get(&executable).cloned().unwrap_or_default();
         let mut landings = Vec::new();
@@ -151,7 +151,7 @@ impl Destinations {
             }
         }
         landings.extend(shared.into_iter().map(|(landing, from_host)| (landing, Work::Fill, from_host)));
-        Brought { landings, are_in_part }
+        GraphWrites { landings, are_in_part }
     }
 }
 

@@ -26,7 +26,7 @@ pub struct HostWrites {
 }
 
 /// What is simply written was, if the scan came behind a wait, written meanwhile.
-fn seen(about: &Written, how: u32) -> u32 {
+fn write_kind(about: &Written, how: u32) -> u32 {
     if how == WRITTEN_HERE { about.seen } else { how }
 }
 
@@ -36,7 +36,7 @@ impl HostWrites {
         self.about.thread
     }
 
-    pub fn at(about: Written, around: &'static Surroundings) -> HostWrites {
+    pub fn new(about: Written, around: &'static Surroundings) -> HostWrites {
         HostWrites {
             around,
             about,
@@ -60,8 +60,10 @@ impl HostWrites {
             return;
         }
         for (how, mut record) in self.open.iter_mut().map(std::mem::take).enumerate().filter(|(_, r)| !r.is_empty()) {
-            let stamped =
-                record::with_body(record::WRITTEN, &Written { seen: seen(&self.about, how as u32), ..self.about });
+            let stamped = record::with_body(
+                record::WRITTEN,
+                &Written { seen: write_kind(&self.about, how as u32), ..self.about },
+            );
             record[HEAD..WRITTEN_SIZE].copy_from_slice(&stamped[HEAD..WRITTEN_SIZE]);
             self.records.push(record);
         }
@@ -85,7 +87,7 @@ impl HostWrites {
         // Words stand at multiples of their size.
         let skipped = (address.next_multiple_of(8) - address) as usize;
         let pinned = &self.around.pinned;
-        self.named.extend(bytes.get(skipped..).into_iter().flat_map(|bytes| pinned.named(bytes)));
+        self.named.extend(bytes.get(skipped..).into_iter().flat_map(|bytes| pinned.addresses_in(bytes)));
         if bytes.len() <= record::INLINE_LIMIT {
             return self.attach(how, record::INLINE, address, bytes.len(), bytes);
         }
@@ -108,7 +110,7 @@ impl HostWrites {
     }
 
     fn attach(&mut self, how: u32, form: u8, address: u64, len: usize, data: &[u8]) {
-        let seen = seen(&self.about, how);
+        let seen = write_kind(&self.about, how);
         let record = &mut self.open[how as usize];
         if record.is_empty() {
             *record = record::with_body(record::WRITTEN, &Written { seen, ..self.about });

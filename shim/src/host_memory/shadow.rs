@@ -20,7 +20,7 @@ unsafe impl Send for Shadow {}
 
 impl Shadow {
     /// All zeros; none if there is no room.
-    pub fn of(len: u64) -> Option<Shadow> {
+    pub fn with_len(len: u64) -> Option<Shadow> {
         if len >= LONG && free_memory::memory().is_some_and(|room| len > room / 2) {
             return None;
         }
@@ -41,7 +41,7 @@ impl Shadow {
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
     }
 
-    pub fn put(&mut self, offset: usize, bytes: &[u8]) {
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         self.bytes()[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
@@ -92,21 +92,21 @@ mod tests {
 
     #[test]
     fn more_than_there_is_room_for_is_not_followed() {
-        assert!(Shadow::of(1 << 60).is_none());
+        assert!(Shadow::with_len(1 << 60).is_none());
     }
 
     #[test]
     fn what_changed_is_found_and_nothing_far_from_it() {
         let mut now = vec![7u8; 300];
-        let mut shadow = Shadow::of(300).unwrap();
+        let mut shadow = Shadow::with_len(300).unwrap();
         assert!(shadow.differing(0, &now).iter().eq(std::slice::from_ref(&(0..300))));
-        shadow.put(0, &now);
+        shadow.write(0, &now);
         assert_eq!(shadow.differing(0, &now), []);
         (now[10], now[15], now[64], now[299]) = (1, 1, 1, 1);
         assert_eq!(shadow.differing(0, &now), [10..16, 64..65, 299..300]);
-        shadow.put(0, &now);
+        shadow.write(0, &now);
         assert_eq!(shadow.differing(100, &now[100..]), []);
-        shadow.put(100, &[9]);
+        shadow.write(100, &[9]);
         assert_eq!(shadow.same(90, &now[90..200]), [0..10, 11..110]);
         assert!(shadow.differing(100, &now[100..]).iter().eq(std::slice::from_ref(&(0..1))));
     }

@@ -24,7 +24,7 @@ struct Variable {
 impl Variables {
     /// After one has been found. `words`: where its address and its length are to stand, either of which may
     /// be nowhere, its module or library, and its name.
-    pub fn found(
+    pub fn watch_variable(
         &self,
         in_library: bool,
         managed: bool,

@@ -6,8 +6,8 @@
 //! on Linux tells which pages the CPU touched, and of those only what differs from the shadow is recorded, so
 //! that what the device writes nearby is left alone.
 
-mod asked;
-mod brought;
+mod device_writes;
+mod lookups;
 mod referred;
 mod scan;
 mod watched;
@@ -79,7 +79,7 @@ struct State {
 
 impl State {
     /// Whether Linux tells what is written in this memory, if it is followed already.
-    fn known(&mut self, users: Users, start: u64, len: u64) -> Option<bool> {
+    fn is_tracked(&mut self, users: Users, start: u64, len: u64) -> Option<bool> {
         let (_, known) = self.ranges.range_mut(..=start).next_back().filter(|(_, known)| start + len <= known.end)?;
         (known.prepared, known.users) = (false, known.users.and(users));
         known.is_stored |= known.pinned && users == Users::Nobody;
@@ -138,7 +138,7 @@ impl Watch {
     fn watch_for(&self, users: Users, start: u64, len: u64, managed: bool, writes: &mut HostWrites) -> bool {
         let around = writes.around;
         let mut state = self.state.lock();
-        if let Some(tracked) = state.known(users, start, len) {
+        if let Some(tracked) = state.is_tracked(users, start, len) {
             writes.found_by_now();
             return tracked;
         }
@@ -165,7 +165,7 @@ impl Watch {
             return false;
         }
         let is_crowded = state.ranges.len() >= MOST_WATCHED;
-        let Some(shadow) = (if is_crowded { None } else { Shadow::of(len) }) else {
+        let Some(shadow) = (if is_crowded { None } else { Shadow::with_len(len) }) else {
             let why =
                 ["memory written by the CPU, for lack of memory", "memory written by the CPU, in too many pieces"];
             writes.lose(start, len as usize, why[usize::from(is_crowded)]);
@@ -303,8 +303,8 @@ impl Watch {
     }
 
     /// Stops watching what is no pinned, or no managed, memory any more.
-    pub fn drop_gone(&self, pinned: &Ranges) {
-        for (start, len) in self.managed.drop_gone(|start| queries::is_managed(start) == Some(false)) {
+    pub fn forget_freed(&self, pinned: &Ranges) {
+        for (start, len) in self.managed.remove_freed(|start| queries::is_managed(start) == Some(false)) {
             self.forget(start, len, true, None);
         }
         let state = self.state.lock();

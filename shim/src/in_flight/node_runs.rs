@@ -25,7 +25,7 @@ pub struct Turn {
     pub behind: u64,
     /// The call: thread index and call number.
     pub by: (u32, u32),
-    pub around: Arc<Around>,
+    pub around: Arc<NeighbourWrites>,
     /// The callback had begun at this position, if it has.
     pub begun: Option<u64>,
 }
@@ -33,7 +33,7 @@ pub struct Turn {
 /// What other nodes of its graph write before a callback begins, and when it has ended. Of what is in neither
 /// no order is settled.
 #[derive(Default)]
-pub struct Around {
+pub struct NeighbourWrites {
     pub before: Vec<Region>,
     pub after: Vec<Region>,
     /// Of `before` what is copied from the device, and stands there when the callback begins whatever other
@@ -62,7 +62,7 @@ pub struct NodeRuns {
 #[derive(Default)]
 struct State {
     /// By executable graph.
-    callbacks: HashMap<u64, Vec<(u64, Arc<Around>)>>,
+    callbacks: HashMap<u64, Vec<(u64, Arc<NeighbourWrites>)>>,
     /// Those of which it is not known any more how many runs are to come.
     lost: HashSet<u64>,
     launches: HashMap<u64, Launches>,
@@ -88,7 +88,7 @@ impl Launches {
 
 impl NodeRuns {
     /// An executable graph was made, or became another, that runs these callbacks.
-    pub fn instantiated(&self, executable: u64, callbacks: Vec<(u64, Around)>) {
+    pub fn instantiated(&self, executable: u64, callbacks: Vec<(u64, NeighbourWrites)>) {
         self.ends(executable);
         if callbacks.is_empty() {
             return;

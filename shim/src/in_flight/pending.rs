@@ -12,7 +12,7 @@ mod order;
 mod places;
 mod row;
 
-pub use copy::{Beside, Copy, Work};
+pub use copy::{ConcurrentWrites, Copy, Work};
 pub use order::Covered;
 
 use crate::driver::queue::Queue;
@@ -217,7 +217,7 @@ impl Pending {
 
     /// The thread is about to give the driver work that may write there; the driver may do it before the call
     /// returns. `by_graphs`: graphs may bring something to pageable memory.
-    pub fn comes(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>, by_cpu: bool, by_graphs: bool) {
+    pub fn call_begins(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>, by_cpu: bool, by_graphs: bool) {
         let mut state = self.state.lock();
         for range in &memory {
             state.overwrites_looked_at(range);
@@ -262,7 +262,7 @@ impl Pending {
 
     /// The call has returned, and what it gave the driver is kept in mind.
     #[inline(always)]
-    pub fn came(&self, thread: u32) {
+    pub fn call_returned(&self, thread: u32) {
         if self.coming.load(Relaxed) != 0 {
             let mut state = self.state.lock();
             state.coming.remove(&thread);
@@ -345,7 +345,7 @@ impl Pending {
     /// It is inside of nothing any more.
     pub fn thread_ends(&self, thread: u32) {
         self.state.lock().handed_over.remove(&thread);
-        self.came(thread);
+        self.call_returned(thread);
         self.is_put(thread, false);
     }
 
@@ -355,7 +355,7 @@ impl Pending {
         let State { copies, landings, order, inside, gone, .. } = &mut *state;
         *gone += 1;
         let name = copies.remove(&queue).map(|left| {
-            let name = Queue::gone(*gone);
+            let name = Queue::destroyed(*gone);
             copies.insert(name, left);
             landings.values_mut().filter(|(_, of, _)| *of == queue).for_each(|(_, of, _)| *of = name);
             inside.values_mut().filter(|(of, _)| *of == queue).for_each(|(of, _)| *of = name);

@@ -14,10 +14,10 @@ pub struct Ranges {
     /// of ours.
     touched: Box<[AtomicU64]>,
     /// By their start.
-    ranges: Lock<BTreeMap<u64, Held>>,
+    ranges: Lock<BTreeMap<u64, PinnedRange>>,
 }
 
-struct Held {
+struct PinnedRange {
     len: u64,
     /// The program had it before the driver knew it.
     registered: bool,
@@ -49,15 +49,15 @@ impl Ranges {
 
     /// Memory that the driver gives.
     pub fn add(&self, start: u64, len: u64, write_combined: bool) {
-        self.insert(start, Held { len, registered: false, write_combined });
+        self.insert(start, PinnedRange { len, registered: false, write_combined });
     }
 
     /// Memory of the program's own.
     pub fn register(&self, start: u64, len: u64) {
-        self.insert(start, Held { len, registered: true, write_combined: false });
+        self.insert(start, PinnedRange { len, registered: true, write_combined: false });
     }
 
-    fn insert(&self, start: u64, held: Held) {
+    fn insert(&self, start: u64, held: PinnedRange) {
         if start != 0 {
             let granules = start >> GRANULE..=start.saturating_add(held.len.max(1) - 1) >> GRANULE;
             for granule in granules.take(GRANULES as usize) {
@@ -80,7 +80,7 @@ impl Ranges {
     }
 
     /// Drops the ranges that the driver no longer knows. It is asked without the lock.
-    pub fn drop_gone(&self, is_gone: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
+    pub fn remove_freed(&self, is_gone: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
         let starts: Vec<u64> = self.ranges.lock().keys().copied().collect();
         let gone = starts.into_iter().filter(|start| is_gone(*start));
         gone.filter_map(|start| Some((start, self.remove(start)?))).collect()
@@ -94,7 +94,7 @@ impl Ranges {
     }
 
     /// The words of these bytes that are addresses in a range.
-    pub fn named<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
+    pub fn addresses_in<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
         let lowest = self.lowest.load(Relaxed);
         let span = self.highest.load(Relaxed).saturating_sub(lowest);
         let words = if self.any() { bytes } else { &[] }.chunks_exact(8);
@@ -110,7 +110,7 @@ impl Ranges {
             return None;
         }
         let ranges = self.ranges.lock();
-        let (start, Held { len, .. }) = ranges.range(..=address).next_back()?;
+        let (start, PinnedRange { len, .. }) = ranges.range(..=address).next_back()?;
         (address - start < *len).then_some((*start, *len))
     }
 
@@ -126,7 +126,7 @@ impl Ranges {
 
     /// Whether all of it lies in memory that the driver gave, and was not told to take back: it can be read.
     /// The program's own may have been unmapped: the device still reaches it.
-    pub fn holds_given(&self, start: u64, len: u64) -> bool {
+    pub fn holds_driver_memory(&self, start: u64, len: u64) -> bool {
         self.is_the_drivers(start) && self.holds(start, len)
     }
 
@@ -141,7 +141,7 @@ impl Ranges {
         self.is(address, |held| held.write_combined)
     }
 
-    fn is(&self, address: u64, what: impl Fn(&Held) -> bool) -> bool {
+    fn is(&self, address: u64, what: impl Fn(&PinnedRange) -> bool) -> bool {
         let ranges = self.ranges.lock();
         let before = ranges.range(..=address).next_back();
         before.is_some_and(|(start, held)| address - start < held.len && what(held))

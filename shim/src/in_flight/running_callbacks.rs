@@ -86,7 +86,7 @@ impl Callbacks {
     }
 
     /// What was found to be written may be any of theirs, with these turns.
-    pub fn found(&mut self, user: Option<u32>, places: impl Fn(Option<&Turn>) -> Vec<Range<u64>>) {
+    pub fn record_found(&mut self, user: Option<u32>, places: impl Fn(Option<&Turn>) -> Vec<Range<u64>>) {
         let may_be_its = self.running.iter_mut().filter(|running| running.may_write(user));
         may_be_its.for_each(|running| {
             let places = places(running.turn.as_ref()).into_iter();

@@ -8,12 +8,12 @@ use crate::os::guard::guarded;
 use crate::os::probe::handed_out;
 use crate::readback::cloned_graphs::{CloneOfGraph, Collective, Ended, Executable, Launching};
 use crate::readback::readback_pool::Room;
-use crate::readback::readback_queue::{Deliveries, Kept, relaxed};
+use crate::readback::readback_queue::{Deliveries, Readback, relaxed};
 use crate::recording::recorder;
 use crate::recording::recorder::Recorder;
 use crate::records::lane::{self, Lane};
 use crate::submission::hook::Hook;
-use crate::submission::substitute::{Of, Substitute};
+use crate::submission::substitute::{Purpose, Substitute};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use trace::Function;
@@ -48,7 +48,7 @@ pub fn instantiated(recorder: &'static Recorder, executable: u64, graph: u64, is
     let was_changed = !is_new
         && graphs.executable(executable).is_some_and(|known| known.clone.as_ref().is_err_and(|why| why == CHANGED));
     let nodes = queries::graph_nodes(graph);
-    let mut collectives = graphs.of(graph);
+    let mut collectives = graphs.collectives_of(graph);
     collectives.retain(|one| nodes.contains(&one.node));
     let before = match (was_changed, collectives.is_empty()) {
         (true, _) => graphs.set(executable, Executable::lost(collectives, CHANGED.into())),
@@ -140,7 +140,7 @@ pub fn substitute((word, executable): (u8, u64), stream: u64, call: u32) -> Opti
     lane::with_lane(|lane| made = prepared(lane, &known, stream, call));
     let launching = made?;
     let own = launching.executable.clone.as_ref().map_or(0, |clone| clone.executable);
-    Some(Substitute::of_one(word.into(), own, Of::Launch(Box::into_raw(Box::new(launching)))))
+    Some(Substitute::of_one(word.into(), own, Purpose::Launch(Box::into_raw(Box::new(launching)))))
 }
 
 /// The clone with room for what this launch brings; without it the application's own graph runs.
@@ -158,7 +158,7 @@ fn prepared(lane: &Lane, executable: &Arc<Executable>, stream: u64, call: u32) -
         len: one.len,
         ..Delivered::default()
     };
-    let kept: Vec<Kept> = executable.collectives.iter().map(|one| about(one).into()).collect();
+    let kept: Vec<Readback> = executable.collectives.iter().map(|one| about(one).into()).collect();
     let lost = |why: String| {
         let all = executable.collectives.iter().map(about);
         all.for_each(|of| deliveries.tell(&recorder.around, Delivered { lost: why.clone(), ..of }));
@@ -191,7 +191,7 @@ fn prepared(lane: &Lane, executable: &Arc<Executable>, stream: u64, call: u32) -
 }
 
 /// Tells the copies where to.
-fn directed(clone: &CloneOfGraph, of: &Executable, kept: &[Kept], room: &Room) -> Result<(), String> {
+fn directed(clone: &CloneOfGraph, of: &Executable, kept: &[Readback], room: &Room) -> Result<(), String> {
     let (_, start) = room.on_device();
     let places = Deliveries::places(kept);
     for ((collective, node), at) in of.collectives.iter().zip(&clone.copies).zip(places) {
@@ -248,7 +248,7 @@ pub fn ending(hook: Hook, words: &[u64]) -> Option<Substitute> {
         Hook::GraphDestroyed { graph } => graphs.take_graph(word(graph)).map(|known| Ended::Graph(word(graph), known)),
         _ => None,
     };
-    Some(Substitute::of_none(Of::Ended(Box::into_raw(Box::new(ended?)))))
+    Some(Substitute::of_none(Purpose::Ended(Box::into_raw(Box::new(ended?)))))
 }
 
 #[cold]
@@ -263,7 +263,7 @@ pub fn ended(ended: *mut Ended, result: u32) {
 
 /// Behind the end of a capture, of a node, or of a context.
 #[cold]
-pub fn behind(hook: Hook, function: &'static Function, words: &[u64], result: u32) {
+pub fn after_call(hook: Hook, function: &'static Function, words: &[u64], result: u32) {
     let Some(recorder) = recorder::of_this_process().filter(|recorder| recorder.collective_graphs.any()) else {
         return;
     };

@@ -26,12 +26,12 @@ pub fn left_out(call: CallEntry) {
 pub fn behind_work(call: CallReturn) {
     let CallReturn { lane, site, words, sequence, .. } = call;
     if lane.recorder().keeps_collectives {
-        guarded(|| put(lane, site.function, site.shape.launch, words, sequence));
+        guarded(|| note_launch(lane, site.function, site.shape.launch, words, sequence));
     }
 }
 
 /// Behind a call that has given a device work.
-fn put(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
+fn note_launch(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
     let is_nccls = launch.is_some_and(|launch| lane.introduce(words[usize::from(launch.function)]).is_nccls);
     let stream = || match target_stream::stream(function, words).unwrap_or(0) {
         0 if function.twin_of.is_some() => PER_THREAD,
@@ -42,7 +42,7 @@ fn put(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: 
 
 /// An operation was given to the device, of this rank among so many.
 #[cold]
-pub fn given(lane: &Lane, deliveries: &Deliveries, about: &Began, rank: i32, ranks: u32) {
+pub fn record_delivery(lane: &Lane, deliveries: &Deliveries, about: &Began, rank: i32, ranks: u32) {
     // NCCL gives the device nothing between the launch and this.
     let launched = lane.launched.get();
     let launch = launched.map(|(call, _)| (lane.index(), call));

@@ -45,14 +45,14 @@ pub fn opened(lane: &Lane, address: u64) {
 pub fn before_entry(call: CallEntry) {
     let CallEntry { lane, site, words } = call;
     if site.shape.submits && lane.recorder().imported.any() {
-        before(lane, site.function, site.shape.launch, words);
+        snapshot_before(lane, site.function, site.shape.launch, words);
     }
 }
 
 /// Before a call gives a device work.
 #[cold]
 #[inline(never)]
-fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
+fn snapshot_before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
     guarded(|| {
         let used = used(lane, function, launch, words, true);
         keep(
@@ -68,7 +68,7 @@ fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, word
 pub fn behind_work(call: CallReturn) {
     let CallReturn { lane, site, words, sequence, .. } = call;
     if lane.recorder().imported.any() {
-        guarded(|| behind(lane, site.function, site.shape.launch, words, sequence));
+        guarded(|| snapshot_after(lane, site.function, site.shape.launch, words, sequence));
     }
 }
 
@@ -76,7 +76,7 @@ pub fn behind_work(call: CallReturn) {
 /// this one has. Beside the memory that a kernel is given others may be writing while it runs: of that nobody
 /// can say who wrote what.
 #[cold]
-fn behind(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
+fn snapshot_after(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64], call: u32) {
     let imported = &lane.recorder().imported;
     let writes =
         |param: &&Field| matches!(param.role, Role::Writes(_)) && imported.holds(words[param.offset as usize / 8]);
@@ -145,7 +145,7 @@ fn used(
     let Some(launch) = launch else {
         return match function.class {
             Class::launch => imported.all(),
-            _ => imported.named(launch_arguments::of_work(function, words).into_iter(), with_beside),
+            _ => imported.ranges_of(launch_arguments::of_work(function, words).into_iter(), with_beside),
         };
     };
     if lane.layout_before_launch(words[launch.function as usize]).is_some_and(|layout| layout.is_nccls) {
@@ -153,7 +153,7 @@ fn used(
         return Vec::new();
     }
     match launch_arguments::of_launch(lane, launch, words, |_| true) {
-        Some(words) => imported.named(words.into_iter(), with_beside),
+        Some(words) => imported.ranges_of(words.into_iter(), with_beside),
         None => imported.all(),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::os::generation;
 use crate::os::guard::guarded;
-use crate::records::lane::{Lane, put};
+use crate::records::lane::{Lane, encode_at};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use trace::file::record::nccl::{self, BEGAN, Began, RETURNED, Returned};
 use trace::file::record::{self, HEAD, Head, OPTIONAL};
@@ -41,14 +41,14 @@ impl Communicator {
         let generation = generation::generation();
         if self.told.load(Relaxed) != generation && self.told.swap(generation, AcqRel) != generation {
             guarded(|| match &self.known {
-                Some(known) => self.put(lane, time, known),
-                None => self.put(lane, time, &otherwise()),
+                Some(known) => self.append_record(lane, time, known),
+                None => self.append_record(lane, time, &otherwise()),
             });
         }
     }
 
     #[cold]
-    fn put(&self, lane: &Lane, time: u64, of: &Identity) {
+    fn append_record(&self, lane: &Lane, time: u64, of: &Identity) {
         let name = String::from_utf8_lossy(&of.name).into_owned();
         let &Identity { id, rank, ranks, hosts, .. } = of;
         let (number, version) = (self.number, self.version);
@@ -77,8 +77,8 @@ fn append<T: bincode::Encode>(lane: &Lane, kind: u8, body: &T) {
     // SAFETY: `size` bytes from the cursor are in the chunk, and only this thread writes there. Both bodies
     // are whole words.
     unsafe {
-        put(lane.cursor(), &head);
-        put(lane.cursor().add(HEAD), body);
+        encode_at(lane.cursor(), &head);
+        encode_at(lane.cursor().add(HEAD), body);
         lane.commit(size);
     }
 }

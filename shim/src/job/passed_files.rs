@@ -18,14 +18,14 @@ const SIGNALS: u32 = 64;
 /// Behind the call that has exported or imported it.
 #[cold]
 pub fn passed(lane: &Lane, descriptor: c_int, is_exported: bool) {
-    let Some(passed) = unseen(|| told(descriptor, is_exported)) else { return };
+    let Some(passed) = unseen(|| identify(descriptor, is_exported)) else { return };
     // The call's entry has been written: it is the latest.
     let passed = Passed { call: lane.sequence().wrapping_sub(1), ..passed };
     lane.append(&with_body(PASSED, &passed));
 }
 
 /// None if it is no descriptor.
-fn told(descriptor: c_int, is_exported: bool) -> Option<Passed> {
+fn identify(descriptor: c_int, is_exported: bool) -> Option<Passed> {
     // SAFETY: a plain C struct, for which zeros are valid.
     let mut about: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: fills the struct; a number that is no descriptor is an error.

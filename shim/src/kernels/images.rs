@@ -87,7 +87,7 @@ impl Image {
 
 /// How a function or kernel was found.
 #[derive(Clone)]
-pub struct Found {
+pub struct LookedUp {
     /// The CUmodule it was looked up in, or the CUlibrary it is from.
     pub owner: u64,
     pub name: String,
@@ -103,7 +103,7 @@ pub struct Images {
     /// Those that modules were adopted with, each once.
     adopted: Lock<HashMap<Hash, Arc<Image>>>,
     /// By CUfunction and CUkernel, where the driver does not tell.
-    functions: Lock<HashMap<u64, Found>>,
+    functions: Lock<HashMap<u64, LookedUp>>,
 }
 
 impl Images {
@@ -147,7 +147,7 @@ impl Images {
             && let (Some(handle), Some(name)) = (word_at(place, 8, false), text_at(name))
         {
             let name = String::from_utf8_lossy(&name).into_owned();
-            self.functions.lock().insert(handle, Found { owner, name, is_kernel, of_library: is_kernel });
+            self.functions.lock().insert(handle, LookedUp { owner, name, is_kernel, of_library: is_kernel });
         }
     }
 
@@ -155,13 +155,13 @@ impl Images {
     pub fn kernel_function(&self, place: u64, kernel: u64) {
         let mut functions = self.functions.lock();
         if let (Some(handle), Some(found)) = (word_at(place, 8, false), functions.get(&kernel).cloned()) {
-            functions.insert(handle, Found { is_kernel: false, ..found });
+            functions.insert(handle, LookedUp { is_kernel: false, ..found });
         }
     }
 
     /// How the function was found, if that still holds: `module` is where the driver says that it is, if it
     /// says so.
-    pub fn function(&self, handle: u64, module: u64) -> Option<Found> {
+    pub fn function(&self, handle: u64, module: u64) -> Option<LookedUp> {
         let found = self.functions.lock().get(&handle).cloned();
         found.filter(|found| found.of_library || module == 0 || found.owner == module)
     }

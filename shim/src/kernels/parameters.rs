@@ -58,7 +58,7 @@ impl Default for Layouts {
 impl Layouts {
     /// The layout of a CUfunction or CUkernel; with its record the first time.
     #[inline]
-    pub fn of(&self, handle: u64, images: &Images, file: &TraceFile) -> (&'static Layout, Option<Kernel>) {
+    pub fn layout_of(&self, handle: u64, images: &Images, file: &TraceFile) -> (&'static Layout, Option<Kernel>) {
         let epoch = self.epoch.load(Acquire);
         match self.find(handle, epoch) {
             Ok(layout) => (layout, None),
@@ -67,7 +67,7 @@ impl Layouts {
     }
 
     /// The layout, if the function was launched before.
-    pub fn known(&self, handle: u64) -> Option<&'static Layout> {
+    pub fn known_layout(&self, handle: u64) -> Option<&'static Layout> {
         self.find(handle, self.epoch.load(Acquire)).ok()
     }
 
@@ -93,11 +93,11 @@ impl Layouts {
         self.given.lock().insert(handle, module);
     }
 
-    pub fn is_given(&self, handle: u64) -> bool {
+    pub fn is_handed_out(&self, handle: u64) -> bool {
         self.given.lock().contains_key(&handle)
     }
 
-    /// As [`Layouts::of`], of a launch that failed: the handle may be anything, and the driver may not be
+    /// As [`Layouts::layout_of`], of a launch that failed: the handle may be anything, and the driver may not be
     /// able to tell now what it tells later.
     pub fn of_failed(
         &self,
@@ -105,8 +105,10 @@ impl Layouts {
         images: &Images,
         file: &TraceFile,
     ) -> Option<(&'static Layout, Option<Kernel>)> {
-        let known = self.known(handle).map(|layout| (layout, None));
-        known.or_else(|| (self.is_given(handle) && tells(handle, images, file)).then(|| self.of(handle, images, file)))
+        let known = self.known_layout(handle).map(|layout| (layout, None));
+        known.or_else(|| {
+            (self.is_handed_out(handle) && tells(handle, images, file)).then(|| self.layout_of(handle, images, file))
+        })
     }
 
     /// Any handle may be reused from now on.

@@ -18,7 +18,7 @@ pub struct Config {
     pub data: Data,
     /// Where each recorded process announces its trace to `cutrace record`.
     pub session: Option<PathBuf>,
-    pub range: Asked,
+    pub range: RangeRequest,
     /// How long the trace may get.
     pub max_size: Option<Limit>,
     /// Whether what lies in files that the program has mapped is to stay there.
@@ -53,7 +53,7 @@ pub enum Trigger {
 
 /// What range was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RangeRequest {
     pub trigger: Trigger,
     /// From the first driver call.
     pub delay: Option<Duration>,
@@ -122,7 +122,7 @@ pub fn session() -> Option<PathBuf> {
     variable("CUTRACE_SESSION").map(PathBuf::from)
 }
 
-fn range() -> Asked {
+fn range() -> RangeRequest {
     let text = |name: &str| text(name).filter(|text| !text.is_empty());
     let seconds = |name: &str| {
         let text = text(name)?;
@@ -151,7 +151,7 @@ fn range() -> Asked {
     });
     let (delay, duration) = (seconds("CUTRACE_DELAY"), seconds("CUTRACE_DURATION"));
     let paused = switch("CUTRACE_PAUSED", "recording from the start");
-    Asked { trigger, delay, duration, calls, paused }
+    RangeRequest { trigger, delay, duration, calls, paused }
 }
 
 /// A variable that is 0 or 1; `otherwise` is what happens without it.
@@ -202,7 +202,7 @@ impl Rank {
     }
 
     /// By name, as a trace and the list of processes have them.
-    pub fn named(self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn variables(self) -> impl Iterator<Item = (&'static str, u64)> {
         let all = [(RANK, self.rank), (RANKS, self.ranks), (LOCAL_RANK, self.local)];
         all.into_iter().filter_map(|(name, number)| Some((name, number?)))
     }

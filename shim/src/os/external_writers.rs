@@ -27,13 +27,13 @@ impl ExternalWriters {
         if !is_due || self.looked.compare_exchange(looked, now, Relaxed, Relaxed).is_err() {
             return None;
         }
-        let what = found(is_followed)?;
+        let what = find(is_followed)?;
         self.looked.store(u64::MAX, Relaxed);
         Some(what)
     }
 }
 
-fn found(is_followed: &dyn Fn(&Range<u64>) -> bool) -> Option<&'static str> {
+fn find(is_followed: &dyn Fn(&Range<u64>) -> bool) -> Option<&'static str> {
     let files = fs::read_dir("/proc/self/fd").ok()?;
     let mut names = files.flatten().filter_map(|file| Some((file.file_name(), fs::read_link(file.path()).ok()?)));
     names.find_map(|(number, path)| match path.to_str()? {

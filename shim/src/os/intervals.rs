@@ -29,7 +29,10 @@ pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 /// The parts of a range within others, in their order.
-pub fn within<R: Borrow<Range<u64>>>(range: &Range<u64>, others: impl IntoIterator<Item = R>) -> Vec<Range<u64>> {
+pub fn intersections<R: Borrow<Range<u64>>>(
+    range: &Range<u64>,
+    others: impl IntoIterator<Item = R>,
+) -> Vec<Range<u64>> {
     let part = |other: &Range<u64>| other.start.max(range.start)..other.end.min(range.end);
     let parts = others.into_iter().map(|other| part(other.borrow()));
     parts.filter(|part| !part.is_empty()).collect()
@@ -56,7 +59,7 @@ mod tests {
     #[test]
     fn within_and_without_make_the_whole() {
         let (range, others) = (12..47, [0..15, 20..25, 45..60, 70..80]);
-        let (inside, outside) = (within(&range, &others), without(range.clone(), &others));
+        let (inside, outside) = (intersections(&range, &others), without(range.clone(), &others));
         assert_eq!((&inside[..], &outside[..]), (&[12..15, 20..25, 45..47][..], &[15..20, 25..45][..]));
         assert_eq!(joined([inside, outside].concat()), [range]);
     }

@@ -53,11 +53,11 @@ pub fn begin(name: &CStr) {
 pub const SELDOM: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub struct Alone {
+pub struct LastThreads {
     looked: Cell<Option<Instant>>,
 }
 
-impl Alone {
+impl LastThreads {
     /// Ends the process if only these threads are left, and nobody has looked for a while. The first thread stays in
     /// the list until the process ends, and whoever might make another thread is no more. A driver's own threads
     /// do not end, with the recorder or without.

@@ -5,7 +5,7 @@
 use crate::driver::calls;
 use crate::os::lock::Lock;
 use crate::readback::readback_pool::Room;
-use crate::readback::readback_queue::{Deliveries, Kept};
+use crate::readback::readback_queue::{Deliveries, Readback};
 use crate::trace_file::recorder_parts::Surroundings;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub struct Launching {
     pub around: &'static Surroundings,
     pub executable: Arc<Executable>,
     pub room: Room,
-    pub kept: Vec<Kept>,
+    pub kept: Vec<Readback>,
     pub stream: u64,
 }
 
@@ -139,7 +139,7 @@ impl CollectiveGraphs {
         all.graphs.values_mut().for_each(|captured| captured.collectives.retain(|one| one.node != node));
     }
 
-    pub fn of(&self, graph: u64) -> Vec<Collective> {
+    pub fn collectives_of(&self, graph: u64) -> Vec<Collective> {
         let all = self.all.lock();
         let captured = all.graphs.get(&graph).filter(|captured| captured.is_whole);
         captured.map(|captured| captured.collectives.clone()).unwrap_or_default()

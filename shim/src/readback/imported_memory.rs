@@ -10,11 +10,11 @@ pub struct Imported {
     /// If it is to be kept.
     is_kept: bool,
     is_any: AtomicBool,
-    known: Lock<Known>,
+    known: Lock<Imports>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Imports {
     /// By start.
     memory: BTreeMap<u64, Part>,
     /// Physical memory, by its handles.
@@ -38,7 +38,7 @@ impl Imported {
         Imported { is_kept, ..Imported::default() }
     }
 
-    pub fn is_kept(&self) -> bool {
+    pub fn is_snapshotted(&self) -> bool {
         self.is_kept
     }
 
@@ -85,7 +85,7 @@ impl Imported {
     /// What holds this address is given up, if it was not opened more often: where it is.
     pub fn closed(&self, address: u64) -> Option<Range<u64>> {
         let mut known = self.known.lock();
-        let range = known.around(address)?;
+        let range = known.range_of(address)?;
         let part = known.memory.get_mut(&range.start)?;
         part.opened -= 1;
         if part.opened == 0 {
@@ -121,7 +121,7 @@ impl Imported {
     }
 
     /// A context has ended: what is gone by this is forgotten.
-    pub fn drop_gone(&self, is_gone: impl Fn(u64) -> bool) {
+    pub fn forget_closed(&self, is_gone: impl Fn(u64) -> bool) {
         // The driver is asked without the lock.
         let gone: Vec<u64> = self.all().into_iter().map(|range| range.start).filter(|start| is_gone(*start)).collect();
         let mut known = self.known.lock();
@@ -130,22 +130,22 @@ impl Imported {
     }
 
     /// What these words name, if asked for with what is mapped side by side with it.
-    pub fn named(&self, words: impl Iterator<Item = u64>, with_beside: bool) -> Vec<Range<u64>> {
+    pub fn ranges_of(&self, words: impl Iterator<Item = u64>, with_beside: bool) -> Vec<Range<u64>> {
         let known = self.known.lock();
         let mut found = BTreeMap::new();
         for word in words {
-            let Some(range) = known.around(word).filter(|range| !found.contains_key(&range.start)) else { continue };
+            let Some(range) = known.range_of(word).filter(|range| !found.contains_key(&range.start)) else { continue };
             let is_mapped = known.memory.get(&range.start).is_some_and(|part| part.is_mapped);
             found.insert(range.start, range.end);
             if is_mapped && with_beside {
-                found.extend(known.beside(&range));
+                found.extend(known.mapped_neighbours(&range));
             }
         }
         found.into_iter().map(|(start, end)| start..end).collect()
     }
 
     pub fn holds(&self, address: u64) -> bool {
-        self.known.lock().around(address).is_some()
+        self.known.lock().range_of(address).is_some()
     }
 
     pub fn all(&self) -> Vec<Range<u64>> {
@@ -153,14 +153,14 @@ impl Imported {
     }
 }
 
-impl Known {
-    fn around(&self, address: u64) -> Option<Range<u64>> {
+impl Imports {
+    fn range_of(&self, address: u64) -> Option<Range<u64>> {
         let (start, part) = self.memory.range(..=address).next_back()?;
         (address < part.end).then_some(*start..part.end)
     }
 
     /// What is mapped before and behind, without a gap.
-    fn beside(&self, range: &Range<u64>) -> Vec<(u64, u64)> {
+    fn mapped_neighbours(&self, range: &Range<u64>) -> Vec<(u64, u64)> {
         let (mut start, mut end, mut found) = (range.start, range.end, Vec::new());
         for (from, part) in self.memory.range(..range.start).rev().take_while(|(_, part)| part.is_mapped) {
             if part.end != start {
@@ -195,12 +195,12 @@ mod tests {
             imported.mapped(start..start + 0x1000, handle);
         }
         let starts = |all: Vec<Range<u64>>| all.into_iter().map(|range| range.start).collect::<Vec<_>>();
-        let named = |words: &[u64]| starts(imported.named(words.iter().copied(), true));
+        let named = |words: &[u64]| starts(imported.ranges_of(words.iter().copied(), true));
         assert_eq!(named(&[0x0, 0x3000, 0x7800]), []);
         assert_eq!(named(&[0x1fff, 0x1000]), [0x1000]);
         // Of handles that were none of another process there is nothing.
         assert_eq!(named(&[0x5800]), [0x4000, 0x5000, 0x6000]);
-        assert_eq!(starts(imported.named([0x5800].into_iter(), false)), [0x5000]);
+        assert_eq!(starts(imported.ranges_of([0x5800].into_iter(), false)), [0x5000]);
         imported.opened(0x2000..0x2800);
         assert_eq!((imported.closed(0x2400), named(&[0x2400]).len()), (Some(0x2000..0x2800), 1), "opened twice");
         assert_eq!((imported.closed(0x2400), named(&[0x2400]).len()), (Some(0x2000..0x2800), 0));
@@ -224,7 +224,7 @@ mod tests {
         let imported = Imported::new(true);
         imported.opened(0x1000..0x2000);
         imported.opened(0x3000..0x4000);
-        imported.drop_gone(|start| start == 0x1000);
+        imported.forget_closed(|start| start == 0x1000);
         assert_eq!((imported.all().len(), imported.holds(0x1000), imported.holds(0x3000)), (1, false, true));
     }
 

@@ -88,7 +88,7 @@ impl Staging {
         self.are_doubtful.store(true, Relaxed);
     }
 
-    fn drop_gone(&self) {
+    fn mark_unpinned(&self) {
         if self.are_doubtful.swap(false, Relaxed) {
             let starts: Vec<u64> = self.pieces.lock().iter().map(|piece| piece.start).collect();
             let gone: Vec<u64> = starts.into_iter().filter(|start| queries::is_not_pinned(*start)).collect();
@@ -98,7 +98,7 @@ impl Staging {
 
     /// Some more, before it is needed: a communicator begins. What could not be pinned is not tried again.
     pub fn prepare(&self) {
-        self.drop_gone();
+        self.mark_unpinned();
         if !self.is_refused.load(Relaxed) && self.pinned() + PIECE <= MOST && !self.grow() {
             self.is_refused.store(true, Relaxed);
         }
@@ -106,7 +106,7 @@ impl Staging {
 
     /// The same, if there is none yet.
     pub fn prepare_once(&self) {
-        self.drop_gone();
+        self.mark_unpinned();
         if self.pinned() == 0 {
             self.prepare();
         }
@@ -114,14 +114,14 @@ impl Staging {
 
     pub fn take(&self, bytes: u64) -> Result<Room, NoRoom> {
         let len = bytes.saturating_add(2 * MARK - 1) / MARK * MARK;
-        self.drop_gone();
+        self.mark_unpinned();
         let is_too_long = || self.pieces.lock().iter().all(|piece| piece.is_gone || piece.len < len);
         self.find(len, bytes).ok_or_else(|| if is_too_long() { NoRoom::Never } else { NoRoom::Yet })
     }
 
     /// So many bytes of it, for a copy that is told where to before it runs.
     pub fn anywhere(&self, bytes: u64) -> Option<u64> {
-        self.drop_gone();
+        self.mark_unpinned();
         let pieces = self.pieces.lock();
         let piece = pieces.iter().find(|piece| !piece.is_gone && bytes <= piece.len.saturating_sub(MARK));
         piece.map(|piece| piece.device + MARK)

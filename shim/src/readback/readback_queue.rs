@@ -39,7 +39,7 @@ pub struct Deliveries {
 
 struct UnderWay {
     /// What the room is for, one behind the other: see [`Deliveries::places`].
-    about: Vec<Kept>,
+    about: Vec<Readback>,
     room: Room,
 }
 
@@ -48,36 +48,35 @@ const ALIGNED: u64 = 256;
 
 /// What is kept.
 #[derive(Clone)]
-pub enum Kept {
+pub enum Readback {
     Delivered(Delivered),
-    Held(ImportedMemory),
+    Imported(ImportedMemory),
 }
 
-impl From<Delivered> for Kept {
-    fn from(delivered: Delivered) -> Kept {
-        Kept::Delivered(delivered)
+impl From<Delivered> for Readback {
+    fn from(delivered: Delivered) -> Readback {
+        Readback::Delivered(delivered)
     }
 }
 
-impl From<ImportedMemory> for Kept {
-    fn from(held: ImportedMemory) -> Kept {
-        Kept::Held(held)
+impl From<ImportedMemory> for Readback {
+    fn from(held: ImportedMemory) -> Readback {
+        Readback::Imported(held)
     }
 }
 
-impl Kept {
+impl Readback {
     fn place(&self) -> (u64, u64) {
         match self {
-            Kept::Delivered(Delivered { address, len, .. }) | Kept::Held(ImportedMemory { address, len, .. }) => {
-                (*address, *len)
-            }
+            Readback::Delivered(Delivered { address, len, .. })
+            | Readback::Imported(ImportedMemory { address, len, .. }) => (*address, *len),
         }
     }
 
     /// With its bytes, or why they are not in the trace.
-    fn came(mut self, found: Result<Vec<[u8; 16]>, &str>) -> Kept {
-        let (Kept::Delivered(Delivered { pieces, lost, .. }) | Kept::Held(ImportedMemory { pieces, lost, .. })) =
-            &mut self;
+    fn with_outcome(mut self, found: Result<Vec<[u8; 16]>, &str>) -> Readback {
+        let (Readback::Delivered(Delivered { pieces, lost, .. })
+        | Readback::Imported(ImportedMemory { pieces, lost, .. })) = &mut self;
         match found {
             Ok(found) => *pieces = found,
             Err(why) => *lost = why.into(),
@@ -87,8 +86,8 @@ impl Kept {
 
     fn record(&self) -> Vec<u8> {
         match self {
-            Kept::Delivered(delivered) => with_body(DELIVERED, delivered),
-            Kept::Held(held) => with_body(HELD, held),
+            Readback::Delivered(delivered) => with_body(DELIVERED, delivered),
+            Readback::Imported(held) => with_body(HELD, held),
         }
     }
 }
@@ -110,7 +109,7 @@ impl Deliveries {
     }
 
     /// Has it copied when the stream has come there.
-    pub fn take(&self, around: &'static Surroundings, about: impl Into<Kept>, stream: u64) -> Result<(), String> {
+    pub fn take(&self, around: &'static Surroundings, about: impl Into<Readback>, stream: u64) -> Result<(), String> {
         let about = about.into();
         let (address, len) = about.place();
         let room = self.room(around, len)?;
@@ -126,9 +125,9 @@ impl Deliveries {
     }
 
     /// Where each lies in their common room: bytes from its beginning.
-    pub fn places(kept: &[Kept]) -> Vec<u64> {
+    pub fn places(kept: &[Readback]) -> Vec<u64> {
         let mut next = 0;
-        let mut place = |one: &Kept| {
+        let mut place = |one: &Readback| {
             let at = next;
             next = one.place().1.saturating_add(at).saturating_add(ALIGNED - 1) / ALIGNED * ALIGNED;
             at
@@ -137,7 +136,7 @@ impl Deliveries {
     }
 
     /// Room for all of these, which somebody else has copied: waits for it if need be.
-    pub fn room_for(&self, around: &'static Surroundings, kept: &[Kept]) -> Result<Room, String> {
+    pub fn room_for(&self, around: &'static Surroundings, kept: &[Readback]) -> Result<Room, String> {
         let last = Self::places(kept).last().copied().unwrap_or(0);
         self.room(around, last.saturating_add(kept.last().map_or(0, |one| one.place().1)))
     }
@@ -152,14 +151,14 @@ impl Deliveries {
     }
 
     /// What the stream was given before copies all of this into the room.
-    pub fn follow(&self, around: &Surroundings, room: Room, kept: Vec<Kept>, stream: u64) {
+    pub fn follow(&self, around: &Surroundings, room: Room, kept: Vec<Readback>, stream: u64) {
         let told = kept.clone();
         if let Err(why) = self.follow_as(room, kept, stream) {
-            self.write(around, told.into_iter().map(|one| one.came(Err(&why))));
+            self.write(around, told.into_iter().map(|one| one.with_outcome(Err(&why))));
         }
     }
 
-    fn follow_as(&self, room: Room, about: Vec<Kept>, stream: u64) -> Result<(), String> {
+    fn follow_as(&self, room: Room, about: Vec<Readback>, stream: u64) -> Result<(), String> {
         let (mark, _) = room.on_device();
         // SAFETY: the mark is the room's, which is nobody else's until it is given back.
         match relaxed(|| unsafe { calls::write_value(stream, mark, 1, 0) }) {
@@ -198,7 +197,7 @@ impl Deliveries {
     }
 
     fn is_reading(&self, memory: &Range<u64>) -> bool {
-        let meets = |about: &Kept| {
+        let meets = |about: &Readback| {
             let (address, len) = about.place();
             address < memory.end && memory.start < address.saturating_add(len)
         };
@@ -216,11 +215,11 @@ impl Deliveries {
         self.store(around);
         let left = std::mem::take(&mut *self.under_way.lock());
         let lost = "it was under way when the process ended";
-        self.write(around, left.into_iter().flat_map(|one| one.about).map(|about| about.came(Err(lost))));
+        self.write(around, left.into_iter().flat_map(|one| one.about).map(|about| about.with_outcome(Err(lost))));
     }
 
     /// Without bytes.
-    pub fn tell(&self, around: &Surroundings, about: impl Into<Kept>) {
+    pub fn tell(&self, around: &Surroundings, about: impl Into<Readback>) {
         self.write(around, std::iter::once(about.into()));
     }
 
@@ -234,7 +233,7 @@ impl Deliveries {
         let count = come.len();
         let stored = come.into_iter().flat_map(|UnderWay { about, room }| {
             let places = Self::places(&about);
-            let stored: Vec<Kept> =
+            let stored: Vec<Readback> =
                 about.into_iter().zip(places).map(|(one, at)| stored(around, one, &room, at)).collect();
             self.staging.give_back(&room);
             self.is_stuck.store(false, Relaxed);
@@ -244,7 +243,7 @@ impl Deliveries {
         count
     }
 
-    fn write(&self, around: &Surroundings, all: impl Iterator<Item = Kept>) {
+    fn write(&self, around: &Surroundings, all: impl Iterator<Item = Readback>) {
         let records: Vec<u8> = all.flat_map(|about| about.record()).collect();
         if records.is_empty() {
             return;
@@ -256,14 +255,14 @@ impl Deliveries {
 }
 
 /// With its bytes, which have come there.
-fn stored(around: &'static Surroundings, about: Kept, room: &Room, at: u64) -> Kept {
+fn stored(around: &'static Surroundings, about: Readback, room: &Room, at: u64) -> Readback {
     let (_, len) = about.place();
     let content = &room.content()[at as usize..][..len as usize];
     // What it lies at is no memory of the program's: never a part of a file.
     let found = pieces::stored(around, 0, Memory::Sure(Cow::Borrowed(content)));
     match found.into_iter().collect::<Result<Vec<_>, Lost>>() {
-        Ok(hashes) => about.came(Ok(hashes.into_iter().map(|hash| hash.to_bytes()).collect())),
-        Err(_) => about.came(Err("there was no room for it in the file")),
+        Ok(hashes) => about.with_outcome(Ok(hashes.into_iter().map(|hash| hash.to_bytes()).collect())),
+        Err(_) => about.with_outcome(Err("there was no room for it in the file")),
     }
 }
 

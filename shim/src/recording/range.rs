@@ -6,7 +6,7 @@
 //! call pays.
 
 use crate::os::clock::now;
-use crate::os::config::{Asked, Trigger};
+use crate::os::config::{RangeRequest, Trigger};
 use crate::os::generation;
 use crate::os::lock::Lock;
 use crate::os::log::tell;
@@ -21,7 +21,7 @@ use trace::read::annotation::Wanted;
 /// Of one recording.
 #[derive(Default)]
 pub struct Range {
-    asked: Asked,
+    asked: RangeRequest,
     started: u64,
     /// Ids of NVTX ranges of the name that began and have not ended.
     ids: Lock<Vec<u64>>,
@@ -99,7 +99,7 @@ pub fn admits(is_awaited: impl FnOnce() -> bool) -> bool {
 }
 
 /// A recording begins.
-pub fn begin(asked: &Asked) -> Range {
+pub fn begin(asked: &RangeRequest) -> Range {
     let range = Range { asked: asked.clone(), started: now(), ..Range::default() };
     let mut state = 0;
     match &asked.trigger {
@@ -131,7 +131,7 @@ pub fn begin(asked: &Asked) -> Range {
 }
 
 /// In words, for the trace; none without a range.
-pub fn in_words(asked: &Asked) -> Option<String> {
+pub fn in_words(asked: &RangeRequest) -> Option<String> {
     let mut words = Vec::new();
     match &asked.trigger {
         Trigger::None => {}

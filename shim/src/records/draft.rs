@@ -1,7 +1,7 @@
 //! Records whose length is not known beforehand.
 
 use crate::os::generation;
-use crate::records::lane::{Lane, put};
+use crate::records::lane::{Lane, encode_at};
 use trace::file::record::{Attachment, INLINE, NESTED};
 
 /// A record of unknown length, written in place. Moves to a new chunk when it outgrows this one.
@@ -37,7 +37,7 @@ impl<'a> Draft<'a> {
     pub fn value<T: bincode::Encode>(&mut self, value: &T) {
         if let Some(at) = self.skip(size_of::<T>()) {
             // SAFETY: `skip` made room.
-            unsafe { put(at, value) };
+            unsafe { encode_at(at, value) };
         }
     }
 
@@ -77,7 +77,7 @@ impl<'a> Draft<'a> {
         let value = head(self.written as u32);
         // SAFETY: `new` left room for the head at the cursor; everything up to `written` has been written.
         unsafe {
-            put(self.lane.cursor(), &value);
+            encode_at(self.lane.cursor(), &value);
             self.lane.commit(self.written);
         }
     }

@@ -8,9 +8,9 @@ mod repeats;
 mod room;
 mod stack;
 
-use repeats::Asked;
-pub use repeats::{Again, MOST_ASKED, Question, Repeat};
-pub use room::{put, put_padded};
+use repeats::RecentQueries;
+pub use repeats::{MOST_ASKED, Question, Repeat, RepeatedCall};
+pub use room::{copy_padded, encode_at};
 
 use crate::host_memory::host_writes::HostWrites;
 use crate::host_memory::read_pages::ReadPages;
@@ -45,7 +45,7 @@ pub struct Lane {
     pub(crate) busy: Cell<bool>,
     pub(crate) joining: Cell<bool>,
     /// The last calls, if they are polls or queries.
-    asked: Asked,
+    asked: RecentQueries,
     /// The mark that `outer` keeps.
     mark: Cell<u64>,
     index: Cell<u32>,
@@ -85,7 +85,7 @@ thread_local! {
             read_pages: ReadPages::none(),
             chunk: UnsafeCell::new(None),
             gap: Cell::new(std::ptr::null_mut()),
-            asked: Asked::nothing(),
+            asked: RecentQueries::nothing(),
             within: Cell::new((0, 0)),
             launched: Cell::new(None),
             afterwards: Cell::new(0),
@@ -181,8 +181,8 @@ impl Lane {
         // SAFETY: `size` bytes from the cursor are in the chunk, and only this thread writes there.
         unsafe {
             let at = self.cursor.get();
-            put(at.add(ENTRY_SIZE), words);
-            put(at, &Entry { head, begin: begin() });
+            encode_at(at.add(ENTRY_SIZE), words);
+            encode_at(at, &Entry { head, begin: begin() });
             self.commit(size);
         }
         self.has_entered();
@@ -200,13 +200,13 @@ impl Lane {
     pub fn writes_before(&self, call: u32) -> HostWrites {
         let now = clock::exit();
         let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen: 0 };
-        let mut writes = HostWrites::at(about, &self.recorder().around);
+        let mut writes = HostWrites::new(about, &self.recorder().around);
         writes.stack = self.stack();
         writes
     }
 
     /// What is found when the lane's latest call, a wait, has returned.
-    pub fn writes_meanwhile(&self) -> HostWrites {
+    pub fn writes_during_wait(&self) -> HostWrites {
         self.writes_when_returned(MEANWHILE)
     }
 
@@ -214,7 +214,7 @@ impl Lane {
         let now = clock::exit();
         let call = self.sequence().wrapping_sub(1);
         let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen };
-        HostWrites::at(about, &self.recorder().around)
+        HostWrites::new(about, &self.recorder().around)
     }
 
     /// The same, if kernels have not written it themselves.
@@ -262,10 +262,10 @@ impl Lane {
     /// How the parameters of a function lie that is about to be launched; none if its handle may be anything.
     pub fn layout_before_launch(&self, function: u64) -> Option<&'static Layout> {
         let kernels = &self.recorder().kernels;
-        if let Some(layout) = kernels.known(function) {
+        if let Some(layout) = kernels.known_layout(function) {
             return Some(layout);
         }
-        if !kernels.is_given(function) {
+        if !kernels.is_handed_out(function) {
             return None;
         }
         Some(self.introduce(function))
@@ -274,7 +274,7 @@ impl Lane {
     /// How the parameters of a function lie; the file learns who it is.
     pub fn introduce(&self, function: u64) -> &'static Layout {
         let recorder = self.recorder();
-        let (layout, new) = recorder.kernels.of(function, &recorder.images, &recorder.around.file);
+        let (layout, new) = recorder.kernels.layout_of(function, &recorder.images, &recorder.around.file);
         new.iter().for_each(|kernel| self.append(&record::with_body(record::KERNEL, kernel)));
         layout
     }

@@ -6,7 +6,7 @@ use crate::os::guard::guarded;
 use crate::os::text::Text;
 use crate::recording::nvtx_registry::{self, Registered};
 use crate::recording::range;
-use crate::records::lane::{Lane, put};
+use crate::records::lane::{Lane, encode_at};
 use std::sync::atomic::Ordering::*;
 use trace::file::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, OPTIONAL, annotated};
 
@@ -18,7 +18,7 @@ pub fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&
         nvtx_registry::find(about.domain.into()).into_iter().for_each(|domain| tell(lane, about.domain, domain));
     }
     if range::by_name() {
-        guarded(|| range::annotated(&lane.recorder().range, lane.within(), &about, || message(text)));
+        guarded(|| range::annotated(&lane.recorder().range, lane.opening_range(), &about, || message(text)));
     }
     let (mut len, mut cut) = (0, false);
     match text {
@@ -43,8 +43,8 @@ pub fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&
     // SAFETY: `size` bytes from the cursor are in the chunk, and only this thread writes there.
     unsafe {
         let at = lane.cursor();
-        put(at, &head);
-        put(at.add(HEAD), &about);
+        encode_at(at, &head);
+        encode_at(at.add(HEAD), &about);
         if len != 0 {
             at.add(size - 8).cast::<u64>().write(0);
             text.copy(at.add(ANNOTATION_SIZE), len);
@@ -67,7 +67,7 @@ pub fn add_early(lane: &Lane, about: &Annotation, text: Option<&[u8]>, trouble: 
     }
     if range::by_name() {
         let registered = || nvtx_registry::find(about.message.into()).map(|found| found.text.to_vec());
-        range::annotated(&lane.recorder().range, lane.within(), about, || {
+        range::annotated(&lane.recorder().range, lane.opening_range(), about, || {
             if about.registered { registered() } else { text.map(<[u8]>::to_vec) }
         });
     }

@@ -62,7 +62,7 @@ pub fn keep(mut about: Annotation, text: Text, mut trouble: Option<&'static str>
 #[cold]
 pub fn bring(lane: &Lane) {
     let thread = thread();
-    let mut mine: Vec<&Early> = kept().filter(|early| early.thread == thread).collect();
+    let mut mine: Vec<&Early> = early_calls().filter(|early| early.thread == thread).collect();
     mine.reverse();
     for early in mine.into_iter().filter(|early| !early.taken.swap(true, AcqRel)) {
         let about = Annotation { time: clock::chosen(early.stamps), ..early.about };
@@ -72,11 +72,11 @@ pub fn bring(lane: &Lane) {
 
 /// Those that no recording has: of threads that never came to record, or too many.
 pub fn lost() -> u64 {
-    TOO_MANY.load(Relaxed) + kept().filter(|early| !early.taken.load(Relaxed)).count() as u64
+    TOO_MANY.load(Relaxed) + early_calls().filter(|early| !early.taken.load(Relaxed)).count() as u64
 }
 
 /// This process's, the latest first.
-fn kept() -> impl Iterator<Item = &'static Early> {
+fn early_calls() -> impl Iterator<Item = &'static Early> {
     let process = std::process::id();
     // SAFETY: what is in the list is never freed or changed.
     let mut next = unsafe { LATEST.load(Acquire).as_ref() };

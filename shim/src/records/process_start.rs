@@ -97,7 +97,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
     let clock = clock::choose();
     let file =
         TraceFile::create(&config::trace_path(&config.output), config.max_size.clone()).map_err(|e| e.to_string())?;
-    let is_said = announcement::say(&Announcement::Made(file.made()));
+    let is_said = announcement::say(&Announcement::Made(file.location()));
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
@@ -113,7 +113,7 @@ fn start(scans_last: fn()) -> Result<(), String> {
     processes::recorded(&file.path);
     let recorder = Box::leak(Box::new(Recorder {
         pid: std::process::id(),
-        around: Surroundings::of(file, config.data, config.by_reference.then(MappedFiles::open).flatten()),
+        around: Surroundings::new(file, config.data, config.by_reference.then(MappedFiles::open).flatten()),
         supply: Arc::default(),
         session: config.session,
         launches_wait,
@@ -159,7 +159,7 @@ fn spawn(stack: usize) {
         thread::begin(c"cutrace");
         let recorder = recorder();
         let control = recorder.around.file.memory.control();
-        let alone = thread::Alone::default();
+        let alone = thread::LastThreads::default();
         let turn = || {
             let heard = control.heard();
             control.serve(|command| command.map_or(Answer::Unknown, |command| switch(recorder, command)));
@@ -264,7 +264,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
             .chain(config.collectives.then(|| (trace::read::collective::KEPT.into(), "kept".into())))
             .chain(config.shared_memory.then(|| (trace::read::shared_handles::KEPT.into(), "kept".into())))
             .chain(forked().map(|words| ("forked".into(), words)))
-            .chain(Rank::of_process().named().map(|(name, number)| (name.into(), number.to_string())))
+            .chain(Rank::of_process().variables().map(|(name, number)| (name.into(), number.to_string())))
             .collect(),
     };
     // The rate between the clocks needs two pairs some way apart.

@@ -114,7 +114,7 @@ fn session() -> Option<&'static Session> {
 }
 
 /// Makes a call of CUPTI. What it asks the driver is not the program's.
-fn inside<T>(work: impl FnOnce() -> T) -> T {
+fn call_cupti<T>(work: impl FnOnce() -> T) -> T {
     let before = INSIDE.replace(true);
     let done = work();
     INSIDE.set(before);
@@ -166,7 +166,7 @@ fn begin(recorder: &'static Recorder, origin: i64) -> Result<(), String> {
     let mut failures = Vec::new();
     let (names, listed) = candidates();
     for name in &names {
-        match inside(|| attempt(name, recorder, origin, pid)) {
+        match call_cupti(|| attempt(name, recorder, origin, pid)) {
             Ok(()) => {
                 at_exit();
                 range::take_times(true);
@@ -216,7 +216,7 @@ fn number(thread: u32, call: u32) -> u64 {
 pub fn begins(thread: u32, call: u32) {
     if let Some(session) = running() {
         // SAFETY: no pointers. Without a subscriber there is nobody whom CUPTI calls back.
-        unseen(|| inside(|| unsafe { (session.library.push)(OUR_KIND, number(thread, call)) }));
+        unseen(|| call_cupti(|| unsafe { (session.library.push)(OUR_KIND, number(thread, call)) }));
     }
 }
 
@@ -227,7 +227,7 @@ pub fn ends() {
     if let Some(session) = running() {
         let mut last = 0;
         // SAFETY: an output word.
-        unseen(|| inside(|| unsafe { (session.library.pop)(OUR_KIND, &raw mut last) }));
+        unseen(|| call_cupti(|| unsafe { (session.library.pop)(OUR_KIND, &raw mut last) }));
     }
 }
 
@@ -265,7 +265,7 @@ pub fn recording_ended() {
         let _turn = Turn::take();
         if !session.stopped.swap(true, AcqRel) {
             range::take_times(false);
-            guarded(|| inside(|| session.disable()));
+            guarded(|| call_cupti(|| session.disable()));
         }
     }
 }
@@ -282,7 +282,7 @@ fn stand_aside(name: &str) {
     guarded(|| {
         let why = format!("the program uses CUPTI itself ({name})");
         session.flush(FORCED);
-        inside(|| session.disable());
+        call_cupti(|| session.disable());
         session.written.stops(&why);
         tell(&format!("no more device times are taken: {why}"));
     });
@@ -318,7 +318,7 @@ impl Session {
     fn functions(&self) -> Vec<u32> {
         match self.library.enable_driver_api {
             Some(_) => {
-                inside(|| self.library.callbacks(|name| by_name(name).is_some_and(|function| function.is_timed())))
+                call_cupti(|| self.library.callbacks(|name| by_name(name).is_some_and(|function| function.is_timed())))
             }
             None => Vec::new(),
         }
@@ -327,7 +327,7 @@ impl Session {
     fn enable(&self) -> Result<(), String> {
         let library = &self.library;
         // SAFETY: functions with the signatures that CUPTI calls.
-        library.check("cuptiActivityRegisterCallbacks", unsafe { (library.register)(asked, complete) })?;
+        library.check("cuptiActivityRegisterCallbacks", unsafe { (library.register)(request_buffer, complete) })?;
         for kind in activity::KINDS.into_iter().chain([activity::EXTERNAL_CORRELATION]) {
             // SAFETY: no pointers.
             library.check("cuptiActivityEnable", unsafe { (library.enable)(kind) })?;
@@ -359,7 +359,7 @@ impl Session {
     /// Has CUPTI hand out what is complete, or everything.
     fn flush(&self, flag: u32) {
         // SAFETY: no pointers.
-        let flushed = inside(|| unsafe { (self.library.flush)(flag) });
+        let flushed = call_cupti(|| unsafe { (self.library.flush)(flag) });
         if flag == FORCED
             && let Err(why) = self.library.check("cuptiActivityFlushAll", flushed)
         {
@@ -368,11 +368,11 @@ impl Session {
     }
 
     fn clocks(&self) -> Option<Compared> {
-        inside(|| self.library.compare(written::TRIES, now)).ok()
+        call_cupti(|| self.library.compare(written::TRIES, now)).ok()
     }
 }
 
-extern "C" fn asked(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
+extern "C" fn request_buffer(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
     static FIRST: AtomicBool = AtomicBool::new(true);
     if FIRST.swap(false, Relaxed) {
         at_exit();
@@ -390,12 +390,12 @@ extern "C" fn complete(context: *const c_void, stream: u32, buffer: *mut u8, _: 
         let see = |record: Record| match record {
             Record::Numbered { correlation, kind: OUR_KIND, number } => session.written.numbered(correlation, number),
             Record::Numbered { .. } => {}
-            Record::Work(activity) => session.written.see(&activity),
+            Record::Work(activity) => session.written.add(&activity),
         };
         // SAFETY: what CUPTI has just handed in, of a version that was found to be known.
-        let dropped = inside(|| unsafe { session.library.read((context, stream), (buffer, valid), see) });
+        let dropped = call_cupti(|| unsafe { session.library.read((context, stream), (buffer, valid), see) });
         session.written.untimed("CUPTI has dropped its record", dropped);
-        session.written.put();
+        session.written.flush();
     });
     // SAFETY: CUPTI gives it back.
     unsafe { release(buffer) };

@@ -31,7 +31,7 @@ pub struct Ends<'c> {
 
 impl<'c> Ends<'c> {
     /// `place`: where memory is read that the call says something in, by address and length.
-    pub fn of(
+    pub fn find(
         lane: &'c Lane,
         function: &'static Function,
         words: &'c [u64],
@@ -51,7 +51,7 @@ impl<'c> Ends<'c> {
             Side::Source => matches!(role, Role::Reads(_) | Role::Source(_)),
             Side::Destination => matches!(role, Role::Writes(_) | Role::Sink(_)),
         };
-        let flat = named(self.function, self.words, of_side, concerns);
+        let flat = argument_landings(self.function, self.words, of_side, concerns);
         let rows = self.structs.iter().filter_map(|(to, one)| {
             // Of an array's, at most: the handle may be anything yet.
             let region = region(to, one, side, |_| Some(16)).or_else(|| device_region(to, one, side))?;
@@ -191,11 +191,11 @@ pub fn reached(
     words: &[u64],
     of: impl Fn(&Role) -> bool,
 ) -> impl Iterator<Item = Landing> {
-    named(function, words, of, |address, len| lane.recorder().shares(address, len))
+    argument_landings(function, words, of, |address, len| lane.recorder().shares(address, len))
 }
 
 /// Memory that arguments of this role name, if it `concerns` us.
-fn named(
+fn argument_landings(
     function: &'static Function,
     words: &[u64],
     of: impl Fn(&Role) -> bool,

@@ -3,7 +3,7 @@
 
 mod parameters;
 
-use parameters::{Sought, find, holds_callback, within, word, word_of};
+use parameters::{Sought, address_offset, find, holds_callback, word, word_of};
 use trace::Function;
 use trace::api::effect::{Bytes, Effect, Memory, Work};
 use trace::api::roles::{Class, Role, Sibling};
@@ -187,14 +187,16 @@ pub enum Hook {
     },
 }
 
-pub const fn of(function: &Function) -> Hook {
+pub const fn hook_of(function: &Function) -> Hook {
     use Sought::*;
     match function.effect {
         Effect::FindEntryPoint => Hook::ProcAddress { place: word(function, EntryPoint) },
         Effect::Initialize => Hook::Init,
         Effect::ProfilerRange { begins } => Hook::Profiler { begins },
         Effect::WriteFile(path) => Hook::Draws { path: word_of(function, path) },
-        Effect::BindTexture(at) => Hook::Textured { address: word_of(function, at), within: within(function, at) },
+        Effect::BindTexture(at) => {
+            Hook::Textured { address: word_of(function, at), within: address_offset(function, at) }
+        }
         Effect::BeginCapture => Hook::BeginCapture,
         Effect::EndCapture => Hook::EndCapture { place: find(function, HandedOut(Kind::Graph)) },
         Effect::UpdateGraph => Hook::GraphUpdated {
@@ -488,7 +490,7 @@ mod tests {
     fn the_table_says_what_to_follow() {
         let mut found = BTreeMap::<String, Vec<&str>>::new();
         for function in FUNCTIONS.iter().filter(|function| function.twin_of.is_none()) {
-            found.entry(format!("{:?}", of(function))).or_default().push(function.name);
+            found.entry(format!("{:?}", hook_of(function))).or_default().push(function.name);
         }
         found.remove("None");
         for (hook, names) in FOLLOWED {
@@ -502,7 +504,7 @@ mod tests {
     fn twins_are_followed_as_their_lines_are() {
         for twin in FUNCTIONS.iter().filter(|function| function.twin_of.is_some()) {
             let line = FUNCTIONS.iter().find(|function| Some(function.name) == twin.twin_of).expect("its line");
-            let as_line = match of(twin) {
+            let as_line = match hook_of(twin) {
                 Hook::EventRecord { event, stream, .. } => Hook::EventRecord { event, stream, per_thread: false },
                 Hook::StreamWait { stream, event, .. } => Hook::StreamWait { stream, event, per_thread: false },
                 Hook::GraphLaunched { executable, stream, .. } => {
@@ -510,7 +512,7 @@ mod tests {
                 }
                 hook => hook,
             };
-            assert_eq!(as_line, of(line), "{}", twin.name);
+            assert_eq!(as_line, hook_of(line), "{}", twin.name);
         }
     }
 }

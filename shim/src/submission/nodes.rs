@@ -3,8 +3,8 @@
 
 use crate::driver::calls;
 use crate::driver::queries::{self, Place};
-use crate::host_memory::destinations::{By, Write};
-use crate::in_flight::node_runs::Around;
+use crate::host_memory::destinations::{Write, WriteKind};
+use crate::in_flight::node_runs::NeighbourWrites;
 use crate::recording::recorder;
 use crate::submission::copy_endpoints;
 use std::collections::{HashMap, HashSet};
@@ -24,7 +24,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub fn of(graph: u64) -> Nodes {
+    pub fn list(graph: u64) -> Nodes {
         let mut nodes = Nodes { found: Vec::new(), graphs: vec![(graph, None)] };
         let mut next = 0;
         while let Some((graph, _)) = nodes.graphs.get(next).copied() {
@@ -64,7 +64,7 @@ impl Nodes {
                 let written = of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination));
                 let from_host = copy_endpoints::copies_host(CUDA_MEMCPY3D::TYPE, &bytes);
                 let written = written.filter(|region| is_hosts(region.address));
-                found.extend(written.map(|region| Write { region, node, by: By::Copy, from_host }));
+                found.extend(written.map(|region| Write { region, node, by: WriteKind::Copy, from_host }));
             }
         }
         for node in self.of_kind(Kind::CU_GRAPH_NODE_TYPE_MEMSET) {
@@ -78,7 +78,7 @@ impl Nodes {
                 let (rows, pitch) = (fill.height as u64, if fill.height > 1 { fill.pitch as u64 } else { row_bytes });
                 let address = fill.dst.0;
                 let region = Region { address, row_bytes, rows, pitch, slices: 1, slice_pitch: pitch * rows };
-                found.push(Write { region, node, by: By::Fill, from_host: false });
+                found.push(Write { region, node, by: WriteKind::Fill, from_host: false });
             }
         }
         found
@@ -86,16 +86,16 @@ impl Nodes {
 
     /// The data that the driver has for the callbacks, each with what of `written` stands before it and
     /// behind it.
-    pub fn called_back(&self, written: &[Write]) -> Vec<(u64, Around)> {
+    pub fn called_back(&self, written: &[Write]) -> Vec<(u64, NeighbourWrites)> {
         let callbacks: Vec<u64> = self.of_kind(Kind::CU_GRAPH_NODE_TYPE_HOST).collect();
         let is_any_around = !written.is_empty() && !callbacks.is_empty();
-        let order = if is_any_around { Order::of(self) } else { Order::default() };
+        let order = if is_any_around { Order::from_nodes(self) } else { Order::default() };
         let mut results = Results::new(&order, written, &self.found);
         let ask = |node| {
             let mut parameters = [0; 2];
             // SAFETY: the struct is of two pointers, and the node is one of the kind.
             let asked = unsafe { calls::host_node(node, &mut parameters) };
-            (asked == Some(0)).then(|| (parameters[1], order.around(node, written, &mut results)))
+            (asked == Some(0)).then(|| (parameters[1], order.neighbour_writes(node, written, &mut results)))
         };
         callbacks.into_iter().filter_map(ask).collect()
     }
@@ -117,7 +117,7 @@ struct Order {
 type Step = (u64, bool);
 
 impl Order {
-    fn of(nodes: &Nodes) -> Order {
+    fn from_nodes(nodes: &Nodes) -> Order {
         let mut order = Order::default();
         let parents: HashSet<u64> = nodes.graphs.iter().filter_map(|(_, parent)| *parent).collect();
         for (graph, parent) in &nodes.graphs {
@@ -140,13 +140,13 @@ impl Order {
         self.last.entry(to).or_default().push(from);
     }
 
-    fn around(&self, node: u64, written: &[Write], results: &mut Results) -> Around {
+    fn neighbour_writes(&self, node: u64, written: &[Write], results: &mut Results) -> NeighbourWrites {
         let ((before, _), (after, _)) = (reached(&self.last, node), reached(&self.next, node));
-        let results = results.of(node, &before, &after);
+        let results = results.results_before(node, &before, &after);
         let is_settled = |write: &&Write| before.contains(&write.node) || after.contains(&write.node);
         let (settled, others): (Vec<&Write>, Vec<&Write>) = written.iter().partition(is_settled);
         let others: HashSet<Region> = others.into_iter().map(|write| write.region).collect();
-        let mut around = Around { results, ..Around::default() };
+        let mut around = NeighbourWrites { results, ..NeighbourWrites::default() };
         for Write { region, node, .. } in settled.into_iter().filter(|write| !others.contains(&write.region)) {
             if before.contains(node) { &mut around.before } else { &mut around.after }.push(*region);
         }
@@ -192,9 +192,9 @@ impl<'g> Results<'g> {
         Results { order, written, kinds, places, behind: HashMap::new(), left: Self::MOST_STEPS }
     }
 
-    fn of(&mut self, callback: u64, before: &HashSet<u64>, after: &HashSet<u64>) -> Vec<Region> {
+    fn results_before(&mut self, callback: u64, before: &HashSet<u64>, after: &HashSet<u64>) -> Vec<Region> {
         let is_result = |write: &&Write| {
-            let is_from_device = write.by == By::Copy && !write.from_host;
+            let is_from_device = write.by == WriteKind::Copy && !write.from_host;
             is_from_device && write.region.is_dense() && before.contains(&write.node)
         };
         let copied = self.written.iter().filter(is_result).take(Self::MOST);
@@ -246,7 +246,7 @@ mod tests {
 
     fn copy(node: u64, address: u64) -> Write {
         let region = Region { address, row_bytes: 64, rows: 1, pitch: 64, slices: 1, slice_pitch: 64 };
-        Write { region, node, by: By::Copy, from_host: false }
+        Write { region, node, by: WriteKind::Copy, from_host: false }
     }
 
     fn results(found: &[(u32, u64)], edges: &[(u64, u64)], written: &[Write]) -> Vec<usize> {
@@ -254,7 +254,7 @@ mod tests {
         edges.iter().for_each(|(from, to)| order.waits((*from, false), (*to, false)));
         let mut results = Results::new(&order, written, found);
         let callbacks = found.iter().filter(|(kind, _)| *kind == HOST);
-        callbacks.map(|(_, node)| order.around(*node, written, &mut results).results.len()).collect()
+        callbacks.map(|(_, node)| order.neighbour_writes(*node, written, &mut results).results.len()).collect()
     }
 
     #[test]
@@ -282,7 +282,7 @@ mod tests {
         let callbacks: HashSet<u64> = found.iter().filter(|(kind, _)| *kind == HOST).map(|(_, node)| *node).collect();
         for callback in &callbacks {
             let (before, after) = (reached(&order.last, *callback).0, reached(&order.next, *callback).0);
-            results.of(*callback, &before, &after);
+            results.results_before(*callback, &before, &after);
         }
         assert_eq!(results.left, 0);
         let known: usize = results.behind.values().map(HashSet::len).sum();

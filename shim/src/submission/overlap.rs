@@ -108,7 +108,7 @@ pub struct Early {
 }
 
 impl Early {
-    pub fn of(parameters: u32) -> Early {
+    pub fn new(parameters: u32) -> Early {
         Early { parameters, ..Early::default() }
     }
 
@@ -163,7 +163,7 @@ pub fn overwritten(lane: &Lane, function: &'static Function, words: &[u64]) -> u
     let mut found = 0;
     guarded(|| {
         let view = Words(words);
-        let outputs = Outputs::of(lane, function, &view);
+        let outputs = Outputs::collect(lane, function, &view);
         let meets = |index: &usize| outputs.meet(function.params, *index, 0, &view);
         found = (0..function.params.len()).filter(meets).fold(0, |found, index| found | 1 << index);
     });
@@ -190,10 +190,10 @@ const LONG_NAME: u64 = 4096;
 const MOST_ELEMENTS: u64 = 4096;
 
 impl<'a> Outputs<'a> {
-    fn of(lane: &'a Lane, function: &'static Function, view: &Words) -> Outputs<'a> {
+    fn collect(lane: &'a Lane, function: &'static Function, view: &Words) -> Outputs<'a> {
         let mut outputs = Outputs { lane, places: [(0, 0); MOST_OUTPUTS], count: 0, copies: Vec::new() };
         if describes_copies(function) {
-            let ends = Ends::of(lane, function, view.0, |address, _| address);
+            let ends = Ends::find(lane, function, view.0, |address, _| address);
             outputs.copies.extend(ends.host_destinations().filter(|(address, _)| *address != 0));
         }
         for (index, field) in function.params.iter().enumerate() {

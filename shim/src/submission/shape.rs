@@ -183,14 +183,14 @@ const fn reach(function: &Function, launch: Option<Launch>) -> Reach {
             None => Reach::Anything,
         },
         (_, Some(Work::RecordEvent | Work::AwaitEvent)) => Reach::Nothing,
-        (_, Some(Work::Copy | Work::UnifiedCopy | Work::Fill)) => named(function),
+        (_, Some(Work::Copy | Work::UnifiedCopy | Work::Fill)) => argument_reach(function),
         (Class::submit | Class::copy, _) => Reach::Anything,
         _ => Reach::Nothing,
     }
 }
 
 /// A copy or fill whose ends are arguments.
-const fn named(function: &Function) -> Reach {
+const fn argument_reach(function: &Function) -> Reach {
     let (mut words, mut count, mut source, mut lands) = ([0; 2], 0, None, function.copies_unified());
     let mut i = 0;
     while i < function.params.len() {

@@ -10,12 +10,12 @@ pub struct Substitute {
     place: usize,
     words: [u64; 2],
     count: usize,
-    pub of: Of,
+    pub of: Purpose,
 }
 
 /// What it was made for, which the end of the call settles.
 #[derive(Clone, Copy)]
-pub enum Of {
+pub enum Purpose {
     Callback(HandedOver),
     /// Both made by `Box::into_raw`.
     Launch(*mut Launching),
@@ -37,15 +37,15 @@ pub struct HandedOver {
 pub const STRUCT: usize = 32;
 
 impl Substitute {
-    pub fn of_none(of: Of) -> Substitute {
+    pub fn of_none(of: Purpose) -> Substitute {
         Substitute { place: 0, words: [0; 2], count: 0, of }
     }
 
-    pub fn of_one(place: usize, word: u64, of: Of) -> Substitute {
+    pub fn of_one(place: usize, word: u64, of: Purpose) -> Substitute {
         Substitute { place, words: [word, 0], count: 1, of }
     }
 
-    pub fn of_two(place: usize, words: [u64; 2], of: Of) -> Substitute {
+    pub fn of_two(place: usize, words: [u64; 2], of: Purpose) -> Substitute {
         Substitute { place, words, count: 2, of }
     }
 

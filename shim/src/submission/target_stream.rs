@@ -38,7 +38,7 @@ pub fn under_way(
         }
         let mut copy = Copy::new(landing, context, queries::is_blocking(stream), lane.index(), call);
         (copy.work, copy.by_cpu, copy.is_being_put) = (work, by_cpu, true);
-        let queue = Queue::of(stream, per_thread, lane.index(), || context);
+        let queue = Queue::resolve(stream, per_thread, lane.index(), || context);
         let given_up = recorder.around.pending.add_work(queue, copy);
         given_up.iter().filter_map(observation::give_up).for_each(|record| lane.append(&record));
     }
@@ -46,7 +46,7 @@ pub fn under_way(
 
 pub fn queue(lane: &Lane, function: &Function, words: &[u64]) -> Queue {
     let stream = stream(function, words).unwrap_or(0);
-    Queue::of(stream, function.twin_of.is_some(), lane.index(), queries::current_context)
+    Queue::resolve(stream, function.twin_of.is_some(), lane.index(), queries::current_context)
 }
 
 /// Whether a capture takes the work: nothing is done now.

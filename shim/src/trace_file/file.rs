@@ -121,7 +121,7 @@ impl TraceFile {
         Ok(ManuallyDrop::new(again))
     }
 
-    pub fn made(&self) -> FileLocation {
+    pub fn location(&self) -> FileLocation {
         FileLocation { device: self.identity.0, inode: self.identity.1, path: self.path.clone() }
     }
 

@@ -30,20 +30,20 @@ impl LastWords {
 
     /// Adds a loss, as long as there is room for it.
     pub fn say(&self, threads: &AtomicU32, what: &str, count: u64) {
-        self.put(threads, 0, &record::with_body(record::LOSS, &Loss { what: what.into(), count }));
+        self.append(threads, 0, &record::with_body(record::LOSS, &Loss { what: what.into(), count }));
     }
 
     /// Adds when recording was switched on or off, unless so often that there would be no room for losses.
     pub fn switched(&self, threads: &AtomicU32, switched: Switched) {
         const LOSSES: usize = 1 << 10;
-        let is_said = self.put(threads, LOSSES, &record::with_body(record::SWITCHED, &switched));
+        let is_said = self.append(threads, LOSSES, &record::with_body(record::SWITCHED, &switched));
         if !is_said && !self.is_full.swap(true, Relaxed) {
             self.say(threads, "when recording was switched on and off, from some time on", 1);
         }
     }
 
     /// Adds a record, if so much room is left behind it; whether it was.
-    fn put(&self, threads: &AtomicU32, behind: usize, record: &[u8]) -> bool {
+    fn append(&self, threads: &AtomicU32, behind: usize, record: &[u8]) -> bool {
         let mut said = self.said.lock();
         let at = match *said {
             Some(at) => at,

@@ -51,12 +51,13 @@ impl MappedFiles {
     }
 
     /// Files whose mappings have whole pieces of this memory.
-    pub fn around(&self, address: u64, len: u64) -> Files {
+    pub fn files_mapped_in(&self, address: u64, len: u64) -> Files {
         let memory = address..address.saturating_add(len);
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
         let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
         let is_part = |found: &Mapping| found.range.start < memory.end && memory.start < found.range.end;
-        let all: Vec<Mapped> = lines.filter_map(Mapping::parse).filter(is_part).filter_map(Mapped::of).collect();
+        let all: Vec<Mapped> =
+            lines.filter_map(Mapping::parse).filter(is_part).filter_map(Mapped::from_mapping).collect();
         Files { pagemap: if all.is_empty() { None } else { pagemap().ok() }, all }
     }
 }
@@ -68,7 +69,7 @@ fn pagemap() -> io::Result<File> {
 impl Mapped {
     /// None for what is no plain file or has lost its name, and for what the program may write there: a
     /// shared mapping that is writable changes the file.
-    fn of(mapping: Mapping) -> Option<Mapped> {
+    fn from_mapping(mapping: Mapping) -> Option<Mapped> {
         let path = mapping.path.filter(|path| path.starts_with('/') && !mapping.is_removed)?;
         if mapping.access.starts_with("rw") && mapping.access.ends_with('s') {
             return None;

@@ -32,7 +32,7 @@ impl Memory {
         }
     }
 
-    fn with<T>(&self, from: u64, most: usize, scratch: &mut Vec<u8>, work: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    fn read_piece<T>(&self, from: u64, most: usize, scratch: &mut Vec<u8>, work: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let step = self.len().checked_sub(from).filter(|left| *left > 0)?.min(most as u64) as usize;
         match self {
             Memory::Sure(bytes) => Some(work(&bytes[from as usize..][..step])),
@@ -52,11 +52,11 @@ impl Memory {
             [Some(work(from, hash, one)), Some(work(next, other_hash, other))]
         };
         if next < self.len()
-            && let Some(found) = self.with(from, 2 * PIECE, scratch, of_both)
+            && let Some(found) = self.read_piece(from, 2 * PIECE, scratch, of_both)
         {
             return found;
         }
-        [from, next].map(|from| self.with(from, PIECE, scratch, |bytes| work(from, Hash::compute(bytes), bytes)))
+        [from, next].map(|from| self.read_piece(from, PIECE, scratch, |bytes| work(from, Hash::compute(bytes), bytes)))
     }
 }
 
@@ -83,7 +83,7 @@ pub fn stored(around: &'static Surroundings, address: u64, memory: Memory) -> Ve
 }
 
 fn stored_at_once(around: &'static Surroundings, address: u64, memory: Memory) -> Vec<Result<Hash, Lost>> {
-    let files = around.mapped_files.as_ref().map(|mapped| mapped.around(address, memory.len()));
+    let files = around.mapped_files.as_ref().map(|mapped| mapped.files_mapped_in(address, memory.len()));
     let Some(files) = files.filter(|files| !files.is_empty()).map(Arc::new) else {
         let stored = each(around, memory, |_, hash, bytes| around.file.blob_of(hash, bytes));
         return stored.into_iter().map(|found| found.ok_or(Lost::Unreadable)?.ok_or(Lost::NoRoom)).collect();

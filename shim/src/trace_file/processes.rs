@@ -69,7 +69,7 @@ fn describe() -> Job {
     let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let command = command.strip_suffix(b"\0").unwrap_or(&command).split(|byte| *byte == 0);
     let mut about = format!(",\"host\":{},\"boot\":{}", quoted(&host), quoted(boot.trim()));
-    for (name, number) in Rank::of_process().named() {
+    for (name, number) in Rank::of_process().variables() {
         about += &format!(",{}:{number}", quoted(&name.replace(' ', "_")));
     }
     if let Some(session) = config::session() {
@@ -112,15 +112,15 @@ fn began(job: &Job, is_forked: bool) -> io::Result<()> {
 /// This process has a trace.
 pub fn recorded(path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    told("recorded", "trace", &name);
+    append_line("recorded", "trace", &name);
 }
 
 /// This process has called the driver and can have no trace.
 pub fn not_recorded(why: &str) {
-    told("not recorded", "why", why);
+    append_line("not recorded", "why", why);
 }
 
-fn told(what: &str, name: &str, value: &str) {
+fn append_line(what: &str, name: &str, value: &str) {
     let Some(Some(job)) = JOB.get() else { return };
     let rest = format!(",{}:{}}}\n", quoted(name), quoted(value));
     _ = Line::new(what).append(job, rest.as_bytes());

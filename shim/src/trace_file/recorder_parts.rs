@@ -23,7 +23,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    pub fn of(file: TraceFile, data: Data, mapped_files: Option<MappedFiles>) -> Surroundings {
+    pub fn new(file: TraceFile, data: Data, mapped_files: Option<MappedFiles>) -> Surroundings {
         let (pinned, pending, workers, losses) = Default::default();
         Surroundings { file: Arc::new(file), data, pinned, pending, workers, mapped_files, losses }
     }

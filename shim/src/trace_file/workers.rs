@@ -84,14 +84,14 @@ impl Workers {
             done: Condvar::new(),
         });
         if self.have_any() {
-            uninterrupted(|| self.together(&job));
+            uninterrupted(|| self.run_shared(&job));
         } else {
             job.work(&mut Vec::new());
         }
         found.iter().map(|found| found.lock().take()).collect()
     }
 
-    fn together(&self, job: &Arc<Job>) {
+    fn run_shared(&self, job: &Arc<Job>) {
         let process = std::process::id();
         self.jobs.lock().push_back(job.clone());
         self.wanted.notify_all();

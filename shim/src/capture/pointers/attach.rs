@@ -70,7 +70,7 @@ impl Capture<'_> {
     /// What a device is given may hold addresses of pinned memory, by which kernels get to it.
     pub(crate) fn follow(&mut self, bytes: &[u8], by_name: bool) {
         let known: Vec<u64> = if bytes.len() <= MOST_FOLLOWED {
-            self.lane.recorder().around.pinned.named(bytes).collect()
+            self.lane.recorder().around.pinned.addresses_in(bytes).collect()
         } else {
             Vec::new()
         };

@@ -10,7 +10,7 @@ use crate::in_flight::pending::{Copy, Pending, Uses};
 use crate::in_flight::running_callbacks::{Callbacks, Running};
 use crate::in_flight::users::Users;
 use crate::os::dirty_pages::{PAGE, Tracker};
-use crate::os::intervals::{joined, within, without};
+use crate::os::intervals::{intersections, joined, without};
 use crate::os::{forks, maps};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -212,7 +212,7 @@ impl Scan<'_> {
             here = self.with_what_was_left(start, watched, here);
             if self.is_left(start, watched) {
                 let left = std::mem::take(&mut here);
-                here = left.iter().flat_map(|pages| within(pages, self.own)).collect();
+                here = left.iter().flat_map(|pages| intersections(pages, self.own)).collect();
                 watched.left.extend(left.into_iter().flat_map(|pages| without(pages, self.own)));
             }
         } else if watched.end - start <= MOST_COMPARED && !watched.managed {
@@ -232,7 +232,7 @@ impl Scan<'_> {
         let end = watched.end;
         let is_doubtful = |pages: &Range<u64>| {
             let own = pages.start.max(start)..pages.end.min(end);
-            matches!(self.reason, Reason::Callback { turn: Some(turn), .. } if self.pending.is_given_beside(&own, turn))
+            matches!(self.reason, Reason::Callback { turn: Some(turn), .. } if self.pending.is_used_concurrently(&own, turn))
         };
         let (doubtful, sure) = std::mem::take(&mut watched.left).into_iter().partition(is_doubtful);
         watched.left = doubtful;
@@ -255,7 +255,7 @@ impl Scan<'_> {
             Reason::Callback { .. } | Reason::Meanwhile => true,
             Reason::Call(Class::launch | Class::submit | Class::copy) => self.callbacks.may_write(user),
             // A kernel under way may be waiting for what the CPU has written there.
-            Reason::Call(_) => self.callbacks.may_write(user) || !self.pending.is_given(start, watched.end),
+            Reason::Call(_) => self.callbacks.may_write(user) || !self.pending.is_used_by_launch(start, watched.end),
         }
     }
 }
@@ -265,8 +265,10 @@ impl Scan<'_> {
 /// that belong to others, too, that may be theirs.
 fn may_be_put_back(pending: &Pending, memory: &Range<u64>, touched: &[Range<u64>], found: &[Range<u64>]) -> bool {
     let inner = |range: &Range<u64>| range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;
-    let silent = within(&inner(memory), touched).into_iter().flat_map(|pages| without(pages, found));
-    silent.map(|rest| inner(&rest)).any(|pages| pages.start < pages.end && pending.is_given(pages.start, pages.end))
+    let silent = intersections(&inner(memory), touched).into_iter().flat_map(|pages| without(pages, found));
+    silent
+        .map(|rest| inner(&rest))
+        .any(|pages| pages.start < pages.end && pending.is_used_by_launch(pages.start, pages.end))
 }
 
 /// What was found may have been written by callbacks that run.
@@ -285,7 +287,7 @@ pub(super) fn may_be_theirs(
             Reason::Callback { turn: Some(one), .. } => pending.is_of_one_alone(place, user, one, other),
             _ => false,
         };
-        callbacks.found(user, |other| match other.is_some_and(is_only_ones) {
+        callbacks.record_found(user, |other| match other.is_some_and(is_only_ones) {
             true => Vec::new(),
             false => pending.in_use(place, user),
         });

@@ -6,7 +6,7 @@ use crate::in_flight::node_runs::Turn;
 use crate::in_flight::pending::Pending;
 use crate::in_flight::users::Users;
 use crate::os::dirty_pages::{PAGE, Tracker, pages_of};
-use crate::os::intervals::{self, joined, within, without};
+use crate::os::intervals::{self, intersections, joined, without};
 use crate::os::probe::{bytes_at, copy_of};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -75,7 +75,7 @@ impl Watched {
                 // Nor what others gave the driver to be written there while it was read.
                 for range in without(at..at + step as u64, &landing_in(at, step as u64)) {
                     let bytes = &bytes[(range.start - at) as usize..(range.end - at) as usize];
-                    self.shadow.put((range.start - start) as usize, bytes);
+                    self.shadow.write((range.start - start) as usize, bytes);
                     writes.add(self.managed.into(), range.start, bytes);
                 }
             }
@@ -134,9 +134,9 @@ impl Watched {
         let touched: Vec<_> = touched.flat_map(|pages| without(pages, self.doubtful())).collect();
         for range in without(within.clone(), &touched) {
             let at = (range.start - within.start) as usize..(range.end - within.start) as usize;
-            self.shadow.put((range.start - start) as usize, &bytes[at]);
+            self.shadow.write((range.start - start) as usize, &bytes[at]);
         }
-        intervals::within(&within, touched)
+        intervals::intersections(&within, touched)
     }
 
     /// What was found by others, and is told for a callback, too. What work has brought since, which cannot
@@ -166,7 +166,7 @@ impl Watched {
         let landing_in = |range: &Range<u64>| {
             let pending = &around.pending;
             let mut landing = pending.unsettled_in(range.start, range.end - range.start, thread, turn);
-            landing.extend(within(range, copied));
+            landing.extend(intersections(range, copied));
             landing.sort_unstable_by_key(|place| place.start);
             landing
         };
@@ -175,7 +175,7 @@ impl Watched {
         let shows_later = self.tracked && !self.managed;
         // A wait covers the kernel, or the next call that gives work finds it.
         let waits = matches!(reason, Reason::Meanwhile | Reason::Call(Class::synchronize | Class::poll | Class::copy));
-        let may_be_kernels = waits && !self.edges.is_empty() && around.pending.is_given(start, self.end);
+        let may_be_kernels = waits && !self.edges.is_empty() && around.pending.is_used_by_launch(start, self.end);
         let doubtful = if may_be_kernels { self.edges.clone() } else { Vec::new() };
         if let Reason::Call(_) = reason {
             self.is_noisy |= doubtful.iter().any(|edge| meets(edge, &range) && self.is_as_known(start, edge));
@@ -226,7 +226,7 @@ impl Watched {
                 let new = new.into_iter().map(|new| at + new.start as u64..at + new.end as u64);
                 for told in new.flat_map(|new| without(new, &landing)) {
                     let bytes = &bytes[(told.start - at) as usize..(told.end - at) as usize];
-                    self.shadow.put((told.start - start) as usize, bytes);
+                    self.shadow.write((told.start - start) as usize, bytes);
                     writes.add(self.managed.into(), told.start, bytes);
                 }
             }
@@ -251,7 +251,7 @@ impl Watched {
         if self.back.is_empty() || is_others() {
             return Vec::new();
         }
-        let met = within(range, &self.back);
+        let met = intersections(range, &self.back);
         self.settle(range);
         met
     }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     fn watched(end: u64, managed: bool, tracked: bool) -> Watched {
-        let (since, shadow) = (Instant::now(), Shadow::of(PAGE).unwrap());
+        let (since, shadow) = (Instant::now(), Shadow::with_len(PAGE).unwrap());
         Watched {
             end,
             managed,

@@ -5,7 +5,7 @@ use crate::driver::queue::Queue;
 use crate::in_flight::landing_range::Landing;
 use crate::in_flight::node_runs::Turn;
 use crate::in_flight::users::Users;
-use crate::os::intervals::{at_most, joined, within};
+use crate::os::intervals::{at_most, intersections, joined};
 use std::ops::Range;
 use trace::api::copies::Region;
 use trace::base::hash::Hash;
@@ -127,7 +127,7 @@ impl Copy {
     }
 
     /// Of another place.
-    pub fn at(self, landing: Landing) -> Copy {
+    pub fn with_landing(self, landing: Landing) -> Copy {
         Copy { landing, ..self }
     }
 
@@ -138,16 +138,23 @@ impl Copy {
 
     /// Where the CPU wrote while the launch was under way; some of what lies between, too, if that is very
     /// much in pieces. `waiter`: the thread whose call has waited.
-    pub(super) fn beside(&self, written: &[(u64, u32, Range<u64>)], waiter: Option<u32>) -> Beside {
+    pub(super) fn concurrent_writes(
+        &self,
+        written: &[(u64, u32, Range<u64>)],
+        waiter: Option<u32>,
+    ) -> ConcurrentWrites {
         const MOST: usize = 256;
         if self.work != Work::Launch || written.is_empty() {
-            return Beside::default();
+            return ConcurrentWrites::default();
         }
         let found = |is_meant: &dyn Fn(u32) -> bool| {
             let since = written.iter().filter(|(tick, thread, _)| *tick > self.row.first() && is_meant(*thread));
-            at_most(MOST, &joined(within(&self.landing.extent(), since.map(|(.., place)| place))))
+            at_most(MOST, &joined(intersections(&self.landing.extent(), since.map(|(.., place)| place))))
         };
-        Beside { own: found(&|thread| Some(thread) == waiter), others: found(&|thread| Some(thread) != waiter) }
+        ConcurrentWrites {
+            own: found(&|thread| Some(thread) == waiter),
+            others: found(&|thread| Some(thread) != waiter),
+        }
     }
 
     /// Others of this thread have worked there, beside it.
@@ -175,7 +182,7 @@ impl Copy {
 
 /// Where the CPU wrote beside a launch, in order and apart.
 #[derive(Default)]
-pub struct Beside {
+pub struct ConcurrentWrites {
     /// Found by calls of the thread that has waited for the launch: a replay has it by then.
     pub own: Vec<Range<u64>>,
     /// A replay may have it earlier, or later.

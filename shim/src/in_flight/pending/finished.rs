@@ -1,6 +1,6 @@
 //! What a wait has covered: taken out, looked at, and known then.
 
-use super::copy::{Beside, Copy, Work};
+use super::copy::{ConcurrentWrites, Copy, Work};
 use super::order::{Covered, Reach};
 use super::{Pending, State};
 use crate::driver::queue::Queue;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
 pub struct Finished {
-    pub copies: Vec<(Copy, Beside)>,
+    pub copies: Vec<(Copy, ConcurrentWrites)>,
     /// Launches of a row, of which the last is still under way: what they may have made of memory is there.
     pub partly: Vec<Copy>,
     /// Of `copies` those for which, or beside which, the CPU has copied to pages: these, in order and apart.
@@ -40,9 +40,11 @@ impl Pending {
     /// `waiter`: the thread whose call it was; none if a callback begins.
     pub fn finished(&self, covered: Covered, position: u64, waiter: Option<u32>) -> Finished {
         let mut state = self.state.lock();
-        let cover = Cover::of(&state, covered, position);
-        let others =
-            state.looking.values().filter(|(queue, copy)| cover.covers(queue, cover.until(queue), &mut copy.clone()));
+        let cover = Cover::new(&state, covered, position);
+        let others = state
+            .looking
+            .values()
+            .filter(|(queue, copy)| cover.covers(queue, cover.limit_of(queue), &mut copy.clone()));
         let others = others.map(|(_, copy)| copy.position).collect();
         let (mut finished, partly) = cover.take(&mut state);
         // A wait that began before it was known that work behind a launch has written there, too, says
@@ -56,8 +58,8 @@ impl Pending {
         let copied_by_cpu = state.stirred_by(&finished);
         state.drop_landings(&finished);
         let beside = &state.beside;
-        let copies = finished.into_iter().map(|(_, copy)| (copy, copy.beside(beside, waiter))).collect();
-        state.drop_beside();
+        let copies = finished.into_iter().map(|(_, copy)| (copy, copy.concurrent_writes(beside, waiter))).collect();
+        state.drop_old_writes();
         Finished { copies, partly, copied_by_cpu, others }
     }
 
@@ -121,7 +123,7 @@ struct Cover<'t> {
 }
 
 impl<'t> Cover<'t> {
-    fn of(state: &State, covered: Covered<'t>, position: u64) -> Cover<'t> {
+    fn new(state: &State, covered: Covered<'t>, position: u64) -> Cover<'t> {
         let order = &state.order;
         let (until, of_context) = match covered {
             Covered::Event(event) => (order.by_event(event, position), None),
@@ -137,7 +139,7 @@ impl<'t> Cover<'t> {
         Cover { covered, position, until, of_context, legacy }
     }
 
-    fn until(&self, queue: &Queue) -> Option<u64> {
+    fn limit_of(&self, queue: &Queue) -> Option<u64> {
         self.until.get(queue).copied()
     }
 
@@ -165,7 +167,7 @@ impl<'t> Cover<'t> {
     fn take(&self, state: &mut State) -> (Vec<(Queue, Copy)>, Vec<Copy>) {
         let (mut finished, mut partly) = (Vec::new(), Vec::new());
         for (queue, copies) in &mut state.copies {
-            let until = self.until(queue);
+            let until = self.limit_of(queue);
             if until.is_some() || self.of_context.is_some() || !self.legacy.is_empty() {
                 let done = copies.extract_if(.., |copy| self.covers(queue, until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
@@ -236,7 +238,7 @@ impl State {
     }
 
     /// Of what the CPU wrote beside launches, only what the earliest that is left may have met matters.
-    fn drop_beside(&mut self) {
+    fn drop_old_writes(&mut self) {
         if self.beside.is_empty() {
             return;
         }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 const CONTEXT: u64 = 7;
 
 fn stream(number: u64) -> Queue {
-    Queue::of(number, false, 0, || CONTEXT)
+    Queue::resolve(number, false, 0, || CONTEXT)
 }
 
 /// Puts a copy to this address on a stream.
-fn put(pending: &Pending, queue: Queue, address: u64, blocking: bool) {
+fn submit_copy(pending: &Pending, queue: Queue, address: u64, blocking: bool) {
     let copy = Copy::new(Landing::Flat { address, len: 64 }, CONTEXT, Some(blocking), 0, address as u32);
     assert!(pending.add(queue, copy).is_empty());
 }
@@ -34,10 +34,10 @@ fn covered_since(pending: &Pending, by: Covered, position: u64) -> Vec<u64> {
 #[test]
 fn a_wait_covers_what_stood_on_its_stream_when_it_began() {
     let pending = Pending::default();
-    put(&pending, stream(10), 0x1000, true);
-    put(&pending, stream(11), 0x2000, true);
+    submit_copy(&pending, stream(10), 0x1000, true);
+    submit_copy(&pending, stream(11), 0x2000, true);
     let began = pending.position();
-    put(&pending, stream(10), 0x3000, true);
+    submit_copy(&pending, stream(10), 0x3000, true);
     assert_eq!(covered_since(&pending, Covered::Stream(stream(10)), began), [0x1000]);
     assert_eq!(covered(&pending, Covered::Stream(stream(10))), [0x3000]);
     assert!(pending.any(), "the other stream has a copy yet");
@@ -48,11 +48,11 @@ fn a_wait_covers_what_stood_on_its_stream_when_it_began() {
 #[test]
 fn an_event_covers_what_stood_before_it_and_what_its_stream_waited_for() {
     let pending = Pending::default();
-    put(&pending, stream(10), 0x1000, true);
+    submit_copy(&pending, stream(10), 0x1000, true);
     pending.event_recorded(1, stream(10), pending.position());
-    put(&pending, stream(10), 0x2000, true);
+    submit_copy(&pending, stream(10), 0x2000, true);
     pending.stream_waits(stream(11), 1);
-    put(&pending, stream(11), 0x3000, true);
+    submit_copy(&pending, stream(11), 0x3000, true);
     let began = pending.position();
     pending.event_recorded(2, stream(11), began);
     assert!(covered_since(&pending, Covered::Event(2), began).is_empty(), "it was recorded after the wait began");
@@ -61,9 +61,9 @@ fn an_event_covers_what_stood_before_it_and_what_its_stream_waited_for() {
 }
 
 #[test]
-fn an_event_that_is_gone_covers_nothing() {
+fn a_destroyed_event_covers_nothing() {
     let pending = Pending::default();
-    put(&pending, stream(10), 0x1000, true);
+    submit_copy(&pending, stream(10), 0x1000, true);
     pending.event_recorded(1, stream(10), pending.position());
     pending.event_ends(1);
     assert!(covered(&pending, Covered::Event(1)).is_empty());
@@ -72,8 +72,8 @@ fn an_event_that_is_gone_covers_nothing() {
 #[test]
 fn the_legacy_stream_waits_for_those_that_block_it() {
     let pending = Pending::default();
-    put(&pending, stream(10), 0x1000, true);
-    put(&pending, stream(11), 0x2000, false);
+    submit_copy(&pending, stream(10), 0x1000, true);
+    submit_copy(&pending, stream(11), 0x2000, false);
     assert_eq!(covered(&pending, Covered::Stream(stream(LEGACY))), [0x1000]);
     assert_eq!(covered(&pending, Covered::Stream(stream(11))), [0x2000]);
 }
@@ -81,7 +81,7 @@ fn the_legacy_stream_waits_for_those_that_block_it() {
 #[test]
 fn work_of_a_stream_that_was_destroyed_is_covered_by_its_context() {
     let pending = Pending::default();
-    put(&pending, stream(10), 0x1000, true);
+    submit_copy(&pending, stream(10), 0x1000, true);
     pending.stream_ends(stream(10));
     assert!(covered(&pending, Covered::Stream(stream(10))).is_empty(), "the handle may be another's");
     assert_eq!(covered(&pending, Covered::Context(CONTEXT)), [0x1000]);

@@ -29,7 +29,7 @@ pub struct Order {
     events: BTreeMap<u64, Recorded>,
     /// What a stream waits for beside its own work: each time of a wait that added something, and up to
     /// where, both rising.
-    waits: BTreeMap<Queue, BTreeMap<Queue, Vec<Until>>>,
+    waits: BTreeMap<Queue, BTreeMap<Queue, Vec<Moment>>>,
 }
 
 struct Recorded {
@@ -39,7 +39,7 @@ struct Recorded {
 }
 
 #[derive(Clone, Copy)]
-struct Until {
+struct Moment {
     position: u64,
     tick: u64,
 }
@@ -68,7 +68,7 @@ impl Order {
                 if known.len() >= MOST_WAITS {
                     known.remove(0);
                 }
-                known.push(Until { position: *position, tick });
+                known.push(Moment { position: *position, tick });
             }
         }
     }

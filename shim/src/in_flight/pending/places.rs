@@ -6,7 +6,7 @@ use crate::driver::queue::Queue;
 use crate::in_flight::long_results;
 use crate::in_flight::node_runs::Turn;
 use crate::os::dirty_pages::pages_of;
-use crate::os::intervals::{joined, within};
+use crate::os::intervals::{intersections, joined};
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ impl Pending {
     pub fn called_back_in(&self, launch: &Copy) -> Option<Vec<Range<u64>>> {
         let state = self.state.lock();
         let since = state.called_back.iter().rev().take_while(|(tick, _)| *tick > launch.position);
-        let places = within(&launch.landing.extent(), since.map(|(_, place)| place));
+        let places = intersections(&launch.landing.extent(), since.map(|(_, place)| place));
         (state.forgotten <= launch.position).then(|| joined(places))
     }
 
@@ -27,7 +27,7 @@ impl Pending {
     }
 
     /// Whether a launch under way was given memory there.
-    pub fn is_given(&self, start: u64, end: u64) -> bool {
+    pub fn is_used_by_launch(&self, start: u64, end: u64) -> bool {
         if !self.any() {
             return false;
         }
@@ -37,13 +37,13 @@ impl Pending {
 
     /// Whether a launch under way was given any that the CPU may write meanwhile: for which it may be
     /// waiting.
-    pub fn has_given(&self) -> bool {
+    pub fn has_launches(&self) -> bool {
         self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Launch)
     }
 
     /// Memory that launches under way were given, in order and apart; so much of it, at most, in bytes, and
     /// no long memory.
-    pub fn given(&self, most: u64) -> Vec<Range<u64>> {
+    pub fn launch_memory(&self, most: u64) -> Vec<Range<u64>> {
         if !self.any() {
             return Vec::new();
         }
@@ -73,7 +73,7 @@ impl Pending {
 
     /// Whether a launch that does not wait for this callback, and for which the callback did not wait, was
     /// given memory there.
-    pub fn is_given_beside(&self, range: &Range<u64>, turn: &Turn) -> bool {
+    pub fn is_used_concurrently(&self, range: &Range<u64>, turn: &Turn) -> bool {
         if !self.any() {
             return false;
         }
@@ -83,14 +83,14 @@ impl Pending {
     /// Whether this copy, of the callback's own graph or not, waits for it or is done when it begins.
     pub fn is_ordered(&self, copy: &Copy, queue: Queue, turn: &Turn) -> bool {
         let state = self.state.lock();
-        state.is_ordered((&queue, copy), (turn, &state.before(turn)), true)
+        state.is_ordered((&queue, copy), (turn, &state.completed_before(turn)), true)
     }
 
     /// Whether a callback that begins finds what its own graph has brought there, and nothing of other work
     /// that does not wait for it.
     pub fn has_only_own(&self, region: &Region, is_pageable: bool, turn: &Turn) -> bool {
         let state = self.state.lock();
-        let done = state.before(turn);
+        let done = state.completed_before(turn);
         let (start, end) = (region.address, region.address + region.span());
         // What others bring to pageable memory has made a fill of it.
         let brings = |copy: &Copy| match copy.work {
@@ -172,7 +172,7 @@ impl Pending {
             return vec![range.clone()];
         }
         let met = all().filter(|copy| copy.meets(range.start, range.end));
-        joined(within(range, met.flat_map(|copy| copy.landing.places())))
+        joined(intersections(range, met.flat_map(|copy| copy.landing.places())))
     }
 
     /// The parts of a range, in order and apart, where copies of other streams have landed that were put when
@@ -185,19 +185,19 @@ impl Pending {
                 && *position > turn.behind
                 && !state.order.is_behind(*queue, *position, (turn.queue, turn.behind))
         };
-        joined(within(range, state.landed.iter().filter(is_since).map(|(.., place)| place)))
+        joined(intersections(range, state.landed.iter().filter(is_since).map(|(.., place)| place)))
     }
 
     /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose
     /// own call tells by itself.
     pub fn landing_in(&self, start: u64, len: u64, thread: u32) -> Vec<Range<u64>> {
-        self.brought_in(start, len, thread, None, false)
+        self.device_writes_in(start, len, thread, None, false)
     }
 
     /// The same, and what else on these pages nobody can tell from what the CPU writes for the program.
     /// `turn`: of a callback that has ended; copies aside that wait for it, and cannot have begun.
     pub fn unsettled_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
-        self.brought_in(start, len, thread, turn, true)
+        self.device_writes_in(start, len, thread, turn, true)
     }
 
     /// Where copies have brought bytes within a range that others are looking at.
@@ -207,17 +207,24 @@ impl Pending {
         }
         let state = self.state.lock();
         let brought = state.looking.values().map(|(_, copy)| copy).filter(|copy| copy.work.lands());
-        within(&(start..end), brought.flat_map(|copy| copy.landing.places()))
+        intersections(&(start..end), brought.flat_map(|copy| copy.landing.places()))
     }
 
-    fn brought_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>, by_pages: bool) -> Vec<Range<u64>> {
+    fn device_writes_in(
+        &self,
+        start: u64,
+        len: u64,
+        thread: u32,
+        turn: Option<&Turn>,
+        by_pages: bool,
+    ) -> Vec<Range<u64>> {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
         let end = start + len;
         let state = self.state.lock();
         // What the callback waited for is done.
-        let done = turn.map(|turn| (turn, state.before(turn)));
+        let done = turn.map(|turn| (turn, state.completed_before(turn)));
         let comes = |queue: &Queue, copy: &Copy| {
             let is_settled = |(turn, done): &(&Turn, Reach)| {
                 state.is_ordered((queue, copy), (turn, done), turn.settles(copy.landing))
@@ -246,7 +253,7 @@ impl Pending {
             true => state.widened(coming.memory.clone()),
             false => coming.memory.clone(),
         }));
-        let mut found = within(&(start..end), found);
+        let mut found = intersections(&(start..end), found);
         found.sort_unstable_by_key(|place| place.start);
         found
     }
@@ -299,7 +306,7 @@ impl State {
     /// Whether a launch may be writing there. `turn`: of a callback, to which it is in no order, and which is
     /// not its own.
     pub(super) fn is_at_work(&self, place: &Range<u64>, turn: Option<&Turn>) -> bool {
-        let done = turn.map(|turn| (turn, self.before(turn)));
+        let done = turn.map(|turn| (turn, self.completed_before(turn)));
         let mut launches = self.all().filter(|(_, copy)| copy.work == Work::Launch);
         launches.any(|(queue, launch)| {
             let is_ordered = |(turn, done): &(&Turn, Reach)| self.is_ordered((queue, launch), (turn, done), true);
@@ -308,7 +315,7 @@ impl State {
     }
 
     /// What is done when a callback begins.
-    fn before(&self, turn: &Turn) -> Reach {
+    fn completed_before(&self, turn: &Turn) -> Reach {
         self.order.by_stream(turn.queue, turn.before)
     }
 

@@ -3,7 +3,7 @@
 use super::Lane;
 use crate::os::{clock, counters};
 use crate::recording::range;
-use crate::records::lane::put;
+use crate::records::lane::encode_at;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
 use trace::file::record::{HEAD, Head, LEFT_OUT, LeftOut, OPTIONAL};
@@ -56,8 +56,8 @@ impl Lane {
             let head = Head { size: SIZE as u32, kind: LEFT_OUT, flags: OPTIONAL, function: 0 };
             // SAFETY: `SIZE` bytes from the cursor are in the chunk, and only this thread writes there.
             unsafe {
-                put(gap, &head);
-                put(gap.add(HEAD), &LeftOut { begin: clock::entry(), calls: 0, works: 0 });
+                encode_at(gap, &head);
+                encode_at(gap.add(HEAD), &LeftOut { begin: clock::entry(), calls: 0, works: 0 });
                 self.commit(SIZE);
             }
             self.gap.set(gap);
@@ -69,7 +69,7 @@ impl Lane {
 
     /// Of the NVTX range that has opened the capture range: its domain, and how many pushes deep this thread
     /// is in it.
-    pub fn within(&self) -> &Cell<(u32, u32)> {
+    pub fn opening_range(&self) -> &Cell<(u32, u32)> {
         &self.within
     }
 }

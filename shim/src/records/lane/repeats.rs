@@ -5,7 +5,7 @@
 
 use super::Lane;
 use crate::os::clock;
-use crate::records::lane::put;
+use crate::records::lane::encode_at;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use trace::api::enums::CUresult;
@@ -47,7 +47,7 @@ pub struct Question<'q, const N: usize> {
 
 /// A call that may be one more of a run.
 #[derive(Clone, Copy)]
-pub struct Again {
+pub struct RepeatedCall {
     number: u8,
     /// Whether time stamps are taken around it: they would be most of what it costs.
     pub is_timed: bool,
@@ -56,7 +56,7 @@ pub struct Again {
 /// The questions that this thread has asked last. Some of them are runs: each was asked after the other or in
 /// turn, with nothing else of the thread's in between but launches and other queries that are on the hot
 /// path.
-pub(super) struct Asked {
+pub(super) struct RecentQueries {
     /// Behind the last record of the runs, and of the launches and other queries that follow: whatever else
     /// comes there ends them.
     end: Cell<*mut u8>,
@@ -90,9 +90,9 @@ struct Run {
     words: [Cell<u64>; MOST_ASKED],
 }
 
-impl Asked {
-    pub(super) const fn nothing() -> Asked {
-        Asked {
+impl RecentQueries {
+    pub(super) const fn nothing() -> RecentQueries {
+        RecentQueries {
             end: Cell::new(std::ptr::null_mut()),
             returned: Cell::new(0),
             since: Cell::new(0),
@@ -228,7 +228,7 @@ impl Lane {
     /// A question has been answered, and its return at `end` is the last record, of so many bytes if it has
     /// outputs.
     #[inline(always)]
-    pub fn asked<const N: usize>(&self, question: Question<N>, result: u32, size: usize, end: u64) {
+    pub fn record_answer<const N: usize>(&self, question: Question<N>, result: u32, size: usize, end: u64) {
         let Question { function, words, kind, .. } = question;
         let (asked, behind) = (&self.asked, self.cursor.get());
         let answer = behind.wrapping_sub(size);
@@ -281,8 +281,8 @@ impl Lane {
         let head = Head { size: SIZE as u32, kind: REPEATED, flags, function };
         // SAFETY: `SIZE` bytes from the cursor are in the chunk, and only this thread writes there.
         unsafe {
-            put(at, &head);
-            put(at.add(HEAD), &Repeated::default());
+            encode_at(at, &head);
+            encode_at(at.add(HEAD), &Repeated::default());
             self.commit(SIZE);
             at.add(HEAD).cast()
         }
@@ -291,7 +291,7 @@ impl Lane {
     /// Whether the call that begins now repeats one of the last, and may be counted. It is under way in the
     /// record from here on.
     #[inline(always)]
-    pub fn asks_again<const N: usize>(&self, question: Question<N>) -> Option<Again> {
+    pub fn asks_again<const N: usize>(&self, question: Question<N>) -> Option<RepeatedCall> {
         let asked = &self.asked;
         if asked.end.get() != self.cursor.get() {
             return None;
@@ -311,7 +311,7 @@ impl Lane {
         let is_timed = question.kind == Repeat::Poll || calls.load(Relaxed).is_multiple_of(TIMED_ONE_IN);
         // Nothing is ordered by it.
         begin.store(if is_timed { clock::exit() } else { end.load(Relaxed) + 1 }, Relaxed);
-        Some(Again { number: number as u8, is_timed })
+        Some(RepeatedCall { number: number as u8, is_timed })
     }
 
     /// Whether a call goes on with a run: its thread has made no other since it began, when so many were
@@ -326,7 +326,7 @@ impl Lane {
     pub fn counts<const N: usize>(
         &self,
         question: Question<N>,
-        (again, begun): (Again, u32),
+        (again, begun): (RepeatedCall, u32),
         result: u32,
         end: u64,
     ) -> bool {
@@ -360,7 +360,7 @@ impl Lane {
     pub fn enters_late<const N: usize>(
         &self,
         question: Question<N>,
-        (again, begun): (Again, u32),
+        (again, begun): (RepeatedCall, u32),
         flags: u8,
         end: u64,
     ) -> Option<(u32, u64)> {

@@ -119,7 +119,7 @@ fn wanted(size: usize, keep: usize) -> usize {
 /// # Safety
 /// The encoding of `value` must fit there.
 #[inline(always)]
-pub unsafe fn put<T: bincode::Encode>(at: *mut u8, value: &T) {
+pub unsafe fn encode_at<T: bincode::Encode>(at: *mut u8, value: &T) {
     // SAFETY: the caller promises room; every record type encodes to exactly its size in memory.
     let room = unsafe { std::slice::from_raw_parts_mut(at, size_of::<T>()) };
     let written = bincode::encode_into_slice(value, room, CONFIG);
@@ -133,7 +133,7 @@ pub unsafe fn put<T: bincode::Encode>(at: *mut u8, value: &T) {
 /// # Safety
 /// Both places must be as long as that.
 #[inline(always)]
-pub unsafe fn put_padded(at: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+pub unsafe fn copy_padded(at: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     let padded = len.div_ceil(8) * 8;
     // SAFETY: the caller's promise; the last word lies within the padded length.
     unsafe {

@@ -80,7 +80,7 @@ extern "C" fn target(index: usize, caller: *const c_void) -> *const c_void {
     let mut found = not_there as *const c_void;
     guarded(|| {
         uses(index, caller);
-        let theirs = theirs(NAMES[index], caller);
+        let theirs = next_definition(NAMES[index], caller);
         found = if theirs.is_null() { found } else { theirs };
     });
     found
@@ -88,7 +88,7 @@ extern "C" fn target(index: usize, caller: *const c_void) -> *const c_void {
 
 /// Where the call would go without us: to the next definition in the program's own scope, or one in reach of
 /// the caller's library. Where there is none, to a libcupti that is loaded, one that is not ours first.
-fn theirs(name: &CStr, caller: *const c_void) -> *mut c_void {
+fn next_definition(name: &CStr, caller: *const c_void) -> *mut c_void {
     // The search goes on behind whoever asks, and that is this library.
     let next = dl::real_dlsym(libc::RTLD_NEXT, name);
     let in_reach = || file_of(caller).map_or(std::ptr::null_mut(), |file| function_of(&file, name));
@@ -155,6 +155,6 @@ pub fn looked_up(index: usize, handle: *mut c_void, caller: *const c_void) -> Ve
     if !is_own(found) {
         return Verdict { found, handle };
     }
-    let found = theirs(NAMES[index], caller);
+    let found = next_definition(NAMES[index], caller);
     if found.is_null() { ask(dl::libc_handle()) } else { Verdict { found, handle } }
 }

@@ -82,7 +82,7 @@ impl Written {
         state.calls.insert(correlation, number);
     }
 
-    pub fn see(&self, activity: &Activity) {
+    pub fn add(&self, activity: &Activity) {
         let mut timed = activity.timed;
         if timed.start == 0 || timed.end < timed.start {
             return self.untimed("CUPTI has no times for it", 1);
@@ -105,7 +105,7 @@ impl Written {
     }
 
     /// The buffer is empty: what waits is looked up once more, and everything goes into the file.
-    pub fn put(&self) {
+    pub fn flush(&self) {
         let mut state = self.state.lock();
         for waiting in std::mem::take(&mut state.waiting) {
             state.take(waiting);
@@ -150,7 +150,7 @@ impl Written {
         let mut records = std::mem::take(&mut state.records);
         records.extend(with_body(record::PROFILE, &profile));
         records.extend(with_body(record::CLOCK, &clock::sharp_pair()));
-        put(&self.file, &records);
+        append_records(&self.file, &records);
         records.clear();
         state.records = records;
     }
@@ -194,10 +194,10 @@ impl State {
 
 /// Says in the file that there are no times, and why.
 pub fn none(file: &TraceFile, why: &str) {
-    put(file, &with_body(record::PROFILE, &Profile { source: timed::NONE, why: why.to_owned(), ..blank() }));
+    append_records(file, &with_body(record::PROFILE, &Profile { source: timed::NONE, why: why.to_owned(), ..blank() }));
 }
 
-fn put(file: &TraceFile, records: &[u8]) {
+fn append_records(file: &TraceFile, records: &[u8]) {
     if let Err(error) = file.append_of_no_thread(records) {
         generation::off(&format!("{}: {error}", file.path.display()));
         generation::say_last("device times that there was no room for");

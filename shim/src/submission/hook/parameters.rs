@@ -90,7 +90,7 @@ pub(super) const fn holds_callback(ty: &Type) -> bool {
 
 /// Where a resource description that this parameter points to has the address of linear and of pitched
 /// memory: first in its union.
-pub(super) const fn within(function: &Function, at: Sibling) -> Option<u8> {
+pub(super) const fn address_offset(function: &Function, at: Sibling) -> Option<u8> {
     let Form::Pointer(to) = function.params[at.0 as usize].ty.form else { return None };
     let Form::Struct(fields) = to.form else { return None };
     let mut i = 0;

@@ -4,7 +4,7 @@ use super::watched::Watched;
 use super::{MOST_COMPARED, MOST_WATCHED, SHORT, State, Watch};
 use crate::in_flight::users::Users;
 use crate::os::dirty_pages::{Tracker, pages_of};
-use crate::os::intervals::{within, without};
+use crate::os::intervals::{intersections, without};
 use crate::os::probe::bytes_at;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
@@ -83,7 +83,7 @@ impl Watch {
         if !watched.tracked || watched.managed || !tracker.written_so_far(pages_of(range), &mut touched) {
             return false;
         }
-        let touched = touched.iter().flat_map(|pages| within(pages, std::slice::from_ref(range)));
+        let touched = touched.iter().flat_map(|pages| intersections(pages, std::slice::from_ref(range)));
         let touched: Vec<_> = touched.flat_map(|part| without(part, watched.doubtful())).collect();
         touched.iter().any(|part| {
             let bytes = bytes_at(part.start, (part.end - part.start) as usize, true);
@@ -101,7 +101,7 @@ impl Watch {
         // Others' writes a launch cannot be told from.
         let is_known = watched.tracked && !watched.managed && !watched.is_shared;
         let is_told = is_known && state.tracker.as_ref().is_some_and(is_still);
-        is_told.then(|| sure.iter().flat_map(|range| within(range, &watched.left)).collect())
+        is_told.then(|| sure.iter().flat_map(|range| intersections(range, &watched.left)).collect())
     }
 
     /// What has changed where nobody can tell the CPU's writes from a kernel's, of memory that a launch was
@@ -109,7 +109,7 @@ impl Watch {
     pub fn doubtful_in(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let mut state = self.state.lock();
         let Some((start, watched)) = state.ranges.range_mut(..=range.start).next_back() else { return Vec::new() };
-        let doubtful = within(range, watched.doubtful());
+        let doubtful = intersections(range, watched.doubtful());
         doubtful.into_iter().filter(|place| !watched.is_as_known(*start, place)).collect()
     }
 }

@@ -38,7 +38,7 @@ impl Watch {
             let unknown = match tracker {
                 Some(tracker) if by_launch => watched.take_over_bytes(*start, within.clone(), read, &[], tracker),
                 _ => {
-                    watched.shadow.put((within.start - start) as usize, read);
+                    watched.shadow.write((within.start - start) as usize, read);
                     Vec::new()
                 }
             };
@@ -77,21 +77,21 @@ impl Watch {
     /// may have written, too: those are told as a whole, and so is long memory.
     pub fn computed_in(&self, range: Range<u64>, copied: &[Range<u64>]) {
         if range.end - range.start > long_results::SHORT {
-            return self.comes_back(range);
+            return self.expect_results(range);
         }
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, copy, .. } = &mut *state else { return };
         for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
             let within = range.start.max(*start)..range.end.min(watched.end);
             watched.take_over(*start, within.clone(), copied, tracker, copy);
-            watched.back.extend(intervals::within(&within, copied));
+            watched.back.extend(intervals::intersections(&within, copied));
             watched.back = joined(std::mem::take(&mut watched.back));
         }
     }
 
     /// Work is done that may have changed this managed memory, or memory too long to be read. What the CPU
     /// finds there now, or has put there since, is told as a whole: it may happen to be what was known.
-    pub fn comes_back(&self, range: Range<u64>) {
+    pub fn expect_results(&self, range: Range<u64>) {
         if !self.any() {
             return;
         }
@@ -106,7 +106,7 @@ impl Watch {
     /// pinned memory whose address stands somewhere, of which it is looked what is there now. `launches`: the
     /// thread of each, and whether it is of a graph, which may use large pieces, too, and pinned memory that
     /// not its thread alone has named.
-    pub fn unnamed_come_back(&self, launches: &BTreeSet<(u32, bool)>) {
+    pub fn expect_unnamed_results(&self, launches: &BTreeSet<(u32, bool)>) {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, copy, .. } = &mut *state else { return };
         let mut budget = MOST_READ;
