@@ -16,7 +16,7 @@ const CRATES: &[(&str, usize)] = &[
     ("export/src", 0),
     ("viewer/src", 3),
     ("src", 54),
-    ("sim/src", 28),
+    ("sim/src", 0),
 ];
 
 /// In no name: `was_told`, `HeldAddress`.

@@ -63,29 +63,29 @@ impl<T> Out<T> {
 impl<T: Copy> Out<T> {
     /// What stands there, for a parameter that goes both ways.
     pub fn get(self) -> Result<T> {
-        In(self.0.cast_const()).get()
+        Input(self.0.cast_const()).get()
     }
 }
 
 /// A pointer that values are read through.
 #[repr(transparent)]
-pub struct In<T>(*const T);
+pub struct Input<T>(*const T);
 
-impl<T> Clone for In<T> {
+impl<T> Clone for Input<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for In<T> {}
+impl<T> Copy for Input<T> {}
 
-impl<T: Copy> In<T> {
+impl<T: Copy> Input<T> {
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 
     pub fn get(self) -> Result<T> {
-        self.at(0)
+        self.element(0)
     }
 
     pub fn address(self) -> u64 {
@@ -98,7 +98,7 @@ impl<T: Copy> In<T> {
     }
 
     /// The `index`th element of an array.
-    pub fn at(self, index: usize) -> Result<T> {
+    pub fn element(self, index: usize) -> Result<T> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -108,15 +108,15 @@ impl<T: Copy> In<T> {
 
     /// All of an array; empty for a null pointer with no length.
     pub fn all(self, count: usize) -> Result<Vec<T>> {
-        (0..count).map(|index| self.at(index)).collect()
+        (0..count).map(|index| self.element(index)).collect()
     }
 
     pub const fn from_raw(pointer: *const T) -> Self {
-        In(pointer)
+        Input(pointer)
     }
 }
 
-impl In<c_char> {
+impl Input<c_char> {
     /// A string, or an invalid argument where the pointer is null.
     pub fn text(self) -> Result<String> {
         if self.0.is_null() {

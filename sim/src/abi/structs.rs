@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use super::code::{Code, Result};
-use crate::abi::{DevicePointer, Handle, HostFunction, In, Opaque};
+use crate::abi::{DevicePointer, Handle, HostFunction, Input, Opaque};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +171,7 @@ impl CopyAttributes {
 #[derive(Clone, Copy)]
 pub struct AllocationNodeParameters {
     pub pool: PoolProperties,
-    pub access: In<AccessDescriptor>,
+    pub access: Input<AccessDescriptor>,
     pub access_count: usize,
     pub bytes: usize,
     /// Set by the driver.
@@ -193,7 +193,7 @@ pub struct LaunchConfig {
     pub threads: [u32; 3],
     pub dynamic_shared: u32,
     pub stream: Handle,
-    pub attributes: In<LaunchAttribute>,
+    pub attributes: Input<LaunchAttribute>,
     pub count: u32,
 }
 
@@ -205,8 +205,8 @@ pub struct KernelNodeParameters {
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
     pub dynamic_shared: u32,
-    pub values: In<*const c_void>,
-    pub extra: In<*const c_void>,
+    pub values: Input<*const c_void>,
+    pub extra: Input<*const c_void>,
     pub kernel: Handle,
     pub context: Handle,
 }
@@ -218,8 +218,8 @@ pub struct KernelNodeParametersV1 {
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
     pub dynamic_shared: u32,
-    pub values: In<*const c_void>,
-    pub extra: In<*const c_void>,
+    pub values: Input<*const c_void>,
+    pub extra: Input<*const c_void>,
 }
 
 #[repr(C)]

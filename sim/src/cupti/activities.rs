@@ -76,13 +76,13 @@ pub fn recorded(id: u32, correlation: u32, start: u64) {
     for (kind, number) in numbers {
         let mut record = Record::new(EXTERNAL_CORRELATION, 24);
         record.words(4, &[kind]);
-        record.put(8, &number.to_le_bytes());
+        record.write(8, &number.to_le_bytes());
         record.words(16, &[correlation]);
         append(&record.0);
     }
     let mut record = Record::new(DRIVER, 40);
     record.words(4, &[id]);
-    record.put(8, &[start.to_le_bytes(), now().to_le_bytes()].concat());
+    record.write(8, &[start.to_le_bytes(), now().to_le_bytes()].concat());
     // SAFETY: takes nothing. The C library has a name for it since 2.30.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     record.words(24, &[std::process::id(), thread as u32, correlation]);
@@ -135,16 +135,16 @@ struct Record(Vec<u8>);
 impl Record {
     fn new(kind: u32, size: usize) -> Record {
         let mut record = Record(vec![0; size]);
-        record.put(0, &kind.to_le_bytes());
+        record.write(0, &kind.to_le_bytes());
         record
     }
 
-    fn put(&mut self, at: usize, bytes: &[u8]) {
+    fn write(&mut self, at: usize, bytes: &[u8]) {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     fn words(&mut self, at: usize, words: &[u32]) {
-        words.iter().enumerate().for_each(|(n, word)| self.put(at + 4 * n, &word.to_le_bytes()));
+        words.iter().enumerate().for_each(|(n, word)| self.write(at + 4 * n, &word.to_le_bytes()));
     }
 }
 
@@ -155,37 +155,37 @@ fn record(activity: &Activity<'_>, origin: Origin, start: u64, end: u64) {
         Activity::Kernel(grid) => {
             let mut record = Record::new(CONCURRENT_KERNEL, 216);
             let kernel = &grid.program.kernels[grid.kernel];
-            record.put(6, &(kernel.registers as u16).to_le_bytes());
+            record.write(6, &(kernel.registers as u16).to_le_bytes());
             record.words(40, &places);
             record.words(52, &grid.blocks);
             record.words(64, &grid.threads);
             record.words(76, &[kernel.static_shared as u32, grid.dynamic_shared, kernel.local as u32]);
             record.words(92, &[correlation]);
-            record.put(104, &(name(grid) as u64).to_le_bytes());
-            record.put(144, &node.to_le_bytes());
+            record.write(104, &(name(grid) as u64).to_le_bytes());
+            record.write(144, &node.to_le_bytes());
             record
         }
         Activity::Copy(copy) => {
             let mut record = Record::new(MEMCPY, 96);
-            record.put(4, &kinds(copy));
-            record.put(8, &((copy.width * copy.height * copy.depth) as u64).to_le_bytes());
+            record.write(4, &kinds(copy));
+            record.write(8, &((copy.width * copy.height * copy.depth) as u64).to_le_bytes());
             record.words(32, &places);
             record.words(44, &[correlation]);
-            record.put(64, &node.to_le_bytes());
+            record.write(64, &node.to_le_bytes());
             record
         }
         Activity::Fill(fill) => {
             let mut record = Record::new(MEMSET, 88);
             record.words(4, &[fill.value as u32]);
-            record.put(8, &((fill.width * fill.height * fill.element) as u64).to_le_bytes());
+            record.write(8, &((fill.width * fill.height * fill.element) as u64).to_le_bytes());
             record.words(32, &places);
             record.words(44, &[correlation]);
-            record.put(50, &3u16.to_le_bytes());
-            record.put(64, &node.to_le_bytes());
+            record.write(50, &3u16.to_le_bytes());
+            record.write(64, &node.to_le_bytes());
             record
         }
     };
-    record.put(16, &[start.to_le_bytes(), end.to_le_bytes()].concat());
+    record.write(16, &[start.to_le_bytes(), end.to_le_bytes()].concat());
     append(&record.0);
 }
 

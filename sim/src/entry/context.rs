@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::declare::entries;
 use crate::abi::code::Code;
 use crate::abi::structs::ContextParameters;
-use crate::abi::{Handle, In, Out};
+use crate::abi::{Handle, Input, Out};
 use crate::base::registry::handle_of;
 use crate::base::{device, state};
 use crate::graphs::capture::check_context;
@@ -20,7 +20,7 @@ entries! {
         made.set(context::create(dev, flags, 3020)?)
     }
 
-    fn cuCtxCreate_v3(made: Out<Handle>, affinity: In<[u32; 2]>, count: i32, flags: u32, dev: i32) {
+    fn cuCtxCreate_v3(made: Out<Handle>, affinity: Input<[u32; 2]>, count: i32, flags: u32, dev: i32) {
         if made.is_null() || count > 0 && affinity.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -30,7 +30,7 @@ entries! {
         made.set(context::create(dev, flags, 3030)?)
     }
 
-    fn cuCtxCreate_v4(made: Out<Handle>, parameters: In<ContextParameters>, flags: u32, dev: i32) {
+    fn cuCtxCreate_v4(made: Out<Handle>, parameters: Input<ContextParameters>, flags: u32, dev: i32) {
         if made.is_null() {
             return Err(Code::INVALID_VALUE);
         }

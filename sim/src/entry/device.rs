@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::declare::entries;
 use crate::abi::code::Code;
 use crate::abi::structs::DeviceProperties;
-use crate::abi::{Handle, In, Out, put_text};
+use crate::abi::{Handle, Input, Out, put_text};
 use crate::base::device;
 use crate::base::state::knobs;
 use crate::objects::{array, teardown};
@@ -82,7 +82,7 @@ entries! {
         Ok(())
     }
 
-    fn cuDeviceGetByPCIBusId(found: Out<i32>, id: In<c_char>) {
+    fn cuDeviceGetByPCIBusId(found: Out<i32>, id: Input<c_char>) {
         let id = id.text()?;
         let dev = (0..knobs().devices).find(|d| device::pci_bus_id(*d).eq_ignore_ascii_case(&id));
         found.set(dev.ok_or(Code::INVALID_DEVICE)?)
@@ -120,23 +120,23 @@ entries! {
     }
 
     /// Reductions and all else, of 32 and 64 bits, signed and unsigned.
-    fn cuDeviceGetHostAtomicCapabilities(capabilities: Out<u32>, operations: In<u32>, count: u32, dev: i32) {
+    fn cuDeviceGetHostAtomicCapabilities(capabilities: Out<u32>, operations: Input<u32>, count: u32, dev: i32) {
         device::check(dev)?;
         for index in 0..count as usize {
-            capabilities.set_at(index, if operations.at(index)? <= 12 { 0x1f } else { return Err(Code::INVALID_VALUE) });
+            capabilities.set_at(index, if operations.element(index)? <= 12 { 0x1f } else { return Err(Code::INVALID_VALUE) });
         }
         Ok(())
     }
 
     fn cuDeviceGetP2PAtomicCapabilities(
-        capabilities: Out<u32>, operations: In<u32>, count: u32, from: i32, to: i32,
+        capabilities: Out<u32>, operations: Input<u32>, count: u32, from: i32, to: i32,
     ) {
         device::check(from)?;
         device::check(to)?;
         if from == to {
             return Err(Code::INVALID_DEVICE);
         }
-        (0..count as usize).try_for_each(|index| operations.at(index).map(|_| capabilities.set_at(index, 0x1f)))
+        (0..count as usize).try_for_each(|index| operations.element(index).map(|_| capabilities.set_at(index, 0x1f)))
     }
 
     /// Nobody else writes into the memory of a simulated device.

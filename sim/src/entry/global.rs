@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::declare::entries;
 use super::hidden;
 use crate::abi::code::Code;
-use crate::abi::{In, Out};
+use crate::abi::{Input, Out};
 use crate::base::state;
 use crate::memory::reserve;
 
@@ -34,7 +34,7 @@ entries! {
     }
 
     /// None of NVIDIA's hidden tables is simulated.
-    always cuGetExportTable(table: Out<*const u8>, id: In<[u8; 16]>) {
+    always cuGetExportTable(table: Out<*const u8>, id: Input<[u8; 16]>) {
         let found = id.get()? == hidden::ID;
         table.set(if found { (&raw const hidden::TABLE).cast() } else { std::ptr::null() })?;
         if found { Ok(()) } else { Err(Code::NOT_FOUND) }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
-use crate::abi::{Handle, In, Out};
+use crate::abi::{Handle, Input, Out};
 use crate::base::device;
 use crate::base::registry::Registry;
 use crate::objects::teardown;
@@ -55,7 +55,7 @@ fn resource(count: u32) -> Resource {
     Resource { kind: MULTIPROCESSORS, serial, check, own: [0; 18], count, least: LEAST, together: LEAST, rest: [0; 9] }
 }
 
-fn asked(to: Out<Resource>, kind: u32, count: u32) -> Result {
+fn write_resource(to: Out<Resource>, kind: u32, count: u32) -> Result {
     if kind != MULTIPROCESSORS {
         return Err(Code::INVALID_VALUE);
     }
@@ -63,7 +63,7 @@ fn asked(to: Out<Resource>, kind: u32, count: u32) -> Result {
 }
 
 /// Refuses bytes that this driver, in this process, did not hand out.
-fn known(given: In<Resource>) -> Result<u32> {
+fn check_resource(given: Input<Resource>) -> Result<u32> {
     let found = given.get()?;
     let ours = found.kind == MULTIPROCESSORS && found.serial ^ SECRET == found.check;
     if ours { Ok(found.count) } else { Err(Code::INVALID_RESOURCE_TYPE) }
@@ -72,25 +72,25 @@ fn known(given: In<Resource>) -> Result<u32> {
 entries! {
     fn cuDeviceGetDevResource(dev: i32, to: Out<Resource>, kind: u32) {
         device::check(dev)?;
-        asked(to, kind, device::MULTIPROCESSORS as u32)
+        write_resource(to, kind, device::MULTIPROCESSORS as u32)
     }
 
     fn cuCtxGetDevResource(ctx: Handle, to: Out<Resource>, kind: u32) {
-        asked(to, kind, context::find_or_current(ctx)?.multiprocessors())
+        write_resource(to, kind, context::find_or_current(ctx)?.multiprocessors())
     }
 
     fn cuGreenCtxGetDevResource(green: Handle, to: Out<Resource>, kind: u32) {
-        asked(to, kind, context::green(green)?.multiprocessors())
+        write_resource(to, kind, context::green(green)?.multiprocessors())
     }
 
     fn cuStreamGetDevResource / cuStreamGetDevResource_ptsz [null] (hstream: Handle, to: Out<Resource>, kind: u32) {
-        asked(to, kind, stream::find(hstream, null)?.context()?.multiprocessors())
+        write_resource(to, kind, stream::find(hstream, null)?.context()?.multiprocessors())
     }
 
     fn cuDevSmResourceSplitByCount(
-        parts: Out<Resource>, groups: Out<u32>, given: In<Resource>, rest: Out<Resource>, _flags: u32, least: u32,
+        parts: Out<Resource>, groups: Out<u32>, given: Input<Resource>, rest: Out<Resource>, _flags: u32, least: u32,
     ) {
-        let all = known(given)?;
+        let all = check_resource(given)?;
         let size = least.max(LEAST).next_multiple_of(LEAST);
         let most = all / size;
         if parts.is_null() {
@@ -103,14 +103,14 @@ entries! {
     }
 
     fn cuDevSmResourceSplit(
-        parts: Out<Resource>, groups: u32, given: In<Resource>, rest: Out<Resource>, flags: u32, params: Out<Group>,
+        parts: Out<Resource>, groups: u32, given: Input<Resource>, rest: Out<Resource>, flags: u32, params: Out<Group>,
     ) {
-        let mut left = known(given)?;
+        let mut left = check_resource(given)?;
         if flags != 0 || groups == 0 {
             return Err(Code::INVALID_VALUE);
         }
         for index in 0..groups as usize {
-            let group = In::from_raw(params.raw().cast_const()).at(index)?;
+            let group = Input::from_raw(params.raw().cast_const()).element(index)?;
             let size = if group.count == 0 { left } else { group.count.next_multiple_of(LEAST) };
             left = left.checked_sub(size).ok_or(Code::INVALID_RESOURCE_CONFIGURATION)?;
             parts.set_at(index, resource(size));
@@ -120,11 +120,11 @@ entries! {
         Ok(())
     }
 
-    fn cuDevResourceGenerateDesc(made: Out<Handle>, resources: In<Resource>, count: u32) {
+    fn cuDevResourceGenerateDesc(made: Out<Handle>, resources: Input<Resource>, count: u32) {
         if count != 1 {
             return Err(Code::INVALID_VALUE);
         }
-        made.set(DESCRIPTIONS.insert(Arc::new(known(resources)?)))
+        made.set(DESCRIPTIONS.insert(Arc::new(check_resource(resources)?)))
     }
 
     fn cuGreenCtxCreate(made: Out<Handle>, description: Handle, dev: i32, flags: u32) {

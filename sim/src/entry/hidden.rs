@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_void};
 
 use crate::abi::code::Code;
-use crate::abi::{DevicePointer, Handle, In, Out};
+use crate::abi::{DevicePointer, Handle, Input, Out};
 use crate::base::registry::handle_of;
 use crate::entry::declare::outcome;
 use crate::memory::allocate as memory;
@@ -21,7 +21,7 @@ pub const ID: [u8; 16] = *b"simulated, ours.";
 pub struct Table {
     size: usize,
     load: extern "C" fn(Out<Handle>, *const c_void) -> Code,
-    function: extern "C" fn(Out<Handle>, Handle, In<c_char>) -> Code,
+    function: extern "C" fn(Out<Handle>, Handle, Input<c_char>) -> Code,
     allocate: extern "C" fn(Out<DevicePointer>, usize) -> Code,
 }
 
@@ -35,8 +35,8 @@ extern "C" fn load(made: Out<Handle>, wrapper: *const c_void) -> Code {
     })
 }
 
-extern "C" fn function(found: Out<Handle>, hmodule: Handle, name: In<c_char>) -> Code {
-    outcome(|| found.set(module::find(hmodule)?.named(&name.text()?)?))
+extern "C" fn function(found: Out<Handle>, hmodule: Handle, name: Input<c_char>) -> Code {
+    outcome(|| found.set(module::find(hmodule)?.function_by_name(&name.text()?)?))
 }
 
 extern "C" fn allocate(at: Out<DevicePointer>, bytes: usize) -> Code {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::LaunchConfig;
-use crate::abi::{Handle, In, NullStream};
+use crate::abi::{Handle, Input, NullStream};
 use crate::objects::launch::{self, Shape};
 use crate::streams::stream;
 
-type Pointers = In<*const c_void>;
+type Pointers = Input<*const c_void>;
 
-const NO_EXTRA: Pointers = In::from_raw(std::ptr::null());
+const NO_EXTRA: Pointers = Input::from_raw(std::ptr::null());
 const COOPERATIVE: u32 = 2;
 const CLUSTER: u32 = 4;
 const UPDATABLE: u32 = 13;
@@ -32,7 +32,7 @@ fn launch(
 
 /// A launch by a configuration. Attributes are hints, but for these.
 fn configured(
-    config: In<LaunchConfig>,
+    config: Input<LaunchConfig>,
     hfunction: Handle,
     values: Pointers,
     extra: Pointers,
@@ -67,7 +67,7 @@ fn configured(
 entries! {
     fn cuLaunchKernel / cuLaunchKernel_ptsz [null] (
         hfunction: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
-        dynamic_shared: u32, hstream: Handle, values: In<*const c_void>, extra: In<*const c_void>,
+        dynamic_shared: u32, hstream: Handle, values: Input<*const c_void>, extra: Input<*const c_void>,
     ) {
         let (blocks, threads) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         launch(hfunction, Shape { blocks, threads, dynamic_shared, cooperative: false, cluster: [1; 3] }, hstream, values, extra, null)
@@ -75,14 +75,14 @@ entries! {
 
     fn cuLaunchCooperativeKernel / cuLaunchCooperativeKernel_ptsz [null] (
         hfunction: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
-        dynamic_shared: u32, hstream: Handle, values: In<*const c_void>,
+        dynamic_shared: u32, hstream: Handle, values: Input<*const c_void>,
     ) {
         let (blocks, threads) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         launch(hfunction, Shape { blocks, threads, dynamic_shared, cooperative: true, cluster: [1; 3] }, hstream, values, NO_EXTRA, null)
     }
 
     fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz [null] (
-        config: In<LaunchConfig>, hfunction: Handle, values: In<*const c_void>, extra: In<*const c_void>,
+        config: Input<LaunchConfig>, hfunction: Handle, values: Input<*const c_void>, extra: Input<*const c_void>,
     ) {
         configured(config, hfunction, values, extra, null)
     }

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
-use crate::abi::{DevicePointer, Handle, In, Out};
+use crate::abi::{DevicePointer, Handle, Input, Out};
 use crate::base::device;
 use crate::objects::{library, module};
 use crate::ptx::image;
@@ -26,15 +26,15 @@ fn variable(hlibrary: Handle, name: &str) -> Result<(u64, usize)> {
 
 entries! {
     fn cuLibraryLoadData(
-        made: Out<Handle>, code: *const u8, names: In<u32>, values: Out<*mut c_void>, count: u32,
-        _options: In<u32>, _option_values: In<usize>, _option_count: u32,
+        made: Out<Handle>, code: *const u8, names: Input<u32>, values: Out<*mut c_void>, count: u32,
+        _options: Input<u32>, _option_values: Input<usize>, _option_count: u32,
     ) {
         load(made, || image::texts_at(code), Options::read(count, names, values)?)
     }
 
     fn cuLibraryLoadFromFile(
-        made: Out<Handle>, path: In<c_char>, names: In<u32>, values: Out<*mut c_void>, count: u32,
-        _options: In<u32>, _option_values: In<usize>, _option_count: u32,
+        made: Out<Handle>, path: Input<c_char>, names: Input<u32>, values: Out<*mut c_void>, count: u32,
+        _options: Input<u32>, _option_values: Input<usize>, _option_count: u32,
     ) {
         load(made, || super::module::file(path), Options::read(count, names, values)?)
     }
@@ -43,9 +43,9 @@ entries! {
         library::unload(hlibrary)
     }
 
-    fn cuLibraryGetKernel(kernel: Out<Handle>, hlibrary: Handle, name: In<c_char>) {
+    fn cuLibraryGetKernel(kernel: Out<Handle>, hlibrary: Handle, name: Input<c_char>) {
         let (library, name) = (library::find(hlibrary)?, name.text()?);
-        kernel.set(library.named(&name)?)
+        kernel.set(library.kernel_by_name(&name)?)
     }
 
     fn cuLibraryGetKernelCount(count: Out<u32>, hlibrary: Handle) {
@@ -67,14 +67,14 @@ entries! {
         found.set(library::find(hlibrary)?.module(&context::usable()?)?)
     }
 
-    fn cuLibraryGetGlobal(at: Out<DevicePointer>, bytes: Out<usize>, hlibrary: Handle, name: In<c_char>) {
+    fn cuLibraryGetGlobal(at: Out<DevicePointer>, bytes: Out<usize>, hlibrary: Handle, name: Input<c_char>) {
         let (address, size) = variable(hlibrary, &name.text()?)?;
         at.set_if(address);
         bytes.set_if(size);
         Ok(())
     }
 
-    fn cuLibraryGetManaged(at: Out<DevicePointer>, bytes: Out<usize>, hlibrary: Handle, name: In<c_char>) {
+    fn cuLibraryGetManaged(at: Out<DevicePointer>, bytes: Out<usize>, hlibrary: Handle, name: Input<c_char>) {
         let name = name.text()?;
         if !library::find(hlibrary)?.managed(&name) {
             return Err(Code::NOT_FOUND);

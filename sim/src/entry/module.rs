@@ -4,14 +4,14 @@ use std::ffi::{c_char, c_void};
 
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
-use crate::abi::{DevicePointer, Handle, In, Out};
+use crate::abi::{DevicePointer, Handle, Input, Out};
 use crate::objects::module;
 use crate::ptx::image;
 use crate::ptx::jit::Options;
 use crate::streams::context;
 
 /// The texts of a module's file.
-pub(super) fn file(path: In<c_char>) -> Result<Vec<String>> {
+pub(super) fn file(path: Input<c_char>) -> Result<Vec<String>> {
     let bytes = std::fs::read(path.text()?).map_err(|_| Code::FILE_NOT_FOUND)?;
     image::texts_in(&bytes)
 }
@@ -25,7 +25,7 @@ fn load(made: Out<Handle>, texts: impl FnOnce() -> Result<Vec<String>>, options:
 }
 
 entries! {
-    fn cuModuleLoad(made: Out<Handle>, path: In<c_char>) {
+    fn cuModuleLoad(made: Out<Handle>, path: Input<c_char>) {
         load(made, || file(path), Options::NONE)
     }
 
@@ -34,7 +34,7 @@ entries! {
     }
 
     fn cuModuleLoadDataEx(
-        made: Out<Handle>, data: *const u8, count: u32, options: In<u32>, values: Out<*mut c_void>,
+        made: Out<Handle>, data: *const u8, count: u32, options: Input<u32>, values: Out<*mut c_void>,
     ) {
         load(made, || image::texts_at(data), Options::read(count, options, values)?)
     }
@@ -44,12 +44,12 @@ entries! {
     }
 
     /// The PTX that is read here has no references to textures and surfaces.
-    fn cuModuleGetTexRef(_found: Out<Handle>, hmodule: Handle, _name: In<c_char>) {
+    fn cuModuleGetTexRef(_found: Out<Handle>, hmodule: Handle, _name: Input<c_char>) {
         module::find(hmodule)?;
         Err(Code::NOT_FOUND)
     }
 
-    fn cuModuleGetSurfRef(_found: Out<Handle>, hmodule: Handle, _name: In<c_char>) {
+    fn cuModuleGetSurfRef(_found: Out<Handle>, hmodule: Handle, _name: Input<c_char>) {
         module::find(hmodule)?;
         Err(Code::NOT_FOUND)
     }
@@ -63,9 +63,9 @@ entries! {
         mode.set(2)
     }
 
-    fn cuModuleGetFunction(function: Out<Handle>, hmodule: Handle, name: In<c_char>) {
+    fn cuModuleGetFunction(function: Out<Handle>, hmodule: Handle, name: Input<c_char>) {
         let (module, name) = (module::find(hmodule)?, name.text()?);
-        function.set(module.named(&name)?)
+        function.set(module.function_by_name(&name)?)
     }
 
     fn cuModuleGetFunctionCount(count: Out<u32>, hmodule: Handle) {
@@ -83,7 +83,7 @@ entries! {
         Ok(())
     }
 
-    fn cuModuleGetGlobal_v2(at: Out<DevicePointer>, bytes: Out<usize>, hmodule: Handle, name: In<c_char>) {
+    fn cuModuleGetGlobal_v2(at: Out<DevicePointer>, bytes: Out<usize>, hmodule: Handle, name: Input<c_char>) {
         let (address, size) = module::find(hmodule)?.variable(&name.text()?)?;
         at.set_if(address);
         bytes.set_if(size);

@@ -3,7 +3,7 @@
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::LaunchConfig;
-use crate::abi::{Handle, In, Out};
+use crate::abi::{Handle, Input, Out};
 use crate::base::device;
 use crate::objects::launch::per_multiprocessor;
 use crate::objects::library;
@@ -82,13 +82,13 @@ entries! {
         bytes.set(share.saturating_sub(taken).min(function.settings.max_dynamic(function.kernel()) as usize))
     }
 
-    fn cuOccupancyMaxPotentialClusterSize(size: Out<i32>, hfunction: Handle, config: In<LaunchConfig>) {
+    fn cuOccupancyMaxPotentialClusterSize(size: Out<i32>, hfunction: Handle, config: Input<LaunchConfig>) {
         library::function(hfunction)?;
         config.get()?;
         size.set(8)
     }
 
-    fn cuOccupancyMaxActiveClusters(count: Out<i32>, hfunction: Handle, config: In<LaunchConfig>) {
+    fn cuOccupancyMaxActiveClusters(count: Out<i32>, hfunction: Handle, config: Input<LaunchConfig>) {
         let config = config.get()?;
         let threads = config.threads.iter().product::<u32>() as i32;
         let resident = blocks(hfunction, threads, config.dynamic_shared as usize)? as i32;

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::{Array3dDescriptor, ArrayDescriptor, Memcpy2d, Memcpy3d};
-use crate::abi::{Handle, In, NullStream, Out};
+use crate::abi::{Handle, Input, NullStream, Out};
 use crate::base::device;
 use crate::base::state::knobs;
 use crate::entry::memory::copy::{array_side, host, later, now, three, two};
@@ -90,7 +90,7 @@ pub struct SmallCopy3d {
     depth: u32,
 }
 
-fn wide(given: In<SmallCopy2d>) -> Result<Copy> {
+fn wide(given: Input<SmallCopy2d>) -> Result<Copy> {
     small()?;
     let m = given.get()?;
     two(Memcpy2d {
@@ -113,7 +113,7 @@ fn wide(given: In<SmallCopy2d>) -> Result<Copy> {
     })
 }
 
-fn wide_box(given: In<SmallCopy3d>) -> Result<Copy> {
+fn wide_box(given: Input<SmallCopy3d>) -> Result<Copy> {
     small()?;
     let SmallCopy3d { from, to, width, height, depth } = given.get()?;
     three(&Memcpy3d {
@@ -201,14 +201,14 @@ entries! {
         crate::entry::memory::host::allocate(at, bytes as usize, 0)
     }
 
-    fn cuArrayCreate(made: Out<Handle>, descriptor: In<SmallArray>) {
+    fn cuArrayCreate(made: Out<Handle>, descriptor: Input<SmallArray>) {
         small()?;
         let SmallArray { width, height, format, channels } = descriptor.get()?;
         let (width, height) = (width as usize, height as usize);
         made.set(array::create(Array3dDescriptor { width, height, depth: 0, format, channels, flags: 0 })?)
     }
 
-    fn cuArray3DCreate(made: Out<Handle>, descriptor: In<SmallArray3d>) {
+    fn cuArray3DCreate(made: Out<Handle>, descriptor: Input<SmallArray3d>) {
         small()?;
         let SmallArray3d { width, height, depth, format, channels, flags } = descriptor.get()?;
         let (width, height, depth) = (width as usize, height as usize, depth as usize);
@@ -255,23 +255,23 @@ entries! {
         now(Copy::linear(to, from, size), LEGACY)
     }
 
-    fn cuMemcpy2D(copy: In<SmallCopy2d>) {
+    fn cuMemcpy2D(copy: Input<SmallCopy2d>) {
         now(wide(copy)?, LEGACY)
     }
 
-    fn cuMemcpy2DUnaligned(copy: In<SmallCopy2d>) {
+    fn cuMemcpy2DUnaligned(copy: Input<SmallCopy2d>) {
         now(wide(copy)?, LEGACY)
     }
 
-    fn cuMemcpy2DAsync(copy: In<SmallCopy2d>, hstream: Handle) {
+    fn cuMemcpy2DAsync(copy: Input<SmallCopy2d>, hstream: Handle) {
         later(wide(copy)?, hstream, LEGACY)
     }
 
-    fn cuMemcpy3D(copy: In<SmallCopy3d>) {
+    fn cuMemcpy3D(copy: Input<SmallCopy3d>) {
         now(wide_box(copy)?, LEGACY)
     }
 
-    fn cuMemcpy3DAsync(copy: In<SmallCopy3d>, hstream: Handle) {
+    fn cuMemcpy3DAsync(copy: Input<SmallCopy3d>, hstream: Handle) {
         later(wide_box(copy)?, hstream, LEGACY)
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
-use crate::abi::{Bytes, Handle, In, NullStream};
+use crate::abi::{Bytes, Handle, Input, NullStream};
 use crate::objects::launch::{self, Shape};
 use crate::objects::module::{self, Configured};
 use crate::streams::stream;
@@ -19,14 +19,14 @@ pub struct LaunchParameters {
     threads: [u32; 3],
     dynamic_shared: u32,
     stream: Handle,
-    values: In<*const c_void>,
+    values: Input<*const c_void>,
 }
 
 fn configure(hfunction: Handle, change: impl FnOnce(&mut Configured) -> Result) -> Result {
     change(&mut module::function(hfunction)?.configured.lock())
 }
 
-fn put(hfunction: Handle, offset: i32, bytes: &[u8]) -> Result {
+fn set_argument(hfunction: Handle, offset: i32, bytes: &[u8]) -> Result {
     configure(hfunction, |configured| {
         let at = usize::try_from(offset).map_err(|_| Code::INVALID_VALUE)?;
         let end = at.checked_add(bytes.len()).filter(|end| *end <= 4096).ok_or(Code::INVALID_VALUE)?;
@@ -48,8 +48,8 @@ fn grid(hfunction: Handle, width: i32, height: i32, hstream: Handle) -> Result {
     // As the packed form of a launch's arguments: where they are, and how long.
     let packed = [1, buffer.as_ptr() as usize, 2, &raw const size as usize, 0];
     let shape = Shape { blocks, threads, dynamic_shared, cooperative: false, cluster: [1; 3] };
-    let extra = In::from_raw(packed.as_ptr().cast::<*const c_void>());
-    let grid = launch::prepare(hfunction, shape, In::from_raw(std::ptr::null()), extra)?;
+    let extra = Input::from_raw(packed.as_ptr().cast::<*const c_void>());
+    let grid = launch::prepare(hfunction, shape, Input::from_raw(std::ptr::null()), extra)?;
     launch::submit(&stream::find(hstream, NullStream::Legacy)?, grid)
 }
 
@@ -80,18 +80,18 @@ entries! {
     }
 
     fn cuParamSeti(hfunction: Handle, offset: i32, value: u32) {
-        put(hfunction, offset, &value.to_ne_bytes())
+        set_argument(hfunction, offset, &value.to_ne_bytes())
     }
 
     fn cuParamSetf(hfunction: Handle, offset: i32, value: f32) {
-        put(hfunction, offset, &value.to_ne_bytes())
+        set_argument(hfunction, offset, &value.to_ne_bytes())
     }
 
     fn cuParamSetv(hfunction: Handle, offset: i32, at: *const u8, bytes: u32) {
         if at.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        put(hfunction, offset, &Bytes { at, length: bytes as usize }.to_vec())
+        set_argument(hfunction, offset, &Bytes { at, length: bytes as usize }.to_vec())
     }
 
     fn cuLaunch(hfunction: Handle) {
@@ -106,14 +106,14 @@ entries! {
         grid(hfunction, width, height, hstream)
     }
 
-    fn cuLaunchCooperativeKernelMultiDevice(list: In<LaunchParameters>, devices: u32, flags: u32) {
+    fn cuLaunchCooperativeKernelMultiDevice(list: Input<LaunchParameters>, devices: u32, flags: u32) {
         if devices == 0 || flags > 3 {
             return Err(Code::INVALID_VALUE);
         }
         for one in list.all(devices as usize)? {
             let LaunchParameters { function, blocks, threads, dynamic_shared, stream, values } = one;
             let shape = Shape { blocks, threads, dynamic_shared, cooperative: true, cluster: [1; 3] };
-            let grid = launch::prepare(function, shape, values, In::from_raw(std::ptr::null()))?;
+            let grid = launch::prepare(function, shape, values, Input::from_raw(std::ptr::null()))?;
             launch::submit(&stream::find(stream, NullStream::Legacy)?, grid)?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
-use crate::abi::{In, Out};
+use crate::abi::{Input, Out};
 use crate::base::device::DRIVER_VERSION;
 use crate::base::since::since;
 
@@ -143,7 +143,7 @@ fn find(symbol: &str, version: i32, flags: u64) -> (usize, u32) {
     }
 }
 
-fn answer(symbol: In<c_char>, function: Out<usize>, version: i32, flags: u64, status: Out<u32>) -> Result {
+fn answer(symbol: Input<c_char>, function: Out<usize>, version: i32, flags: u64, status: Out<u32>) -> Result {
     if function.is_null() || flags > 3 || version > DRIVER_VERSION {
         return Err(Code::INVALID_VALUE);
     }
@@ -154,12 +154,12 @@ fn answer(symbol: In<c_char>, function: Out<usize>, version: i32, flags: u64, st
 }
 
 entries! {
-    always cuGetProcAddress(symbol: In<c_char>, function: Out<usize>, version: i32, flags: u64) {
+    always cuGetProcAddress(symbol: Input<c_char>, function: Out<usize>, version: i32, flags: u64) {
         answer(symbol, function, version, flags, Out::from_raw(std::ptr::null_mut()))?;
         if function.get()? == 0 { Err(Code::NOT_FOUND) } else { Ok(()) }
     }
 
-    always cuGetProcAddress_v2(symbol: In<c_char>, function: Out<usize>, version: i32, flags: u64, status: Out<u32>) {
+    always cuGetProcAddress_v2(symbol: Input<c_char>, function: Out<usize>, version: i32, flags: u64, status: Out<u32>) {
         // Who asks for the status is answered there alone.
         let has_status = !status.is_null();
         answer(symbol, function, version, flags, status)?;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::ArrayDescriptor;
-use crate::abi::{DevicePointer, Handle, In, Out};
+use crate::abi::{DevicePointer, Handle, Input, Out};
 use crate::base::registry::Registry;
 use crate::objects::array::{self, Mipmap};
 use crate::streams::context;
@@ -59,7 +59,7 @@ fn bind(reference: Handle, bound: Bound, format: u32, channels: u32, flags: u32)
     })
 }
 
-fn pitched(reference: Handle, descriptor: In<ArrayDescriptor>, at: DevicePointer, pitch: usize) -> Result {
+fn pitched(reference: Handle, descriptor: Input<ArrayDescriptor>, at: DevicePointer, pitch: usize) -> Result {
     let ArrayDescriptor { width, format, channels, .. } = descriptor.get()?;
     if width * array::channel_bytes(format)? * channels as usize > pitch {
         return Err(Code::INVALID_VALUE);
@@ -120,11 +120,11 @@ entries! {
         })
     }
 
-    fn cuTexRefSetAddress2D_v2(reference: Handle, descriptor: In<ArrayDescriptor>, at: DevicePointer, pitch: usize) {
+    fn cuTexRefSetAddress2D_v2(reference: Handle, descriptor: Input<ArrayDescriptor>, at: DevicePointer, pitch: usize) {
         pitched(reference, descriptor, at, pitch)
     }
 
-    fn cuTexRefSetAddress2D_v3(reference: Handle, descriptor: In<ArrayDescriptor>, at: DevicePointer, pitch: usize) {
+    fn cuTexRefSetAddress2D_v3(reference: Handle, descriptor: Input<ArrayDescriptor>, at: DevicePointer, pitch: usize) {
         pitched(reference, descriptor, at, pitch)
     }
 
@@ -219,7 +219,7 @@ entries! {
         most.set(ask(reference)?.anisotropy)
     }
 
-    fn cuTexRefSetBorderColor(reference: Handle, color: In<[f32; 4]>) {
+    fn cuTexRefSetBorderColor(reference: Handle, color: Input<[f32; 4]>) {
         let color = color.get()?;
         change(reference, |settings| {
             settings.border = color;

@@ -2,7 +2,7 @@
 
 use super::declare::entries;
 use crate::abi::code::{Code, Result};
-use crate::abi::{DevicePointer, Handle, In, NullStream};
+use crate::abi::{DevicePointer, Handle, Input, NullStream};
 use crate::memory::table;
 use crate::streams::stream;
 use crate::streams::work::{Wait, Work};
@@ -54,7 +54,7 @@ fn batched(hstream: Handle, words: [u64; 6], null: NullStream) -> Result {
     }
 }
 
-fn batch(hstream: Handle, count: u32, operations: In<[u64; 6]>, flags: u32, null: NullStream) -> Result {
+fn batch(hstream: Handle, count: u32, operations: Input<[u64; 6]>, flags: u32, null: NullStream) -> Result {
     if flags != 0 || count > 256 {
         return Err(Code::INVALID_VALUE);
     }
@@ -64,13 +64,13 @@ fn batch(hstream: Handle, count: u32, operations: In<[u64; 6]>, flags: u32, null
 
 entries! {
     fn cuStreamBatchMemOp / cuStreamBatchMemOp_ptsz [null] (
-        hstream: Handle, count: u32, operations: In<[u64; 6]>, flags: u32,
+        hstream: Handle, count: u32, operations: Input<[u64; 6]>, flags: u32,
     ) {
         batch(hstream, count, operations, flags, null)
     }
 
     fn cuStreamBatchMemOp_v2 / cuStreamBatchMemOp_v2_ptsz [null] (
-        hstream: Handle, count: u32, operations: In<[u64; 6]>, flags: u32,
+        hstream: Handle, count: u32, operations: Input<[u64; 6]>, flags: u32,
     ) {
         batch(hstream, count, operations, flags, null)
     }

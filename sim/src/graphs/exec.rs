@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::node::Kind;
-use super::user_object::Held;
+use super::user_object::References;
 use crate::abi::Handle;
 use crate::abi::code::{Code, Result};
 use crate::base::registry::{Registry, handle_of};
@@ -21,7 +21,7 @@ pub struct Exec {
     steps: Mutex<Vec<Step>>,
     pub flags: u64,
     pub id: Id,
-    _held: Held,
+    _held: References,
 }
 
 struct Step {
@@ -45,7 +45,7 @@ pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle> {
     }
     let graph = find(graph)?;
     let steps = Mutex::new(steps(&graph)?);
-    Ok(EXECS.insert(Arc::new(Exec { steps, flags, id: Id::default(), _held: graph.held.again() })))
+    Ok(EXECS.insert(Arc::new(Exec { steps, flags, id: Id::default(), _held: graph.held.retain_all() })))
 }
 
 fn steps(graph: &Graph) -> Result<Vec<Step>> {
@@ -141,7 +141,7 @@ impl Exec {
 
     /// Gives a node other parameters, from the next launch on.
     pub fn set(&self, node: Handle, kind: Kind) -> Result {
-        self.with(node, |step| {
+        self.with_step(node, |step| {
             if step.kind.number() != kind.number() {
                 return Err(Code::INVALID_VALUE);
             }
@@ -154,7 +154,7 @@ impl Exec {
     }
 
     pub fn enable(&self, node: Handle, enabled: bool) -> Result {
-        self.with(node, |step| {
+        self.with_step(node, |step| {
             if step.kind.number() > 2 {
                 return Err(Code::INVALID_VALUE);
             }
@@ -164,10 +164,10 @@ impl Exec {
     }
 
     pub fn enabled(&self, node: Handle) -> Result<bool> {
-        self.with(node, |step| Ok(step.enabled.load(Ordering::Relaxed)))
+        self.with_step(node, |step| Ok(step.enabled.load(Ordering::Relaxed)))
     }
 
-    fn with<T>(&self, node: Handle, then: impl FnOnce(&mut Step) -> Result<T>) -> Result<T> {
+    fn with_step<T>(&self, node: Handle, then: impl FnOnce(&mut Step) -> Result<T>) -> Result<T> {
         let mut steps = self.steps.lock();
         let step = steps.iter_mut().find(|s| s.origin == node).ok_or(Code::INVALID_VALUE)?;
         then(step)

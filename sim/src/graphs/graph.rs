@@ -20,7 +20,7 @@ pub struct Graph {
     /// A child graph belongs to its node and is not destroyed by the application.
     child: bool,
     pub id: Id,
-    pub held: crate::graphs::user_object::Held,
+    pub held: crate::graphs::user_object::References,
 }
 
 /// A number of its own for each graph, node and executable graph.
@@ -76,7 +76,7 @@ pub fn discard(handle: Handle) {
 /// A copy with the same edges; its nodes can be found from the originals.
 pub fn copy(handle: Handle, child: bool) -> Result<Handle> {
     let original = find(handle)?;
-    let copy = Arc::new(Graph { child, held: original.held.again(), ..Graph::default() });
+    let copy = Arc::new(Graph { child, held: original.held.retain_all(), ..Graph::default() });
     let made = GRAPHS.insert(copy.clone());
     let mut origins = BTreeMap::new();
     for node in original.nodes() {

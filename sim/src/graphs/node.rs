@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::{KernelNodeParameters, Memcpy3d};
-use crate::abi::{Handle, HostFunction, In, Opaque};
+use crate::abi::{Handle, HostFunction, Input, Opaque};
 use crate::graphs::graph::Id;
 use crate::memory::copy::{Copy, Fill, Plane, Side};
 use crate::memory::graph_allocation::Memory;
@@ -113,8 +113,8 @@ impl Node {
             blocks: grid.blocks,
             threads: grid.threads,
             dynamic_shared: grid.dynamic_shared,
-            values: In::from_raw(inner.arguments.as_ptr().cast()),
-            extra: In::from_raw(std::ptr::null()),
+            values: Input::from_raw(inner.arguments.as_ptr().cast()),
+            extra: Input::from_raw(std::ptr::null()),
             kernel: 0,
             context: context::current_handle(),
         })

@@ -46,9 +46,9 @@ pub fn release(handle: Handle, count: u32) -> Result {
 
 /// What a graph holds, and how often; all of it is let go with the graph.
 #[derive(Default)]
-pub struct Held(Mutex<BTreeMap<Handle, u32>>);
+pub struct References(Mutex<BTreeMap<Handle, u32>>);
 
-impl Held {
+impl References {
     pub fn add(&self, object: Handle, count: u32) {
         *self.0.lock().entry(object).or_insert(0) += count;
     }
@@ -61,16 +61,16 @@ impl Held {
     }
 
     /// For a copy of the graph, or what was made of it.
-    pub fn again(&self) -> Held {
+    pub fn retain_all(&self) -> References {
         let held = self.0.lock().clone();
         for (object, count) in &held {
             retain(*object, *count).ok();
         }
-        Held(Mutex::new(held))
+        References(Mutex::new(held))
     }
 }
 
-impl Drop for Held {
+impl Drop for References {
     fn drop(&mut self) {
         for (object, count) in self.0.get_mut() {
             release(*object, *count).ok();

@@ -72,7 +72,7 @@ pub struct Arena {
 }
 
 /// An allocation: where, and how many bytes of the device it newly takes.
-pub struct Taken {
+pub struct Allocated {
     pub at: u64,
     pub grown: u64,
 }
@@ -93,20 +93,20 @@ impl Arena {
         }
     }
 
-    pub fn take(&mut self, size: u64) -> Option<Taken> {
+    pub fn take(&mut self, size: u64) -> Option<Allocated> {
         if size > SMALL {
             let size = size.next_multiple_of(GRANULE);
             let align = if size >= LARGE { LARGE } else { GRANULE };
             let at = self.map(size, align)?;
             self.whole.insert(at, size);
-            return Some(Taken { at, grown: size });
+            return Some(Allocated { at, grown: size });
         }
         if let Some(at) = self.granules.values_mut().find_map(|granule| granule.take(size)) {
-            return Some(Taken { at, grown: 0 });
+            return Some(Allocated { at, grown: 0 });
         }
         let start = self.map(GRANULE, GRANULE)?;
         let granule = self.granules.entry(start).or_insert_with(|| Granule::new(start));
-        granule.take(size).map(|at| Taken { at, grown: GRANULE })
+        granule.take(size).map(|at| Allocated { at, grown: GRANULE })
     }
 
     pub fn give(&mut self, at: u64, size: u64) -> u64 {

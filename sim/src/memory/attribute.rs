@@ -33,8 +33,8 @@ const DECOMPRESS_CAPABLE: u32 = 21;
 
 /// One attribute of the memory around `address`.
 pub fn get(which: u32, address: u64) -> Result<Value> {
-    let range = table::known(address).ok_or(Code::INVALID_VALUE)?;
-    of(which, address, &range)
+    let range = table::find_live(address).ok_or(Code::INVALID_VALUE)?;
+    range_attribute(which, address, &range)
 }
 
 /// As `get`, but with the values that cuPointerGetAttributes gives for memory that the driver does not know.
@@ -54,7 +54,7 @@ fn nothing(which: u32) -> Value {
     }
 }
 
-fn of(which: u32, address: u64, range: &Range) -> Result<Value> {
+fn range_attribute(which: u32, address: u64, range: &Range) -> Result<Value> {
     let host_reaches = range.kind.host() || range.kind.managed();
     Ok(match which {
         CONTEXT if matches!(range.kind, Kind::Mapped(_) | Kind::Pool(_)) => Value::Long(0),

@@ -49,7 +49,7 @@ impl Side {
     }
 
     /// An address of unified memory: the device's if the device knows it.
-    pub fn of(address: u64) -> Self {
+    pub fn unified(address: u64) -> Self {
         match table::read().find(address) {
             Some(range) if !range.kind.host() => Side::Device(address),
             _ => Side::Host(address),

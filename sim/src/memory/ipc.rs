@@ -61,7 +61,7 @@ pub fn export(at: u64) -> Result<IpcHandle> {
     let mut exported = EXPORTED.lock();
     if let Entry::Vacant(place) = exported.entry(start) {
         let file = shared_file::create(size).ok_or(Code::OUT_OF_MEMORY)?;
-        if !table::held_still(|| shared_file::take_over(&file, start, size)) {
+        if !table::while_idle(|| shared_file::take_over(&file, start, size)) {
             return Err(Code::OUT_OF_MEMORY);
         }
         place.insert(file);

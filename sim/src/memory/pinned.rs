@@ -19,7 +19,7 @@ pub fn allocate(size: u64, flags: u32, device: i32, context: Handle) -> Result<u
     if size == 0 || flags & !ALLOCATE_FLAGS != 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let at = if size > SMALL { viewed(size.next_multiple_of(PAGE)) } else { beside(size) };
+    let at = if size > SMALL { viewed(size.next_multiple_of(PAGE)) } else { allocate_small(size) };
     let at = at.ok_or(Code::OUT_OF_MEMORY)?;
     let (id, kind) = (table::next_id(), Kind::Pinned(flags));
     table::insert(Range { start: at, size, kind, device, context, id, access: Access::OF_ALL })?;
@@ -29,7 +29,7 @@ pub fn allocate(size: u64, flags: u32, device: i32, context: Handle) -> Result<u
 /// Small ones share pages, as the driver has it.
 static GRANULES: Mutex<BTreeMap<u64, Granule>> = Mutex::new(BTreeMap::new());
 
-fn beside(size: u64) -> Option<u64> {
+fn allocate_small(size: u64) -> Option<u64> {
     let mut granules = GRANULES.lock();
     if let Some(at) = granules.values_mut().find_map(|granule| granule.take(size)) {
         return Some(at);

@@ -119,7 +119,7 @@ pub fn read_on(device: i32) -> Ranges<'static> {
 
 /// What the driver says it knows around this address: memory of a graph only once a launch has allocated it
 /// (driver 580, tests/gpu/facts/graph_memory.c).
-pub fn known(address: u64) -> Option<Range> {
+pub fn find_live(address: u64) -> Option<Range> {
     let range = *read().find(address)?;
     (range.kind != Kind::Graph || graph_allocation::live(range.start)).then_some(range)
 }
@@ -225,7 +225,7 @@ pub fn remove_all(test: impl Fn(&Range) -> bool) -> Vec<Range> {
 }
 
 /// Does something while no kernel or copy is inside any range.
-pub fn held_still<T>(work: impl FnOnce() -> T) -> T {
+pub fn while_idle<T>(work: impl FnOnce() -> T) -> T {
     let _all = RANGES.write();
     work()
 }

@@ -50,7 +50,7 @@ impl Drop for Backing {
     }
 }
 
-fn held(backing: Arc<Backing>) -> Handle {
+fn insert_physical(backing: Arc<Backing>) -> Handle {
     PHYSICAL.insert(Arc::new(Physical { backing, references: AtomicU32::new(1) }))
 }
 
@@ -71,7 +71,7 @@ pub fn create(size: u64, properties: AllocationProperties) -> Result<Handle> {
         allocate::uncharge(device, size);
         return Err(Code::OUT_OF_MEMORY);
     };
-    Ok(held(Arc::new(Backing { at, size, properties, part, is_own: true })))
+    Ok(insert_physical(Arc::new(Backing { at, size, properties, part, is_own: true })))
 }
 
 /// A file descriptor by which the memory can be had again.
@@ -92,14 +92,14 @@ pub fn import(descriptor: i32) -> Result<Handle> {
     let number = shared_file::number(&file).ok_or(Code::INVALID_VALUE)?;
     let mut shared = SHARED.lock();
     if let Some(backing) = shared.get(&(number, start)).and_then(Weak::upgrade) {
-        return Ok(held(backing));
+        return Ok(insert_physical(backing));
     }
     let at = shared_file::map_anywhere(&file, start, size).ok_or(Code::OUT_OF_MEMORY)?;
     let location = Location { kind: 1, id: device as i32 };
     let properties = AllocationProperties { kind: 1, handle_types, location, windows: 0, flags: [0; 8] };
     let backing = Arc::new(Backing { at, size, properties, part: None, is_own: false });
     shared.insert((number, start), Arc::downgrade(&backing));
-    Ok(held(backing))
+    Ok(insert_physical(backing))
 }
 
 pub fn properties(handle: Handle) -> Result<AllocationProperties> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::code::{Code, Result};
-use crate::abi::{Bytes, Handle, In};
+use crate::abi::{Bytes, Handle, Input};
 use crate::base::device;
 use crate::base::guard;
 use crate::base::registry::handle_of;
@@ -32,7 +32,12 @@ const BUFFER_POINTER: usize = 1;
 const BUFFER_SIZE: usize = 2;
 
 /// A launch ready to be submitted.
-pub fn prepare(handle: Handle, shape: Shape, values: In<*const c_void>, extra: In<*const c_void>) -> Result<Arc<Grid>> {
+pub fn prepare(
+    handle: Handle,
+    shape: Shape,
+    values: Input<*const c_void>,
+    extra: Input<*const c_void>,
+) -> Result<Arc<Grid>> {
     if handle == 0 {
         return Err(Code::INVALID_HANDLE);
     }
@@ -67,7 +72,7 @@ pub fn prepare(handle: Handle, shape: Shape, values: In<*const c_void>, extra: I
 pub fn submit(stream: &Arc<Stream>, grid: Arc<Grid>) -> Result {
     let context = stream.context()?;
     context.check()?;
-    if !module::function(grid.function)?.of(&context) {
+    if !module::function(grid.function)?.is_in(&context) {
         return Err(Code::INVALID_HANDLE);
     }
     stream.submit(Work::Kernel(grid), Vec::new()).map(drop)
@@ -109,11 +114,11 @@ pub fn per_multiprocessor(threads: u32, shared: u64) -> u32 {
 }
 
 /// The parameter buffer from one pointer a parameter.
-fn from_values(kernel: &Kernel, values: In<*const c_void>) -> Result<Vec<u8>> {
+fn from_values(kernel: &Kernel, values: Input<*const c_void>) -> Result<Vec<u8>> {
     let mut buffer = vec![0; kernel.parameter_bytes];
     for (index, parameter) in kernel.parameters.iter().enumerate() {
         guard::reads(values.address(), values.address() + index as u64 * 8, 8);
-        let at = values.at(index)?.cast::<u8>();
+        let at = values.element(index)?.cast::<u8>();
         if at.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -125,13 +130,13 @@ fn from_values(kernel: &Kernel, values: In<*const c_void>) -> Result<Vec<u8>> {
 }
 
 /// The parameter buffer that `extra` points to.
-fn from_buffer(kernel: &Kernel, extra: In<*const c_void>) -> Result<Vec<u8>> {
+fn from_buffer(kernel: &Kernel, extra: Input<*const c_void>) -> Result<Vec<u8>> {
     let (mut at, mut length) = (std::ptr::null::<u8>(), None);
     for pair in 0.. {
-        match extra.at(2 * pair)? as usize {
+        match extra.element(2 * pair)? as usize {
             0 => break,
-            BUFFER_POINTER => at = extra.at(2 * pair + 1)?.cast(),
-            BUFFER_SIZE => length = Some(In::from_raw(extra.at(2 * pair + 1)?.cast::<usize>()).get()?),
+            BUFFER_POINTER => at = extra.element(2 * pair + 1)?.cast(),
+            BUFFER_SIZE => length = Some(Input::from_raw(extra.element(2 * pair + 1)?.cast::<usize>()).get()?),
             _ => return Err(Code::INVALID_VALUE),
         }
     }

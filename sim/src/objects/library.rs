@@ -74,7 +74,7 @@ impl Library {
         Ok(handle)
     }
 
-    pub fn named(self: &Arc<Self>, name: &str) -> Result<Handle> {
+    pub fn kernel_by_name(self: &Arc<Self>, name: &str) -> Result<Handle> {
         let index = self.program.kernels.iter().position(|k| k.name == name).ok_or(Code::NOT_FOUND)?;
         self.kernel(index)
     }

@@ -160,7 +160,7 @@ impl Module {
         Ok(handle)
     }
 
-    pub fn named(self: &Arc<Self>, name: &str) -> Result<Handle> {
+    pub fn function_by_name(self: &Arc<Self>, name: &str) -> Result<Handle> {
         let kernel = self.program.kernels.iter().position(|k| k.name == name).ok_or(Code::NOT_FOUND)?;
         self.function(kernel)
     }
@@ -196,7 +196,7 @@ impl Function {
     }
 
     /// Whether it belongs to a context.
-    pub fn of(&self, context: &Arc<Context>) -> bool {
+    pub fn is_in(&self, context: &Arc<Context>) -> bool {
         std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(context))
     }
 }

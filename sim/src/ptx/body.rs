@@ -277,12 +277,12 @@ impl Reader<'_, '_> {
                 self.parser.next();
                 Ok(Operand::Sink)
             }
-            Some(Token::Word(_)) => self.named(),
+            Some(Token::Word(_)) => self.named_operand(),
             _ => self.parser.unexpected(),
         }
     }
 
-    fn named(&mut self) -> Result<Operand> {
+    fn named_operand(&mut self) -> Result<Operand> {
         let name = self.parser.word()?;
         let known = self.frame.find(name);
         if known.is_none() && name.starts_with('%') && Special::parse(name).is_none() {

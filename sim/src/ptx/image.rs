@@ -5,7 +5,7 @@
 
 use std::ffi::c_char;
 
-use crate::abi::In;
+use crate::abi::Input;
 use crate::abi::code::{Code, Result};
 use crate::base::state::knobs;
 use crate::ptx::Kernel;
@@ -35,7 +35,7 @@ pub fn texts_at(image: *const u8) -> Result<Vec<String>> {
     if image.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    let read = |at: usize, length: usize| In::from_raw(image.wrapping_add(at)).all(length);
+    let read = |at: usize, length: usize| Input::from_raw(image.wrapping_add(at)).all(length);
     // An empty text ends after its first byte.
     if read(0, 1)? == [0] {
         return Err(Code::INVALID_IMAGE);
@@ -54,7 +54,7 @@ pub fn texts_at(image: *const u8) -> Result<Vec<String>> {
             texts_in(&read(0, length_of(&header)?)?)
         }
         _ => {
-            let text = In::<c_char>::from_raw(image.cast()).text()?;
+            let text = Input::<c_char>::from_raw(image.cast()).text()?;
             plausible(&text)?;
             Ok(vec![text])
         }

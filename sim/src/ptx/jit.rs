@@ -7,7 +7,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::abi::code::{Code, Result};
-use crate::abi::{Handle, In, Out, put_text};
+use crate::abi::{Handle, Input, Out, put_text};
 use crate::base::registry::Registry;
 use crate::ptx;
 use crate::ptx::Layout;
@@ -65,12 +65,12 @@ impl Options {
         verbose: false,
     };
 
-    pub fn read(count: u32, names: In<u32>, values: Out<*mut c_void>) -> Result<Self> {
+    pub fn read(count: u32, names: Input<u32>, values: Out<*mut c_void>) -> Result<Self> {
         let mut options = Options { values, ..Options::NONE };
-        let given: In<*mut c_void> = In::from_raw(values.raw().cast_const());
+        let given: Input<*mut c_void> = Input::from_raw(values.raw().cast_const());
         for index in 0..count as usize {
-            let value = given.at(index)? as usize;
-            match names.at(index)? {
+            let value = given.element(index)? as usize;
+            match names.element(index)? {
                 WALL_TIME => options.wall_time = Some(index),
                 INFO_BUFFER => options.info.buffer = Out::from_raw(value as *mut c_char),
                 INFO_SIZE => (options.info.length, options.info.index) = (value & 0xffff_ffff, Some(index)),

@@ -44,10 +44,10 @@ pub fn create(flags: u32) -> Result<Handle> {
     let context = context::usable()?;
     let shared =
         if flags & INTERPROCESS != 0 { Some(Arc::new(Signal::new().ok_or(Code::OUT_OF_MEMORY)?)) } else { None };
-    Ok(made(flags, &context, shared))
+    Ok(insert_event(flags, &context, shared))
 }
 
-fn made(flags: u32, context: &Arc<Context>, shared: Option<Arc<Signal>>) -> Handle {
+fn insert_event(flags: u32, context: &Arc<Context>, shared: Option<Arc<Signal>>) -> Handle {
     let event = Event { flags, context: Arc::downgrade(context), state: Mutex::default(), shared };
     EVENTS.insert(Arc::new(event))
 }
@@ -59,7 +59,7 @@ pub fn export(handle: Handle) -> Result<IpcHandle> {
 
 pub fn open(handle: &IpcHandle) -> Result<Handle> {
     let context = context::usable()?;
-    Ok(made(INTERPROCESS | DISABLE_TIMING, &context, Some(Arc::new(Signal::open(handle)?))))
+    Ok(insert_event(INTERPROCESS | DISABLE_TIMING, &context, Some(Arc::new(Signal::open(handle)?))))
 }
 
 pub fn find(handle: Handle) -> Result<Arc<Event>> {
@@ -118,7 +118,7 @@ impl Event {
     pub fn query(&self) -> Result {
         self.context_check()?;
         match &*self.state.lock() {
-            State::Fresh if self.shared.as_ref().is_some_and(|signal| !signal.last().has_come()) => {
+            State::Fresh if self.shared.as_ref().is_some_and(|signal| !signal.last().has_completed()) => {
                 Err(Code::NOT_READY)
             }
             State::Recorded(point, _) if !point.reached() => Err(Code::NOT_READY),

@@ -35,14 +35,14 @@ impl Drop for Signal {
 
 impl Signal {
     pub fn new() -> Option<Signal> {
-        Signal::of(shared_file::create(SIZE)?)
+        Signal::map(shared_file::create(SIZE)?)
     }
 
     pub fn open(handle: &IpcHandle) -> Result<Signal> {
-        Signal::of(handle.open(MARK)?).ok_or(Code::OUT_OF_MEMORY)
+        Signal::map(handle.open(MARK)?).ok_or(Code::OUT_OF_MEMORY)
     }
 
-    fn of(file: File) -> Option<Signal> {
+    fn map(file: File) -> Option<Signal> {
         let at = shared_file::map_anywhere(&file, 0, SIZE)?;
         Some(Signal { file, at })
     }
@@ -72,12 +72,12 @@ impl Turn {
         self.signal.word(1).fetch_max(self.number, Ordering::AcqRel);
     }
 
-    pub fn has_come(&self) -> bool {
+    pub fn has_completed(&self) -> bool {
         self.signal.word(1).load(Ordering::Acquire) >= self.number
     }
 
     pub fn wait(&self) {
-        while !self.has_come() && state::ready().is_ok() {
+        while !self.has_completed() && state::ready().is_ok() {
             std::thread::sleep(Duration::from_micros(20));
         }
     }

@@ -2,7 +2,7 @@
 //! drawing.
 
 use crate::abi::code::{Code, Result};
-use crate::abi::{Handle, In, Out};
+use crate::abi::{Handle, Input, Out};
 use crate::entry::declare::entries;
 use crate::entry::graphs::node::add;
 use crate::graphs::node::{Batch, Kind};
@@ -15,11 +15,11 @@ use crate::streams::context;
 pub struct BatchParameters {
     context: Handle,
     count: u32,
-    operations: In<[u64; 6]>,
+    operations: Input<[u64; 6]>,
     flags: u32,
 }
 
-pub(crate) fn batch(given: In<BatchParameters>) -> Result<Kind> {
+pub(crate) fn batch(given: Input<BatchParameters>) -> Result<Kind> {
     let BatchParameters { context, count, operations, flags } = given.get()?;
     context::find(context)?;
     let operations = operations.all(count as usize)?;
@@ -31,7 +31,7 @@ pub(crate) fn batch(given: In<BatchParameters>) -> Result<Kind> {
 }
 
 entries! {
-    fn cuGraphKernelNodeSetAttribute(hnode: Handle, attribute: u32, value: In<[u32; 16]>) {
+    fn cuGraphKernelNodeSetAttribute(hnode: Handle, attribute: u32, value: Input<[u32; 16]>) {
         let value = value.get()?;
         graph::find_node(hnode)?.attributes(|attributes| {
             attributes.insert(attribute, value);
@@ -51,7 +51,7 @@ entries! {
     }
 
     fn cuGraphAddBatchMemOpNode(
-        made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: In<BatchParameters>,
+        made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, given: Input<BatchParameters>,
     ) {
         add(made, hgraph, after, count, batch(given)?)
     }
@@ -60,17 +60,17 @@ entries! {
     fn cuGraphBatchMemOpNodeGetParams(hnode: Handle, to: Out<BatchParameters>) {
         match graph::find_node(hnode)?.kind() {
             Kind::Batch(Batch { context, operations, .. }) => to.set(BatchParameters {
-                context, count: operations.len() as u32, operations: In::from_raw(operations.as_ptr()), flags: 0,
+                context, count: operations.len() as u32, operations: Input::from_raw(operations.as_ptr()), flags: 0,
             }),
             _ => Err(Code::INVALID_VALUE),
         }
     }
 
-    fn cuGraphBatchMemOpNodeSetParams(hnode: Handle, given: In<BatchParameters>) {
+    fn cuGraphBatchMemOpNodeSetParams(hnode: Handle, given: Input<BatchParameters>) {
         graph::find_node(hnode)?.set_kind(batch(given)?)
     }
 
-    fn cuGraphExecBatchMemOpNodeSetParams(hexec: Handle, hnode: Handle, given: In<BatchParameters>) {
+    fn cuGraphExecBatchMemOpNodeSetParams(hexec: Handle, hnode: Handle, given: Input<BatchParameters>) {
         graph::find_node(hnode)?;
         exec::find_exec(hexec)?.set(hnode, batch(given)?)
     }

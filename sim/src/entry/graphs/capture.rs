@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::abi::code::{Code, Result};
-use crate::abi::{Handle, In, NullStream, Out};
+use crate::abi::{Handle, Input, NullStream, Out};
 use crate::entry::declare::entries;
 use crate::graphs::capture;
 use crate::streams::stream::{self, Lane, Stream};
@@ -42,7 +42,7 @@ fn query(stream: &Arc<Stream>, to: Answers) -> Result {
     Ok(())
 }
 
-fn update(stream: &Arc<Stream>, nodes: In<Handle>, count: usize, flags: u32) -> Result {
+fn update(stream: &Arc<Stream>, nodes: Input<Handle>, count: usize, flags: u32) -> Result {
     let mut part = stream.part.lock();
     let part = part.as_mut().ok_or(Code::ILLEGAL_STATE)?;
     part.capture.check()?;
@@ -69,7 +69,7 @@ entries! {
     }
 
     fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz [null] (
-        hstream: Handle, hgraph: Handle, after: In<Handle>, _edges: In<u64>, count: usize, mode: u32,
+        hstream: Handle, hgraph: Handle, after: Input<Handle>, _edges: Input<u64>, count: usize, mode: u32,
     ) {
         capture::begin(&find(hstream, null)?, mode, Some((hgraph, after.all(count)?)))
     }
@@ -113,13 +113,13 @@ entries! {
     }
 
     fn cuStreamUpdateCaptureDependencies / cuStreamUpdateCaptureDependencies_ptsz [null] (
-        hstream: Handle, nodes: In<Handle>, count: usize, flags: u32,
+        hstream: Handle, nodes: Input<Handle>, count: usize, flags: u32,
     ) {
         update(&find(hstream, null)?, nodes, count, flags)
     }
 
     fn cuStreamUpdateCaptureDependencies_v2 / cuStreamUpdateCaptureDependencies_v2_ptsz [null] (
-        hstream: Handle, nodes: In<Handle>, _edges: In<u64>, count: usize, flags: u32,
+        hstream: Handle, nodes: Input<Handle>, _edges: Input<u64>, count: usize, flags: u32,
     ) {
         update(&find(hstream, null)?, nodes, count, flags)
     }

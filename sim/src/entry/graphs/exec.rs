@@ -7,7 +7,7 @@ use crate::abi::structs::{
     HostNodeParameters, InstantiateParameters, KernelNodeParameters, KernelNodeParametersV1, Memcpy3d,
     MemsetNodeParameters, UpdateResult,
 };
-use crate::abi::{Handle, In, Out, put_text};
+use crate::abi::{Handle, Input, Out, put_text};
 use crate::entry::declare::entries;
 use crate::entry::graphs::node::{host, kernel, kernel_v1};
 use crate::graphs::exec;
@@ -92,25 +92,25 @@ entries! {
         stream::find(hstream, null)?.context()?.check()
     }
 
-    fn cuGraphExecKernelNodeSetParams(hexec: Handle, hnode: Handle, given: In<KernelNodeParametersV1>) {
+    fn cuGraphExecKernelNodeSetParams(hexec: Handle, hnode: Handle, given: Input<KernelNodeParametersV1>) {
         set(hexec, hnode, kernel_v1(given)?)
     }
 
-    fn cuGraphExecKernelNodeSetParams_v2(hexec: Handle, hnode: Handle, given: In<KernelNodeParameters>) {
+    fn cuGraphExecKernelNodeSetParams_v2(hexec: Handle, hnode: Handle, given: Input<KernelNodeParameters>) {
         set(hexec, hnode, kernel(given)?)
     }
 
-    fn cuGraphExecMemcpyNodeSetParams(hexec: Handle, hnode: Handle, given: In<Memcpy3d>, ctx: Handle) {
+    fn cuGraphExecMemcpyNodeSetParams(hexec: Handle, hnode: Handle, given: Input<Memcpy3d>, ctx: Handle) {
         context::find(ctx)?;
         set(hexec, hnode, Kind::from_copy(given.get()?)?)
     }
 
-    fn cuGraphExecMemsetNodeSetParams(hexec: Handle, hnode: Handle, given: In<MemsetNodeParameters>, ctx: Handle) {
+    fn cuGraphExecMemsetNodeSetParams(hexec: Handle, hnode: Handle, given: Input<MemsetNodeParameters>, ctx: Handle) {
         context::find(ctx)?;
         set(hexec, hnode, Kind::from_fill(&given.get()?)?)
     }
 
-    fn cuGraphExecHostNodeSetParams(hexec: Handle, hnode: Handle, given: In<HostNodeParameters>) {
+    fn cuGraphExecHostNodeSetParams(hexec: Handle, hnode: Handle, given: Input<HostNodeParameters>) {
         set(hexec, hnode, host(given)?)
     }
 

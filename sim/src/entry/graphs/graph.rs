@@ -1,7 +1,7 @@
 //! Graphs: their nodes and edges.
 
 use crate::abi::code::{Code, Result};
-use crate::abi::{Handle, In, Out};
+use crate::abi::{Handle, Input, Out};
 use crate::base::registry::handle_of;
 use crate::entry::declare::entries;
 use crate::graphs::graph;
@@ -55,7 +55,7 @@ fn dependents(hnode: Handle) -> Result<Vec<Handle>> {
     Ok(graph.edges().into_iter().filter(|(from, _)| *from == hnode).map(|(_, to)| to).collect())
 }
 
-fn connect(hgraph: Handle, from: In<Handle>, to: In<Handle>, count: usize, wanted: bool) -> Result {
+fn connect(hgraph: Handle, from: Input<Handle>, to: Input<Handle>, count: usize, wanted: bool) -> Result {
     for (from, to) in from.all(count)?.into_iter().zip(to.all(count)?) {
         let (first, second) = (graph::find_node(from)?, graph::find_node(to)?);
         let mut after = second.dependencies();
@@ -127,19 +127,19 @@ entries! {
         handles(&dependents(hnode)?, nodes, count)
     }
 
-    fn cuGraphAddDependencies(hgraph: Handle, from: In<Handle>, to: In<Handle>, count: usize) {
+    fn cuGraphAddDependencies(hgraph: Handle, from: Input<Handle>, to: Input<Handle>, count: usize) {
         connect(hgraph, from, to, count, true)
     }
 
-    fn cuGraphAddDependencies_v2(hgraph: Handle, from: In<Handle>, to: In<Handle>, _data: In<u64>, count: usize) {
+    fn cuGraphAddDependencies_v2(hgraph: Handle, from: Input<Handle>, to: Input<Handle>, _data: Input<u64>, count: usize) {
         connect(hgraph, from, to, count, true)
     }
 
-    fn cuGraphRemoveDependencies(hgraph: Handle, from: In<Handle>, to: In<Handle>, count: usize) {
+    fn cuGraphRemoveDependencies(hgraph: Handle, from: Input<Handle>, to: Input<Handle>, count: usize) {
         connect(hgraph, from, to, count, false)
     }
 
-    fn cuGraphRemoveDependencies_v2(hgraph: Handle, from: In<Handle>, to: In<Handle>, _data: In<u64>, count: usize) {
+    fn cuGraphRemoveDependencies_v2(hgraph: Handle, from: Input<Handle>, to: Input<Handle>, _data: Input<u64>, count: usize) {
         connect(hgraph, from, to, count, false)
     }
 
@@ -150,7 +150,7 @@ entries! {
     }
 
     /// What a host node runs is shown if that is wanted.
-    fn cuGraphDebugDotPrint(hgraph: Handle, path: In<c_char>, flags: u32) {
+    fn cuGraphDebugDotPrint(hgraph: Handle, path: Input<c_char>, flags: u32) {
         let mut drawn = "digraph dot {\n".to_owned();
         for node in graph::find(hgraph)?.nodes() {
             let (own, kind) = (handle_of(&node), node.kind());

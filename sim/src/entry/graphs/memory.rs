@@ -2,7 +2,7 @@
 
 use crate::abi::code::Code;
 use crate::abi::structs::{AccessDescriptor, AllocationNodeParameters, Location, PoolProperties};
-use crate::abi::{DevicePointer, Handle, In, Out};
+use crate::abi::{DevicePointer, Handle, Input, Out};
 use crate::base::device;
 use crate::entry::declare::entries;
 use crate::entry::graphs::node::add;
@@ -17,7 +17,7 @@ const DEVICE: u32 = 1;
 
 entries! {
     fn cuGraphAddMemAllocNode(
-        made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: Out<AllocationNodeParameters>,
+        made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, given: Out<AllocationNodeParameters>,
     ) {
         let mut parameters = given.get()?;
         let location = parameters.pool.location;
@@ -43,12 +43,12 @@ entries! {
             usage: 0,
             reserved: [0; 54],
         };
-        let access: In<AccessDescriptor> = In::from_raw(std::ptr::null());
+        let access: Input<AccessDescriptor> = Input::from_raw(std::ptr::null());
         let (bytes, at) = (memory.size as usize, memory.at);
         to.set(AllocationNodeParameters { pool, access, access_count: 0, bytes, at })
     }
 
-    fn cuGraphAddMemFreeNode(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, at: DevicePointer) {
+    fn cuGraphAddMemFreeNode(made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, at: DevicePointer) {
         let graph = table::read().find(at).is_some_and(|r| r.start == at && r.kind == table::Kind::Graph);
         if !graph {
             return Err(Code::INVALID_VALUE);

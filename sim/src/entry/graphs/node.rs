@@ -4,13 +4,13 @@ use crate::abi::code::{Code, Result};
 use crate::abi::structs::{
     HostNodeParameters, KernelNodeParameters, KernelNodeParametersV1, Memcpy3d, MemsetNodeParameters,
 };
-use crate::abi::{Handle, In, Out};
+use crate::abi::{Handle, Input, Out};
 use crate::entry::declare::entries;
 use crate::graphs::graph;
 use crate::graphs::node::Kind;
 use crate::streams::{context, event};
 
-pub(crate) fn add(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, kind: Kind) -> Result {
+pub(crate) fn add(made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, kind: Kind) -> Result {
     if made.is_null() {
         return Err(Code::INVALID_VALUE);
     }
@@ -18,7 +18,7 @@ pub(crate) fn add(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: u
 }
 
 /// The first form of a kernel node's parameters as the second.
-pub(crate) fn kernel_v1(given: In<KernelNodeParametersV1>) -> Result<Kind> {
+pub(crate) fn kernel_v1(given: Input<KernelNodeParametersV1>) -> Result<Kind> {
     let KernelNodeParametersV1 { function, blocks, threads, dynamic_shared, values, extra } = given.get()?;
     let context = context::current_handle();
     Kind::from_kernel(&KernelNodeParameters {
@@ -33,11 +33,11 @@ pub(crate) fn kernel_v1(given: In<KernelNodeParametersV1>) -> Result<Kind> {
     })
 }
 
-pub(crate) fn kernel(given: In<KernelNodeParameters>) -> Result<Kind> {
+pub(crate) fn kernel(given: Input<KernelNodeParameters>) -> Result<Kind> {
     Kind::from_kernel(&given.get()?)
 }
 
-pub(crate) fn host(given: In<HostNodeParameters>) -> Result<Kind> {
+pub(crate) fn host(given: Input<HostNodeParameters>) -> Result<Kind> {
     let HostNodeParameters { function, data } = given.get()?;
     Ok(Kind::Host(function.ok_or(Code::INVALID_VALUE)?, data))
 }
@@ -48,13 +48,13 @@ fn set(hnode: Handle, kind: Kind) -> Result {
 
 entries! {
     fn cuGraphAddKernelNode(
-        made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: In<KernelNodeParametersV1>,
+        made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, given: Input<KernelNodeParametersV1>,
     ) {
         add(made, hgraph, after, count, kernel_v1(given)?)
     }
 
     fn cuGraphAddKernelNode_v2(
-        made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: In<KernelNodeParameters>,
+        made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, given: Input<KernelNodeParameters>,
     ) {
         add(made, hgraph, after, count, kernel(given)?)
     }
@@ -69,16 +69,16 @@ entries! {
         to.set(graph::find_node(hnode)?.kernel()?)
     }
 
-    fn cuGraphKernelNodeSetParams(hnode: Handle, given: In<KernelNodeParametersV1>) {
+    fn cuGraphKernelNodeSetParams(hnode: Handle, given: Input<KernelNodeParametersV1>) {
         set(hnode, kernel_v1(given)?)
     }
 
-    fn cuGraphKernelNodeSetParams_v2(hnode: Handle, given: In<KernelNodeParameters>) {
+    fn cuGraphKernelNodeSetParams_v2(hnode: Handle, given: Input<KernelNodeParameters>) {
         set(hnode, kernel(given)?)
     }
 
     fn cuGraphAddMemcpyNode(
-        made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: In<Memcpy3d>, ctx: Handle,
+        made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, given: Input<Memcpy3d>, ctx: Handle,
     ) {
         context::find(ctx)?;
         add(made, hgraph, after, count, Kind::from_copy(given.get()?)?)
@@ -91,12 +91,12 @@ entries! {
         }
     }
 
-    fn cuGraphMemcpyNodeSetParams(hnode: Handle, given: In<Memcpy3d>) {
+    fn cuGraphMemcpyNodeSetParams(hnode: Handle, given: Input<Memcpy3d>) {
         set(hnode, Kind::from_copy(given.get()?)?)
     }
 
     fn cuGraphAddMemsetNode(
-        made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: In<MemsetNodeParameters>,
+        made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, given: Input<MemsetNodeParameters>,
         ctx: Handle,
     ) {
         context::find(ctx)?;
@@ -105,17 +105,17 @@ entries! {
 
     fn cuGraphMemsetNodeGetParams(hnode: Handle, to: Out<MemsetNodeParameters>) {
         match graph::find_node(hnode)?.kind() {
-            Kind::Fill(fill) => to.set(MemsetNodeParameters::of(&fill)),
+            Kind::Fill(fill) => to.set(MemsetNodeParameters::new(&fill)),
             _ => Err(Code::INVALID_VALUE),
         }
     }
 
-    fn cuGraphMemsetNodeSetParams(hnode: Handle, given: In<MemsetNodeParameters>) {
+    fn cuGraphMemsetNodeSetParams(hnode: Handle, given: Input<MemsetNodeParameters>) {
         set(hnode, Kind::from_fill(&given.get()?)?)
     }
 
     fn cuGraphAddHostNode(
-        made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: In<HostNodeParameters>,
+        made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, given: Input<HostNodeParameters>,
     ) {
         add(made, hgraph, after, count, host(given)?)
     }
@@ -127,12 +127,12 @@ entries! {
         }
     }
 
-    fn cuGraphHostNodeSetParams(hnode: Handle, given: In<HostNodeParameters>) {
+    fn cuGraphHostNodeSetParams(hnode: Handle, given: Input<HostNodeParameters>) {
         set(hnode, host(given)?)
     }
 
     /// The node has a copy of the child.
-    fn cuGraphAddChildGraphNode(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, child: Handle) {
+    fn cuGraphAddChildGraphNode(made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, child: Handle) {
         graph::find(hgraph)?;
         add(made, hgraph, after, count, Kind::Child(graph::copy(child, true)?))
     }
@@ -144,11 +144,11 @@ entries! {
         }
     }
 
-    fn cuGraphAddEmptyNode(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize) {
+    fn cuGraphAddEmptyNode(made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize) {
         add(made, hgraph, after, count, Kind::Empty)
     }
 
-    fn cuGraphAddEventRecordNode(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, hevent: Handle) {
+    fn cuGraphAddEventRecordNode(made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, hevent: Handle) {
         event::find(hevent)?;
         add(made, hgraph, after, count, Kind::RecordEvent(hevent))
     }
@@ -165,7 +165,7 @@ entries! {
         set(hnode, Kind::RecordEvent(hevent))
     }
 
-    fn cuGraphAddEventWaitNode(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, hevent: Handle) {
+    fn cuGraphAddEventWaitNode(made: Out<Handle>, hgraph: Handle, after: Input<Handle>, count: usize, hevent: Handle) {
         event::find(hevent)?;
         add(made, hgraph, after, count, Kind::WaitEvent(hevent))
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::abi::In;
+use crate::abi::Input;
 use crate::abi::code::Result;
 use crate::abi::structs::{KernelNodeParameters, Memcpy3d, MemsetNodeParameters};
 use crate::entry::memory::copy::three;
@@ -19,7 +19,7 @@ impl Kind {
         // A node may name a kernel; it is its function that is kept.
         let handle = library::kernel(handle).and_then(|k| k.function()).unwrap_or(handle);
         let shape = Shape { blocks, threads, dynamic_shared, cooperative: false, cluster: [1; 3] };
-        let values: In<*const c_void> = parameters.values;
+        let values: Input<*const c_void> = parameters.values;
         launch::prepare(handle, shape, values, parameters.extra).map(Kind::Kernel)
     }
 
@@ -44,7 +44,7 @@ impl Kind {
 }
 
 impl MemsetNodeParameters {
-    pub fn of(fill: &Fill) -> Self {
+    pub fn new(fill: &Fill) -> Self {
         let (element, value) = (fill.element as u32, fill.value as u32);
         Self { at: fill.at, pitch: fill.pitch, value, element, width: fill.width, height: fill.height }
     }

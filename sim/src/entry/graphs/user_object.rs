@@ -46,7 +46,7 @@ entries! {
         value.set(graph_allocation::attribute(dev, attribute)?)
     }
 
-    fn cuDeviceSetGraphMemAttribute(dev: i32, attribute: u32, value: crate::abi::In<u64>) {
+    fn cuDeviceSetGraphMemAttribute(dev: i32, attribute: u32, value: crate::abi::Input<u64>) {
         device::check(dev)?;
         // Only the marks of the highest can be set, and only back.
         if value.get()? == 0 { graph_allocation::reset_high(dev, attribute) } else { Err(Code::INVALID_VALUE) }

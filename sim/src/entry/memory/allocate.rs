@@ -77,7 +77,7 @@ entries! {
 
     fn cuMemGetAddressRange_v2(base: Out<DevicePointer>, size: Out<usize>, at: DevicePointer) {
         context::current()?;
-        let range = table::known(at).ok_or(Code::NOT_FOUND)?;
+        let range = table::find_live(at).ok_or(Code::NOT_FOUND)?;
         base.set_if(range.start);
         size.set_if(range.size as usize);
         Ok(())

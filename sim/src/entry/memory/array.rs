@@ -2,12 +2,12 @@
 
 use crate::abi::code::Code;
 use crate::abi::structs::{Array3dDescriptor, ArrayDescriptor};
-use crate::abi::{Handle, In, Out};
+use crate::abi::{Handle, Input, Out};
 use crate::entry::declare::entries;
 use crate::objects::array;
 
 entries! {
-    fn cuArrayCreate_v2(made: Out<Handle>, descriptor: In<ArrayDescriptor>) {
+    fn cuArrayCreate_v2(made: Out<Handle>, descriptor: Input<ArrayDescriptor>) {
         let ArrayDescriptor { width, height, format, channels } = descriptor.get()?;
         if made.is_null() {
             return Err(Code::INVALID_VALUE);
@@ -15,7 +15,7 @@ entries! {
         made.set(array::create(Array3dDescriptor { width, height, depth: 0, format, channels, flags: 0 })?)
     }
 
-    fn cuArray3DCreate_v2(made: Out<Handle>, descriptor: In<Array3dDescriptor>) {
+    fn cuArray3DCreate_v2(made: Out<Handle>, descriptor: Input<Array3dDescriptor>) {
         let descriptor = descriptor.get()?;
         if made.is_null() {
             return Err(Code::INVALID_VALUE);

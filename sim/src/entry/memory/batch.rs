@@ -3,7 +3,7 @@
 use super::copy::{later, linear};
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::CopyAttributes;
-use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
+use crate::abi::{DevicePointer, Handle, Input, NullStream, Out};
 use crate::entry::declare::entries;
 use crate::memory::copy::{Copy, Plane, Side};
 use crate::objects::array;
@@ -44,7 +44,7 @@ impl Operand {
         let [at, x, y, z] = self.words.map(|word| word as usize);
         if self.kind == POINTER {
             let pitch = if x == 0 { width } else { x } * element;
-            return Ok(Plane { side: Side::of(at as u64), pitch, slice: pitch * if y == 0 { height } else { y } });
+            return Ok(Plane { side: Side::unified(at as u64), pitch, slice: pitch * if y == 0 { height } else { y } });
         }
         let array = array::find(at)?;
         let (pitch, slice) = (array.pitch(), array.pitch() * array.rows());
@@ -67,7 +67,7 @@ impl Operation {
 
 /// Which one failed, and how.
 fn all(
-    operations: In<Operation>,
+    operations: Input<Operation>,
     count: usize,
     flags: u64,
     hstream: Handle,
@@ -77,13 +77,13 @@ fn all(
         return Err((usize::MAX, Code::INVALID_VALUE));
     }
     (0..count).try_for_each(|at| {
-        operations.at(at).and_then(|one| later(one.copy()?, hstream, null)).map_err(|code| (at, code))
+        operations.element(at).and_then(|one| later(one.copy()?, hstream, null)).map_err(|code| (at, code))
     })
 }
 
 entries! {
     fn cuMemcpy3DBatchAsync / cuMemcpy3DBatchAsync_ptsz [null] (
-        count: usize, operations: In<Operation>, failed: Out<usize>, flags: u64, hstream: Handle,
+        count: usize, operations: Input<Operation>, failed: Out<usize>, flags: u64, hstream: Handle,
     ) {
         let made = all(operations, count, flags, hstream, null);
         // Of no copy, as of errors that are no copy's.
@@ -92,13 +92,13 @@ entries! {
     }
 
     fn cuMemcpy3DBatchAsync_v2 / cuMemcpy3DBatchAsync_v2_ptsz [null] (
-        count: usize, operations: In<Operation>, flags: u64, hstream: Handle,
+        count: usize, operations: Input<Operation>, flags: u64, hstream: Handle,
     ) {
         all(operations, count, flags, hstream, null).map_err(|(_, code)| code)
     }
 
     fn cuMemcpy3DWithAttributesAsync / cuMemcpy3DWithAttributesAsync_ptsz [null] (
-        operation: In<Operation>, flags: u64, hstream: Handle,
+        operation: Input<Operation>, flags: u64, hstream: Handle,
     ) {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
@@ -108,16 +108,16 @@ entries! {
 
     /// There is no engine for it, as before Blackwell.
     fn cuMemBatchDecompressAsync / cuMemBatchDecompressAsync_ptsz [null] (
-        _packed: In<u8>, _count: usize, _flags: u32, _failed: Out<usize>, hstream: Handle,
+        _packed: Input<u8>, _count: usize, _flags: u32, _failed: Out<usize>, hstream: Handle,
     ) {
         crate::streams::stream::find(hstream, null)?;
         Err(Code::NOT_SUPPORTED)
     }
 
     fn cuMemcpyWithAttributesAsync / cuMemcpyWithAttributesAsync_ptsz [null] (
-        to: DevicePointer, from: DevicePointer, bytes: usize, attributes: In<CopyAttributes>, hstream: Handle,
+        to: DevicePointer, from: DevicePointer, bytes: usize, attributes: Input<CopyAttributes>, hstream: Handle,
     ) {
         attributes.get()?.check()?;
-        later(linear(Side::of(to), Side::of(from), bytes), hstream, null)
+        later(linear(Side::unified(to), Side::unified(from), bytes), hstream, null)
     }
 }

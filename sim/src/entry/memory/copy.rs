@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::{CopyAttributes, Memcpy2d, Memcpy3d};
-use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
+use crate::abi::{DevicePointer, Handle, Input, NullStream, Out};
 use crate::entry::declare::entries;
 use crate::memory::copy::{Copy, Plane, Side};
 use crate::objects::array;
@@ -59,13 +59,13 @@ pub(crate) fn later(mut copy: Copy, hstream: Handle, null: NullStream) -> Result
 }
 
 struct Batch {
-    to: In<DevicePointer>,
-    from: In<DevicePointer>,
-    bytes: In<usize>,
+    to: Input<DevicePointer>,
+    from: Input<DevicePointer>,
+    bytes: Input<usize>,
     count: usize,
-    attributes: In<CopyAttributes>,
+    attributes: Input<CopyAttributes>,
     /// The first copy that each of them is for; it is for all before the next one's first.
-    firsts: In<usize>,
+    firsts: Input<usize>,
     attribute_count: usize,
 }
 
@@ -91,7 +91,13 @@ impl Batch {
         }
         self.check().map_err(|code| (usize::MAX, code))?;
         (0..self.count).try_for_each(|at| {
-            let sides = || Ok((Side::of(self.to.at(at)?), Side::of(self.from.at(at)?), self.bytes.at(at)?));
+            let sides = || {
+                Ok((
+                    Side::unified(self.to.element(at)?),
+                    Side::unified(self.from.element(at)?),
+                    self.bytes.element(at)?,
+                ))
+            };
             let one = sides().and_then(|(to, from, bytes)| later(linear(to, from, bytes), hstream, null));
             one.map_err(|code| (at, code))
         })
@@ -144,7 +150,7 @@ impl Fields {
         let side = match self.kind {
             1 => host(self.host)?.shifted(offset),
             2 => Side::Device(self.device + offset),
-            4 => Side::of(self.device + offset),
+            4 => Side::unified(self.device + offset),
             _ => return Err(Code::INVALID_VALUE),
         };
         Ok(Plane { side, pitch, slice })
@@ -211,18 +217,18 @@ pub(crate) fn linear(to: Side, from: Side, bytes: usize) -> Copy {
 
 entries! {
     fn cuMemcpy / cuMemcpy_ptds [null] (to: DevicePointer, from: DevicePointer, bytes: usize) {
-        now(linear(Side::of(to), Side::of(from), bytes), null)
+        now(linear(Side::unified(to), Side::unified(from), bytes), null)
     }
 
     fn cuMemcpyAsync / cuMemcpyAsync_ptsz [null] (
         to: DevicePointer, from: DevicePointer, bytes: usize, hstream: Handle,
     ) {
-        later(linear(Side::of(to), Side::of(from), bytes), hstream, null)
+        later(linear(Side::unified(to), Side::unified(from), bytes), hstream, null)
     }
 
     fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz [null] (
-        to: In<DevicePointer>, from: In<DevicePointer>, bytes: In<usize>, count: usize, attributes: In<CopyAttributes>,
-        firsts: In<usize>, attribute_count: usize, failed: Out<usize>, hstream: Handle,
+        to: Input<DevicePointer>, from: Input<DevicePointer>, bytes: Input<usize>, count: usize, attributes: Input<CopyAttributes>,
+        firsts: Input<usize>, attribute_count: usize, failed: Out<usize>, hstream: Handle,
     ) {
         let made = Batch { to, from, bytes, count, attributes, firsts, attribute_count }.copy(hstream, null);
         failed.set_if(made.err().map_or(usize::MAX, |(at, _)| at));
@@ -230,8 +236,8 @@ entries! {
     }
 
     fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz [null] (
-        to: In<DevicePointer>, from: In<DevicePointer>, bytes: In<usize>, count: usize, attributes: In<CopyAttributes>,
-        firsts: In<usize>, attribute_count: usize, hstream: Handle,
+        to: Input<DevicePointer>, from: Input<DevicePointer>, bytes: Input<usize>, count: usize, attributes: Input<CopyAttributes>,
+        firsts: Input<usize>, attribute_count: usize, hstream: Handle,
     ) {
         let batch = Batch { to, from, bytes, count, attributes, firsts, attribute_count };
         batch.copy(hstream, null).map_err(|(_, code)| code)
@@ -283,31 +289,31 @@ entries! {
         later(linear(Side::Device(to), Side::Device(from), bytes), hstream, null)
     }
 
-    fn cuMemcpy2D_v2 / cuMemcpy2D_v2_ptds [null] (copy: In<Memcpy2d>) {
+    fn cuMemcpy2D_v2 / cuMemcpy2D_v2_ptds [null] (copy: Input<Memcpy2d>) {
         now(two(copy.get()?)?, null)
     }
 
-    fn cuMemcpy2DUnaligned_v2 / cuMemcpy2DUnaligned_v2_ptds [null] (copy: In<Memcpy2d>) {
+    fn cuMemcpy2DUnaligned_v2 / cuMemcpy2DUnaligned_v2_ptds [null] (copy: Input<Memcpy2d>) {
         now(two(copy.get()?)?, null)
     }
 
-    fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz [null] (copy: In<Memcpy2d>, hstream: Handle) {
+    fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz [null] (copy: Input<Memcpy2d>, hstream: Handle) {
         later(two(copy.get()?)?, hstream, null)
     }
 
-    fn cuMemcpy3D_v2 / cuMemcpy3D_v2_ptds [null] (copy: In<Memcpy3d>) {
+    fn cuMemcpy3D_v2 / cuMemcpy3D_v2_ptds [null] (copy: Input<Memcpy3d>) {
         now(three(&copy.get()?)?, null)
     }
 
-    fn cuMemcpy3DAsync_v2 / cuMemcpy3DAsync_v2_ptsz [null] (copy: In<Memcpy3d>, hstream: Handle) {
+    fn cuMemcpy3DAsync_v2 / cuMemcpy3DAsync_v2_ptsz [null] (copy: Input<Memcpy3d>, hstream: Handle) {
         later(three(&copy.get()?)?, hstream, null)
     }
 
-    fn cuMemcpy3DPeer / cuMemcpy3DPeer_ptds [null] (copy: In<Memcpy3d>) {
+    fn cuMemcpy3DPeer / cuMemcpy3DPeer_ptds [null] (copy: Input<Memcpy3d>) {
         now(three(&copy.get()?)?, null)
     }
 
-    fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz [null] (copy: In<Memcpy3d>, hstream: Handle) {
+    fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz [null] (copy: Input<Memcpy3d>, hstream: Handle) {
         later(three(&copy.get()?)?, hstream, null)
     }
 

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::Location;
-use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
+use crate::abi::{DevicePointer, Handle, Input, NullStream, Out};
 use crate::base::device;
 use crate::entry::declare::entries;
 use crate::memory::table::{self, Kind};
@@ -21,11 +21,11 @@ fn range(at: DevicePointer, count: usize) -> Result {
     if managed && count > 0 && ranges.covers(at, count as u64, false) { Ok(()) } else { Err(Code::INVALID_VALUE) }
 }
 
-fn ranges(at: In<DevicePointer>, sizes: In<usize>, count: usize, flags: u64) -> Result {
+fn ranges(at: Input<DevicePointer>, sizes: Input<usize>, count: usize, flags: u64) -> Result {
     if count == 0 || flags != 0 {
         return Err(Code::INVALID_VALUE);
     }
-    (0..count).try_for_each(|index| range(at.at(index)?, sizes.at(index)?))
+    (0..count).try_for_each(|index| range(at.element(index)?, sizes.element(index)?))
 }
 
 fn place(location: Location) -> Result {
@@ -110,13 +110,13 @@ entries! {
     }
 
     fn cuMemRangeGetAttributes(
-        data: In<Out<i32>>, sizes: In<usize>, which: In<u32>, number: usize, at: DevicePointer, count: usize,
+        data: Input<Out<i32>>, sizes: Input<usize>, which: Input<u32>, number: usize, at: DevicePointer, count: usize,
     ) {
         for index in 0..number {
-            if sizes.at(index)? != 4 {
+            if sizes.element(index)? != 4 {
                 return Err(Code::INVALID_VALUE);
             }
-            data.at(index)?.set(advised(at, count, which.at(index)?)?)?;
+            data.element(index)?.set(advised(at, count, which.element(index)?)?)?;
         }
         Ok(())
     }
@@ -141,34 +141,34 @@ entries! {
     }
 
     fn cuMemPrefetchBatchAsync / cuMemPrefetchBatchAsync_ptsz [null] (
-        at: In<DevicePointer>, sizes: In<usize>, count: usize, locations: In<Location>, starts: In<usize>,
+        at: Input<DevicePointer>, sizes: Input<usize>, count: usize, locations: Input<Location>, starts: Input<usize>,
         location_count: usize, flags: u64, hstream: Handle,
     ) {
         usable(hstream, null)?;
         let _ = starts;
-        (0..location_count).try_for_each(|index| place(locations.at(index)?))?;
+        (0..location_count).try_for_each(|index| place(locations.element(index)?))?;
         ranges(at, sizes, count, flags)
     }
 
     /// What is discarded may as well stay.
     fn cuMemDiscardBatchAsync / cuMemDiscardBatchAsync_ptsz [null] (
-        at: In<DevicePointer>, sizes: In<usize>, count: usize, flags: u64, hstream: Handle,
+        at: Input<DevicePointer>, sizes: Input<usize>, count: usize, flags: u64, hstream: Handle,
     ) {
         usable(hstream, null)?;
         ranges(at, sizes, count, flags)
     }
 
     fn cuMemDiscardAndPrefetchBatchAsync / cuMemDiscardAndPrefetchBatchAsync_ptsz [null] (
-        at: In<DevicePointer>, sizes: In<usize>, count: usize, locations: In<Location>, starts: In<usize>,
+        at: Input<DevicePointer>, sizes: Input<usize>, count: usize, locations: Input<Location>, starts: Input<usize>,
         location_count: usize, flags: u64, hstream: Handle,
     ) {
         usable(hstream, null)?;
         let _ = starts;
-        (0..location_count).try_for_each(|index| place(locations.at(index)?))?;
+        (0..location_count).try_for_each(|index| place(locations.element(index)?))?;
         ranges(at, sizes, count, flags)
     }
 
-    fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz [null] (hstream: Handle, which: u32, value: In<[u32; 16]>) {
+    fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz [null] (hstream: Handle, which: u32, value: Input<[u32; 16]>) {
         let stream = stream::find(hstream, null)?;
         if ![1, 3, 8, 9, 10].contains(&which) {
             return Err(Code::INVALID_VALUE);

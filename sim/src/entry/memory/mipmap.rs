@@ -2,7 +2,7 @@
 
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::{Array3dDescriptor, ResourceDescriptor};
-use crate::abi::{Handle, In, Out};
+use crate::abi::{Handle, Input, Out};
 use crate::base::device;
 use crate::entry::declare::entries;
 use crate::objects::array::{self, Mipmap};
@@ -28,7 +28,7 @@ fn requirements(descriptor: Array3dDescriptor, bytes: usize, dev: i32) -> Result
 }
 
 entries! {
-    fn cuMipmappedArrayCreate(made: Out<Handle>, descriptor: In<Array3dDescriptor>, levels: u32) {
+    fn cuMipmappedArrayCreate(made: Out<Handle>, descriptor: Input<Array3dDescriptor>, levels: u32) {
         if made.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -70,7 +70,7 @@ entries! {
         Err(Code::INVALID_VALUE)
     }
 
-    fn cuSurfObjectCreate(made: Out<u64>, resource: In<ResourceDescriptor>) {
+    fn cuSurfObjectCreate(made: Out<u64>, resource: Input<ResourceDescriptor>) {
         let context = context::usable()?;
         if made.is_null() {
             return Err(Code::INVALID_VALUE);

@@ -2,7 +2,7 @@
 
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::{AccessDescriptor, Location, PoolProperties};
-use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
+use crate::abi::{DevicePointer, Handle, Input, NullStream, Out};
 use crate::base::device;
 use crate::entry::declare::entries;
 use crate::graphs::node::Kind;
@@ -28,7 +28,7 @@ fn allocate(at: Out<DevicePointer>, bytes: usize, pool: Handle, hstream: Handle,
 }
 
 /// There are pools of pinned memory on devices.
-fn of_location(location: In<Location>, kind: u32) -> Result<i32> {
+fn of_location(location: Input<Location>, kind: u32) -> Result<i32> {
     let location = location.get()?;
     device::check(location.id)?;
     if location.kind == 1 && kind == 1 { Ok(location.id) } else { Err(Code::INVALID_VALUE) }
@@ -77,19 +77,19 @@ entries! {
         pool::set_current(dev, pool)
     }
 
-    fn cuMemGetDefaultMemPool(pool: Out<Handle>, location: In<Location>, kind: u32) {
+    fn cuMemGetDefaultMemPool(pool: Out<Handle>, location: Input<Location>, kind: u32) {
         pool.set(pool::of_device(of_location(location, kind)?).0)
     }
 
-    fn cuMemGetMemPool(pool: Out<Handle>, location: In<Location>, kind: u32) {
+    fn cuMemGetMemPool(pool: Out<Handle>, location: Input<Location>, kind: u32) {
         pool.set(pool::of_device(of_location(location, kind)?).1)
     }
 
-    fn cuMemSetMemPool(location: In<Location>, kind: u32, pool: Handle) {
+    fn cuMemSetMemPool(location: Input<Location>, kind: u32, pool: Handle) {
         pool::set_current(of_location(location, kind)?, pool)
     }
 
-    fn cuMemPoolCreate(pool: Out<Handle>, properties: In<PoolProperties>) {
+    fn cuMemPoolCreate(pool: Out<Handle>, properties: Input<PoolProperties>) {
         let properties = properties.get()?;
         if pool.is_null() || properties.kind != 1 || properties.location.kind != 1 {
             return Err(Code::INVALID_VALUE);
@@ -106,11 +106,11 @@ entries! {
         pool::destroy(pool)
     }
 
-    fn cuMemPoolSetAttribute(pool: Handle, attribute: u32, value: In<u32>) {
+    fn cuMemPoolSetAttribute(pool: Handle, attribute: u32, value: Input<u32>) {
         let pool = pool::find(pool)?;
         let low = u64::from(value.get()?);
         let wide = attribute > 3;
-        let value = if wide { low | u64::from(value.at(1)?) << 32 } else { low };
+        let value = if wide { low | u64::from(value.element(1)?) << 32 } else { low };
         pool.set_attribute(attribute, value)
     }
 
@@ -128,7 +128,7 @@ entries! {
         pool::find(pool).map(drop)
     }
 
-    fn cuMemPoolSetAccess(pool: Handle, descriptors: In<AccessDescriptor>, count: usize) {
+    fn cuMemPoolSetAccess(pool: Handle, descriptors: Input<AccessDescriptor>, count: usize) {
         let pool = pool::find(pool)?;
         for descriptor in descriptors.all(count)? {
             device::check(descriptor.location.id)?;
@@ -139,7 +139,7 @@ entries! {
         Ok(())
     }
 
-    fn cuMemPoolGetAccess(flags: Out<u32>, pool: Handle, location: In<Location>) {
+    fn cuMemPoolGetAccess(flags: Out<u32>, pool: Handle, location: Input<Location>) {
         pool::find(pool)?;
         device::check(location.get()?.id)?;
         flags.set(3)

@@ -4,13 +4,18 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::abi::code::{Code, Result};
-use crate::abi::{In, Out};
+use crate::abi::{Input, Out};
 use crate::entry::declare::entries;
 
 type Map = [u64; 16];
 
 /// Sizes and strides must be there, for one to five dimensions.
-fn shape(rank: u32, sizes: In<u64>, strides: In<u64>, steps: In<u32>) -> Result<(Vec<u64>, Vec<u64>, Vec<u32>)> {
+fn shape(
+    rank: u32,
+    sizes: Input<u64>,
+    strides: Input<u64>,
+    steps: Input<u32>,
+) -> Result<(Vec<u64>, Vec<u64>, Vec<u32>)> {
     if !(1..=5).contains(&rank) {
         return Err(Code::INVALID_VALUE);
     }
@@ -31,7 +36,7 @@ fn encode(to: Out<Map>, at: u64, what: impl Hash) -> Result {
 
 entries! {
     fn cuTensorMapEncodeTiled(
-        to: Out<Map>, kind: u32, rank: u32, at: u64, sizes: In<u64>, strides: In<u64>, tile: In<u32>, steps: In<u32>,
+        to: Out<Map>, kind: u32, rank: u32, at: u64, sizes: Input<u64>, strides: Input<u64>, tile: Input<u32>, steps: Input<u32>,
         interleave: u32, swizzle: u32, promotion: u32, fill: u32,
     ) {
         let shape = shape(rank, sizes, strides, steps)?;
@@ -39,8 +44,8 @@ entries! {
     }
 
     fn cuTensorMapEncodeIm2col(
-        to: Out<Map>, kind: u32, rank: u32, at: u64, sizes: In<u64>, strides: In<u64>, lower: In<i32>, upper: In<i32>,
-        channels: u32, pixels: u32, steps: In<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32,
+        to: Out<Map>, kind: u32, rank: u32, at: u64, sizes: Input<u64>, strides: Input<u64>, lower: Input<i32>, upper: Input<i32>,
+        channels: u32, pixels: u32, steps: Input<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32,
     ) {
         if rank < 3 {
             return Err(Code::INVALID_VALUE);
@@ -51,8 +56,8 @@ entries! {
     }
 
     fn cuTensorMapEncodeIm2colWide(
-        to: Out<Map>, kind: u32, rank: u32, at: u64, sizes: In<u64>, strides: In<u64>, lower: i32, upper: i32,
-        channels: u32, pixels: u32, steps: In<u32>, interleave: u32, mode: u32, swizzle: u32, promotion: u32, fill: u32,
+        to: Out<Map>, kind: u32, rank: u32, at: u64, sizes: Input<u64>, strides: Input<u64>, lower: i32, upper: i32,
+        channels: u32, pixels: u32, steps: Input<u32>, interleave: u32, mode: u32, swizzle: u32, promotion: u32, fill: u32,
     ) {
         if rank < 3 {
             return Err(Code::INVALID_VALUE);

@@ -2,14 +2,14 @@
 
 use crate::abi::code::Code;
 use crate::abi::structs::{ResourceDescriptor, TextureDescriptor, ViewDescriptor};
-use crate::abi::{In, Out};
+use crate::abi::{Input, Out};
 use crate::entry::declare::entries;
 use crate::objects::texture;
 use crate::streams::context;
 
 entries! {
     fn cuTexObjectCreate(
-        made: Out<u64>, resource: In<ResourceDescriptor>, sampling: In<TextureDescriptor>, view: In<ViewDescriptor>,
+        made: Out<u64>, resource: Input<ResourceDescriptor>, sampling: Input<TextureDescriptor>, view: Input<ViewDescriptor>,
     ) {
         let context = context::usable()?;
         if made.is_null() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::{AccessDescriptor, AllocationProperties, Location};
-use crate::abi::{DevicePointer, In, Out};
+use crate::abi::{DevicePointer, Input, Out};
 use crate::base::device;
 use crate::entry::declare::entries;
 use crate::memory::pages::GRANULE;
@@ -14,7 +14,7 @@ use crate::memory::{reserve, virt};
 const PINNED: u32 = 1;
 const DEVICE: u32 = 1;
 
-fn checked(properties: In<AllocationProperties>) -> Result<AllocationProperties> {
+fn checked(properties: Input<AllocationProperties>) -> Result<AllocationProperties> {
     let properties = properties.get()?;
     if properties.kind != PINNED || properties.location.kind != DEVICE {
         return Err(Code::INVALID_VALUE);
@@ -35,7 +35,7 @@ entries! {
         reserve::free(at, size as u64)
     }
 
-    fn cuMemCreate(handle: Out<u64>, size: usize, properties: In<AllocationProperties>, flags: u64) {
+    fn cuMemCreate(handle: Out<u64>, size: usize, properties: Input<AllocationProperties>, flags: u64) {
         if handle.is_null() || flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -58,7 +58,7 @@ entries! {
     }
 
     /// A device that is named twice is refused, as nobody has seen which access it would be given.
-    fn cuMemSetAccess(at: DevicePointer, size: usize, descriptors: In<AccessDescriptor>, count: usize) {
+    fn cuMemSetAccess(at: DevicePointer, size: usize, descriptors: Input<AccessDescriptor>, count: usize) {
         let all = descriptors.all(count)?;
         if all.is_empty() || all.iter().any(|d| d.location.kind != DEVICE || ![0, 1, 3].contains(&d.flags)) {
             return Err(Code::INVALID_VALUE);
@@ -73,11 +73,11 @@ entries! {
         virt::set_access(at, size as u64, &granted.into_iter().collect::<Vec<_>>())
     }
 
-    fn cuMemGetAccess(flags: Out<u64>, location: In<Location>, at: DevicePointer) {
+    fn cuMemGetAccess(flags: Out<u64>, location: Input<Location>, at: DevicePointer) {
         flags.set(virt::access(at, location.get()?.id)?)
     }
 
-    fn cuMemGetAllocationGranularity(granularity: Out<usize>, properties: In<AllocationProperties>, option: u32) {
+    fn cuMemGetAllocationGranularity(granularity: Out<usize>, properties: Input<AllocationProperties>, option: u32) {
         checked(properties)?;
         if option > 1 {
             return Err(Code::INVALID_VALUE);

@@ -66,11 +66,13 @@ impl Thread {
         }
         match space {
             Space::Global | Space::Const => env.device(address, size, write),
-            Space::Shared => inside(address & 0xffff_ffff, size, env.shared.len()).map(Place::Shared),
-            Space::Local | Space::Param => inside(address & !WINDOW_MASK, size, self.stack.len()).map(Place::Stack),
+            Space::Shared => check_bounds(address & 0xffff_ffff, size, env.shared.len()).map(Place::Shared),
+            Space::Local | Space::Param => {
+                check_bounds(address & !WINDOW_MASK, size, self.stack.len()).map(Place::Stack)
+            }
             Space::Generic => match address & WINDOW_MASK {
-                SHARED_WINDOW => inside(address & !WINDOW_MASK, size, env.shared.len()).map(Place::Shared),
-                LOCAL_WINDOW => inside(address & !WINDOW_MASK, size, self.stack.len()).map(Place::Stack),
+                SHARED_WINDOW => check_bounds(address & !WINDOW_MASK, size, env.shared.len()).map(Place::Shared),
+                LOCAL_WINDOW => check_bounds(address & !WINDOW_MASK, size, self.stack.len()).map(Place::Stack),
                 _ => env.device(address, size, write),
             },
         }
@@ -110,7 +112,7 @@ impl Thread {
     }
 }
 
-fn inside(offset: u64, size: usize, length: usize) -> Result<usize> {
+fn check_bounds(offset: u64, size: usize, length: usize) -> Result<usize> {
     match usize::try_from(offset) {
         Ok(at) if at.saturating_add(size) <= length => Ok(at),
         _ => Err(Fault::IllegalAddress),

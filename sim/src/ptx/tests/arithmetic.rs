@@ -16,7 +16,8 @@ fn integers() {
     let edges = [0, 1, -1, i32::MIN, i32::MAX];
     let a: Vec<i32> = edges.into_iter().chain(numbers(count).map(|v| v as i32)).take(count).collect();
     let b: Vec<i32> = a.iter().rev().copied().collect();
-    let (da, db, out) = (Buffer::of(&a), Buffer::of(&b), Buffer::of(&vec![0i64; 16 * count]));
+    let (da, db, out) =
+        (Buffer::from_values(&a), Buffer::from_values(&b), Buffer::from_values(&vec![0i64; 16 * count]));
     loaded.run("integers", [7, 1, 1], [32, 1, 1], 0, &[&da, &db, &out, &(count as i32)]).unwrap();
     for (i, row) in out.get().chunks(16).enumerate() {
         let (x, y) = (a[i], b[i]);
@@ -50,7 +51,7 @@ fn floats() {
     let loaded = Loaded::new(&[ptx!("arithmetic")]);
     let a: Vec<f32> = (-20..20).map(|i| i as f32 * 0.75 + 0.1).collect();
     let b: Vec<f64> = (0..40).map(|i| f64::from(i) * 1.3 - 9.0).collect();
-    let (da, db, out) = (Buffer::of(&a), Buffer::of(&b), Buffer::of(&[0f64; 640]));
+    let (da, db, out) = (Buffer::from_values(&a), Buffer::from_values(&b), Buffer::from_values(&[0f64; 640]));
     loaded.run("floats", [2, 1, 1], [32, 1, 1], 0, &[&da, &db, &out, &40i32]).unwrap();
     for (i, row) in out.get().chunks(16).enumerate() {
         let (x, y) = (a[i], b[i]);

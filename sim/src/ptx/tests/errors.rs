@@ -14,7 +14,7 @@ fn broken_text_names_its_line() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn a_missing_part_is_reported() {
     let kernel = |body: &str| format!(".version 8.0\n.target sm_75\n.address_size 64\n.entry k() {{\n{body}\n}}\n");
     assert!(error("nonsense").contains("Missing .version directive"));
     assert!(error(&kernel("bra nowhere;")).contains("Label 'nowhere' not defined"));

@@ -101,7 +101,7 @@ fn compute(operations: &str, result: &str, inputs: [u64; 3]) -> Result<u64, Faul
          selp.b32 %r4, 2, 0, %p1; st.global.b32 [%d4+28], %r4; ret; }}"
     );
     let loaded = Loaded::new(&[&text]);
-    let out = Buffer::of(&[0u64; 4]);
+    let out = Buffer::from_values(&[0u64; 4]);
     loaded.run("k", [1; 3], [1; 3], 0, &[&out, &inputs[0], &inputs[1], &inputs[2]])?;
     let [d, r, h, p] = out.get()[..] else { unreachable!() };
     Ok(match result {
@@ -155,7 +155,7 @@ struct Buffer<T> {
 }
 
 impl<T: Copy> Buffer<T> {
-    fn of(values: &[T]) -> Self {
+    fn from_values(values: &[T]) -> Self {
         let size = size_of_val(values).max(1);
         let at = allocate(size as u64, Kind::Device, 0, 0).expect("device memory");
         let buffer = Self { at, count: values.len(), owned: true, kind: std::marker::PhantomData };

@@ -34,7 +34,7 @@ fn clusters_of_several_blocks_are_not_simulated() {
              st.global.v2.u32 [%d1], {{%r1, %r2}}; ret; }}"
         )
     };
-    let out = Buffer::of(&[9u32; 4]);
+    let out = Buffer::from_values(&[9u32; 4]);
     let run = |blocks| Loaded::new(&[&kernel(blocks)]).run("k", [2, 1, 1], [1; 3], 0, &[&out]);
     assert_eq!(run(2), Err(Fault::NotSimulated));
     assert_eq!(run(1), Ok(()));

@@ -90,7 +90,7 @@ fn arriving_at_a_barrier_counts() {
         setp.lt.u32 %p2, %r2, 4; @%p2 bra produce; ret;\n\
         consume: bar.sync 1, 64; ld.shared.u32 %r3, [cell]; mad.lo.u32 %r4, %r4, 10, %r3; bar.arrive 2, 64;\n\
         add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 4; @%p2 bra consume; st.global.u32 [%d1], %r4; ret; }"]);
-    let out = Buffer::of(&[0u32]);
+    let out = Buffer::from_values(&[0u32]);
     loaded.run("k", [1; 3], [64, 1, 1], 0, &[&out]).unwrap();
     assert_eq!(out.get(), [1234]);
 }
@@ -112,7 +112,7 @@ fn local_variables_of_a_callee_are_aligned() {
         cvta.local.u64 %at, %d1; ret; }\n\
         .visible .entry k(.param .u64 out) { .local .align 4 .b8 own[20]; .reg .b64 %d<3>;\n\
         ld.param.u64 %d1, [out]; call (%d2), inner, (); and.b64 %d2, %d2, 63; st.global.u64 [%d1], %d2; ret; }"]);
-    let out = Buffer::of(&[9u64]);
+    let out = Buffer::from_values(&[9u64]);
     loaded.run("k", [1; 3], [1; 3], 0, &[&out]).unwrap();
     assert_eq!(out.get(), [0]);
 }
