@@ -14,7 +14,7 @@ const CRATES: &[(&str, usize)] = &[
     ("replayer/src", 0),
     ("analysis/src", 0),
     ("export/src", 0),
-    ("viewer/src", 3),
+    ("viewer/src", 0),
     ("src", 54),
     ("sim/src", 0),
 ];

@@ -42,7 +42,7 @@ fn measure(calls: u64) {
         println!("made in {:?}", made.0);
     }
     let size = std::fs::metadata(&path).map_or(0, |about| about.len());
-    let index = viewer::data::kept::places(&path, &viewer::data::store::INDEX).remove(0);
+    let index = viewer::data::side_files::places(&path, &viewer::data::store::INDEX).remove(0);
     if std::env::var_os("CUTRACE_BENCH_INDEXED").is_none() {
         println!("{calls} calls, {} MB", size / 1_000_000);
         let _not_there = std::fs::remove_file(&index);

@@ -2,8 +2,8 @@
 //! as text.
 
 use crate::data::event::NO_CALL;
-use crate::data::kept::{Kind, keep, new_beside, places};
 use crate::data::lane::Source;
+use crate::data::side_files::{Kind, create_temporary, keep, places};
 use crate::state::parts::rows;
 use crate::state::{Mark, State};
 use crossterm::style::ContentStyle;
@@ -18,7 +18,7 @@ use trace::show::text::csv;
 /// Writes the events between two moments that the filter lets pass, of the rows that are shown; how many. An
 /// existing file is left alone.
 pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64> {
-    let temporary = new_beside(path)?;
+    let temporary = create_temporary(path)?;
     let mut out = BufWriter::new(temporary.as_file());
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let (mut count, mut first) = (0, true);
@@ -67,7 +67,7 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
 
 /// Writes the table that is shown as CSV; how many rows. An existing file is left alone.
 pub fn table(state: &State, path: &Path) -> io::Result<u64> {
-    let temporary = new_beside(path)?;
+    let temporary = create_temporary(path)?;
     temporary.as_file().write_all(state.table.csv().as_bytes())?;
     persist(temporary, path)?;
     Ok(state.table.rows.len() as u64)

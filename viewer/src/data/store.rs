@@ -12,12 +12,12 @@
 //! anything that does not agree is rebuilt.
 
 use super::column::Column;
-use super::kept::{Kind, keep, places};
 use super::lane::{Lane, Source};
 use super::lives::{Life, Lives};
 use super::memory::{Memory, Owner};
 use super::model::{Model, Summary};
 use super::pyramid::{Node, Pyramid};
+use super::side_files::{Kind, keep, places};
 use analysis::findings::finding::Finding;
 use bincode::{Decode, Encode};
 use bytemuck::Pod;

@@ -68,7 +68,7 @@ fn replace(path: &Path, kind: &Kind, write: impl Fn(File) -> io::Result<()>) -> 
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let temporary = new_beside(path)?;
+    let temporary = create_temporary(path)?;
     write(temporary.as_file().try_clone()?)?;
     let put = if is_new { temporary.persist_noclobber(path) } else { temporary.persist(path) };
     put.map(drop).map_err(|error| error.error)
@@ -76,7 +76,7 @@ fn replace(path: &Path, kind: &Kind, write: impl Fn(File) -> io::Result<()>) -> 
 
 /// A file with a name that nothing had, not even a link, until it is given that of `path`; only its owner may
 /// read it, as a trace: it holds names of the application's.
-pub fn new_beside(path: &Path) -> io::Result<NamedTempFile> {
+pub fn create_temporary(path: &Path) -> io::Result<NamedTempFile> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(path.file_name().unwrap_or_default());
