@@ -15,6 +15,8 @@
 //! [`calls`], [`job`], [`findings`], [`tables`], [`report`]. Of other crates of this workspace only `trace` is
 //! below.
 
+#![warn(unreachable_pub)]
+
 pub mod calls;
 pub mod error;
 pub mod filter;

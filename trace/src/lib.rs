@@ -6,6 +6,8 @@
 //! [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down; kernel
 //! arguments have types by [`signature`].
 
+#![warn(unreachable_pub)]
+
 pub mod api;
 pub mod base;
 pub mod code;

@@ -4,6 +4,8 @@
 //! input changes the state, and [`view`] draws it. [`terminal`] knows the terminal; nothing below it does. [`app`] joins
 //! them. The folders are layers in this order: no file imports from one above its own.
 
+#![warn(unreachable_pub)]
+
 pub mod app;
 pub mod config;
 pub mod data;

@@ -24,7 +24,7 @@ fn identity(preamble: &Preamble) -> Identity {
 
 /// Adds what the traces say of themselves. What of them cannot be read, in words, of files that no process
 /// names as its own.
-pub fn adopt(processes: &mut Vec<Process>, directory: &Path) -> io::Result<Vec<String>> {
+pub(super) fn adopt(processes: &mut Vec<Process>, directory: &Path) -> io::Result<Vec<String>> {
     let (mut others, unread) = unlisted(processes, directory)?;
     let mut known: HashMap<Identity, usize> = HashMap::new();
     for (at, process) in processes.iter_mut().enumerate() {

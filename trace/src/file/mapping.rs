@@ -14,14 +14,14 @@ use std::os::unix::fs::FileExt;
 
 /// Mapped; or read, where looking at a hole of the file could be answered with SIGBUS; or unpacked as it is
 /// looked at, and zeros until then.
-pub enum Mapping {
+pub(crate) enum Mapping {
     Mapped(memmap2::Mmap, File, #[expect(dead_code, reason = "it ends with the mapping")] Mapped),
     Read(Vec<u8>, File),
     Packed(Unpacked),
 }
 
 impl Mapping {
-    pub fn open(mut file: File) -> io::Result<Mapping> {
+    pub(crate) fn open(mut file: File) -> io::Result<Mapping> {
         if let Some(unpacked) = Unpacked::open(&file)? {
             return Ok(Mapping::Packed(unpacked));
         }
@@ -39,14 +39,14 @@ impl Mapping {
 
     /// A few bytes at an offset, read without touching the mapping: a look at a page maps its neighbours too,
     /// and a look at every chunk's header half of the file.
-    pub fn peek<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+    pub(crate) fn peek<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         self.read(offset, &mut bytes)?;
         Some(bytes)
     }
 
     /// Fills `bytes` with what is at an offset; none if the file is not as long.
-    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Option<()> {
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> Option<()> {
         // Of what has been read, too: a chunk that is open may be another one by now.
         match self {
             Mapping::Mapped(_, file, _) | Mapping::Read(_, file) => file.read_exact_at(bytes, offset).ok(),
@@ -56,7 +56,7 @@ impl Mapping {
 
     /// The bytes from an offset on, up to `end`; of what was packed, no further than one piece of it goes.
     #[inline]
-    pub fn bytes_from(&self, at: u64, end: u64) -> Option<&[u8]> {
+    pub(crate) fn bytes_from(&self, at: u64, end: u64) -> Option<&[u8]> {
         match self {
             Mapping::Packed(unpacked) => unpacked.bytes_from(at, end.min(self.len() as u64)),
             _ => self.get(at as usize..end as usize),
@@ -65,7 +65,7 @@ impl Mapping {
 
     /// All of them, if they are there.
     #[inline]
-    pub fn plain(&self) -> Option<&[u8]> {
+    pub(crate) fn plain(&self) -> Option<&[u8]> {
         match self {
             Mapping::Mapped(map, ..) => Some(map),
             Mapping::Read(bytes, _) => Some(bytes),
@@ -74,14 +74,14 @@ impl Mapping {
     }
 
     /// Has all segments of a kind at hand, for who looks at all of them.
-    pub fn prepare(&self, kind: Kind) {
+    pub(crate) fn prepare(&self, kind: Kind) {
         if let Mapping::Packed(unpacked) = self {
             unpacked.fill_all(kind);
         }
     }
 
     /// The checksum of `len` bytes at an offset; none if they are not all there.
-    pub fn checksum(&self, at: u64, len: u64) -> Option<u64> {
+    pub(crate) fn checksum(&self, at: u64, len: u64) -> Option<u64> {
         match self {
             Mapping::Packed(unpacked) => unpacked.checksum(at, len),
             _ => Some(checksum(self.bytes_from(at, at.checked_add(len)?)?)),
@@ -89,17 +89,17 @@ impl Mapping {
     }
 
     /// Hashes of what is packed, by where it begins, with its length.
-    pub fn packed_hashes(&self) -> HashMap<u64, (u64, Hash)> {
+    pub(crate) fn packed_hashes(&self) -> HashMap<u64, (u64, Hash)> {
         if let Mapping::Packed(unpacked) = self { unpacked.hashes() } else { HashMap::new() }
     }
 
     /// Why the bytes at an offset cannot be had.
-    pub fn fault(&self, at: u64) -> Option<&str> {
+    pub(crate) fn fault(&self, at: u64) -> Option<&str> {
         if let Mapping::Packed(unpacked) = self { unpacked.fault(at) } else { None }
     }
 
     /// What is wrong with the file that holds them.
-    pub fn damage(&self) -> &[Damage] {
+    pub(crate) fn damage(&self) -> &[Damage] {
         if let Mapping::Packed(unpacked) = self { unpacked.damage() } else { &[] }
     }
 }

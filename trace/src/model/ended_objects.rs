@@ -22,16 +22,16 @@ pub(crate) struct EndedObjects {
 }
 
 impl EndedObjects {
-    pub fn add(&mut self, kind: Kind, value: u64, number: u64, by: u64) {
+    pub(crate) fn add(&mut self, kind: Kind, value: u64, number: u64, by: u64) {
         self.objects.insert((kind, value), Ended { what: number, by });
     }
 
-    pub fn add_range(&mut self, range: Range, by: u64) {
+    pub(crate) fn add_range(&mut self, range: Range, by: u64) {
         self.ranges.insert(range.base, Ended { what: range, by });
     }
 
     /// Other memory is there.
-    pub fn overlaid(&mut self, range: Range) {
+    pub(crate) fn overlaid(&mut self, range: Range) {
         while let Some((&base, _)) =
             self.ranges.range(..range.end()).next_back().filter(|(_, gone)| gone.what.end() > range.base)
         {
@@ -39,11 +39,11 @@ impl EndedObjects {
         }
     }
 
-    pub fn object(&self, kind: Kind, value: u64) -> Option<Ended<u64>> {
+    pub(crate) fn object(&self, kind: Kind, value: u64) -> Option<Ended<u64>> {
         self.objects.get(&(kind, value)).copied()
     }
 
-    pub fn range(&self, address: u64) -> Option<Ended<Range>> {
+    pub(crate) fn range(&self, address: u64) -> Option<Ended<Range>> {
         let (_, gone) = self.ranges.range(..=address).next_back()?;
         gone.what.holds(address).then_some(*gone)
     }

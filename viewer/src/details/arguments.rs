@@ -8,7 +8,7 @@ use trace::show::text::Text;
 const LONGEST: usize = 24;
 
 /// As they stand in a call: `float* 0x7f..(mem#1), int 1000`.
-pub fn list(arguments: &[Value], objects: &Objects) -> String {
+pub(super) fn list(arguments: &[Value], objects: &Objects) -> String {
     let shown = arguments.iter().map(|value| {
         let declared = match value {
             Value::Argument { of, .. } => of.declared(),

@@ -9,7 +9,7 @@ use crate::state::parts::rows;
 use crate::text::{counted, duration, grouped, percent};
 
 /// Empty if there is no more than one, or one was chosen.
-pub fn under_cursor(state: &State) -> Vec<Detail> {
+pub(super) fn under_cursor(state: &State) -> Vec<Detail> {
     let Some((at, from, to, cell)) = state.crowd() else { return Vec::new() };
     let model = &state.opened.model;
     let row = state.rows.get(state.row).map_or(String::new(), |row| rows::title(row, &state.opened));

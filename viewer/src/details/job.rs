@@ -9,7 +9,7 @@ use crate::text::{duration, moment, tame};
 /// Ranks that are shown beside it.
 const RANKS: usize = 64;
 
-pub fn operation(job: &Job, model: &Model, lane: usize, at: usize) -> Vec<Detail> {
+pub(super) fn operation(job: &Job, model: &Model, lane: usize, at: usize) -> Vec<Detail> {
     let Some(operation) = job.operation(lane, at) else { return Vec::new() };
     let title = format!("#{}", operation.number);
     let mut all = vec![detail(title, model.name(model.lanes[lane].name[at]), Tone::Title)];

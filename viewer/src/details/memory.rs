@@ -14,7 +14,7 @@ const CELLS: usize = 48;
 const HOLE: u64 = 32 << 20;
 
 /// Of the memory row that is selected.
-pub fn map(state: &State, at: usize) -> Vec<Detail> {
+pub(super) fn map(state: &State, at: usize) -> Vec<Detail> {
     let model = &state.opened.model;
     let Some(memory) = model.memory.get(at) else { return Vec::new() };
     let time = state.window.cursor;

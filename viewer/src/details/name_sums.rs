@@ -20,7 +20,7 @@ const LONGEST: usize = 48;
 const ADDED: u64 = 200_000;
 
 /// The events of these lanes in a piece of time, by name.
-pub fn of_lanes(state: &State, lanes: &[usize], from: u64, to: u64) -> Vec<Detail> {
+pub(super) fn of_lanes(state: &State, lanes: &[usize], from: u64, to: u64) -> Vec<Detail> {
     let all = lanes.iter().filter_map(|at| state.opened.model.lanes.get(*at));
     if all.map(|lane| lane.cell(from, to).count).sum::<u64>() > ADDED {
         return vec![detail("by name", "too many events to add up for a frame: the tables list them", Tone::Quiet)];
@@ -30,7 +30,7 @@ pub fn of_lanes(state: &State, lanes: &[usize], from: u64, to: u64) -> Vec<Detai
 }
 
 /// The kernels that the calls of a range launched, by name, with the device's times if there are some.
-pub fn of_range(state: &State, at: EventPlace, from: u64, to: u64) -> Vec<Detail> {
+pub(super) fn of_range(state: &State, at: EventPlace, from: u64, to: u64) -> Vec<Detail> {
     let threads = state.opened.model.lanes.iter().filter(|lane| lane.source.is_thread());
     if threads.map(|lane| lane.cell(from, to).count).sum::<u64>() > ADDED {
         return Vec::new();
@@ -67,7 +67,7 @@ fn listed(state: &State, sums: &[Sum]) -> Vec<Detail> {
 }
 
 /// What the lanes of a group hold, in the selection or else in the window.
-pub fn group(state: &State, row: usize) -> Vec<Detail> {
+pub(super) fn group(state: &State, row: usize) -> Vec<Detail> {
     let Some(shown) = state.rows.get(row) else { return Vec::new() };
     let model = &state.opened.model;
     let counts = |lane: &Lane| match lane.source.inner() {

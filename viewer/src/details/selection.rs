@@ -17,7 +17,7 @@ pub fn selection(state: &State) -> Option<String> {
     Some(format!("{width} selected: {events}, {} busy ({})", duration(all.busy), percent(all.busy, all.width)))
 }
 
-pub fn panel(state: &State) -> Option<Vec<Detail>> {
+pub(super) fn panel(state: &State) -> Option<Vec<Detail>> {
     let (from, to) = state.selection()?;
     let step = state.window.step().min(1_000);
     let plain = |label: &str, text: String| detail(label, text, Tone::Plain);

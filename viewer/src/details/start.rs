@@ -17,7 +17,7 @@ const NAMED: usize = 3;
 /// Cells of a name.
 const LONGEST: usize = 32;
 
-pub fn page(state: &State) -> Vec<Detail> {
+pub(super) fn page(state: &State) -> Vec<Detail> {
     let (opened, summary) = (&state.opened, state.opened.summary());
     let plain = |label: &str, text: String| detail(label, text, Tone::Plain);
     let key = |tab: Tab| state.keymap.first(Action::Show(tab)).unwrap_or("").to_owned();

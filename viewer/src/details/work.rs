@@ -14,7 +14,7 @@ use trace::read::device_times::{known_number, memory_kind};
 const SUMMED: usize = 1 << 20;
 
 /// When submitted work ran, as far as the host knows.
-pub fn outstanding(state: &State, lane: &Lane, index: usize, returned: u64) -> String {
+pub(super) fn outstanding(state: &State, lane: &Lane, index: usize, returned: u64) -> String {
     let name = last_part(state.opened.model.name(lane.name[index]));
     match lane.done.get(index) {
         Some(&done) if done != u64::MAX => {
@@ -26,7 +26,7 @@ pub fn outstanding(state: &State, lane: &Lane, index: usize, returned: u64) -> S
 }
 
 /// What a call put on devices.
-pub fn of_call(state: &State, call: u32, returned: u64) -> Vec<Detail> {
+pub(super) fn of_call(state: &State, call: u32, returned: u64) -> Vec<Detail> {
     let model = &state.opened.model;
     let lanes = model.lanes.iter().filter(|lane| lane.source.is_work());
     let mut found = lanes.filter_map(|lane| Some((lane, lane.of_call(call)?)));
@@ -59,7 +59,7 @@ pub fn of_call(state: &State, call: u32, returned: u64) -> Vec<Detail> {
 }
 
 /// The times of one piece of work, and what its source says of it.
-pub fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> {
+pub(super) fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> {
     let about = lane.record.get(index).and_then(|at| state.opened.trace.timed_at(*at));
     let Some(about) = about else {
         return vec![detail("", "the record of these times cannot be read any more", Tone::Bad)];
@@ -116,7 +116,7 @@ fn split(about: &Timed) -> String {
 }
 
 /// What a range holds: calls of its thread, or of all if any may end it, and what they gave to devices.
-pub fn range_contents(state: &State, thread: Option<u32>, event: &Event) -> Vec<Detail> {
+pub(super) fn range_contents(state: &State, thread: Option<u32>, event: &Event) -> Vec<Detail> {
     let model = &state.opened.model;
     let own = |lane: &&Lane| match lane.source {
         Source::Thread { thread: of, depth: 0 } => thread.is_none_or(|thread| thread == of),

@@ -10,7 +10,7 @@ use crate::state::parts::layout::Layout;
 use crate::state::parts::mark::Mark;
 use crate::state::parts::overview::{self, Sum};
 use crate::state::parts::rows::{Arrangement, Row};
-pub use crate::state::parts::scope::EventPlace;
+pub(crate) use crate::state::parts::scope::EventPlace;
 use crate::state::parts::tab::Tab;
 use crate::state::parts::table_rows::Table;
 use crate::state::parts::window::Window;

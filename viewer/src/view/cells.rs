@@ -13,7 +13,7 @@ use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
 /// A lane to be drawn, and where.
-pub struct Place<'a> {
+pub(super) struct Place<'a> {
     pub state: &'a State,
     pub theme: &'a Theme,
     pub lane: &'a Lane,
@@ -34,13 +34,13 @@ struct Look {
 }
 
 /// Where a column of the lanes is on the screen.
-pub fn place(state: &State, column: usize) -> u16 {
+pub(super) fn place(state: &State, column: usize) -> u16 {
     state.layout.lanes.x + column as u16
 }
 
 /// A column as high as what it stands for takes of its time, over all lines. `eighths`: of each line's
 /// height.
-pub fn level(theme: &Theme, buffer: &mut Buffer, x: u16, (y, height): (u16, u16), share: f64, style: Style) {
+pub(super) fn level(theme: &Theme, buffer: &mut Buffer, x: u16, (y, height): (u16, u16), share: f64, style: Style) {
     let total = ((share * 8.0 * f64::from(height)).ceil() as usize).clamp(1, 8 * usize::from(height));
     for line in 0..height {
         let filled = total.saturating_sub(8 * usize::from(line)).min(8);
@@ -52,7 +52,7 @@ pub fn level(theme: &Theme, buffer: &mut Buffer, x: u16, (y, height): (u16, u16)
 
 impl Place<'_> {
     /// Draws the cells, then the names of events that have room for theirs.
-    pub fn draw(&self, buffer: &mut Buffer, cells: &[Cell]) {
+    pub(super) fn draw(&self, buffer: &mut Buffer, cells: &[Cell]) {
         let is_work = matches!(self.lane.source.inner(), Source::Stream(_));
         let mut column = 0;
         while column < cells.len() {

@@ -21,7 +21,7 @@ struct Part {
     x: u16,
 }
 
-pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
+pub(super) fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let Some((job, (lane, at))) = state.opened.job.as_ref().zip(state.collective()) else { return };
     if state.layout.lanes.width == 0 {
         return;

@@ -13,7 +13,7 @@ const LISTED: usize = 8;
 const CALLS: usize = 24;
 
 /// Of the row that is selected in their table.
-pub fn selected(state: &State) -> Vec<Detail> {
+pub(super) fn selected(state: &State) -> Vec<Detail> {
     let Some(findings) = state.opened.findings() else {
         let when =
             if state.opened.is_live() { "looked for when the trace is closed" } else { "still being looked for" };

@@ -19,7 +19,7 @@ fn columns(window: &Window, begin: u64, end: u64) -> Option<Range<u16>> {
 }
 
 /// Over the cells of the lanes in one row.
-pub fn row(state: &State, theme: &Theme, buffer: &mut Buffer, lanes: &[usize], y: u16) {
+pub(super) fn row(state: &State, theme: &Theme, buffer: &mut Buffer, lanes: &[usize], y: u16) {
     let area = state.layout.lanes;
     let threads = lanes.iter().filter_map(|at| match state.opened.model.lanes.get(*at)?.source {
         Source::Thread { thread, depth: 0 } => Some(thread),
@@ -40,7 +40,7 @@ pub fn row(state: &State, theme: &Theme, buffer: &mut Buffer, lanes: &[usize], y
 }
 
 /// In the second row of the overview.
-pub fn overview(state: &State, theme: &Theme, buffer: &mut Buffer) {
+pub(super) fn overview(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let area = state.layout.overview;
     let whole = Window::whole(state.window.end, area.width.into());
     let holes = state.opened.summary().holes.iter();

@@ -70,7 +70,7 @@ fn signs(theme: &Theme, opened: &Opened) -> Vec<Sign> {
     all
 }
 
-pub fn draw(theme: &Theme, buffer: &mut Buffer, (width, height): (u16, u16), opened: &Opened) {
+pub(super) fn draw(theme: &Theme, buffer: &mut Buffer, (width, height): (u16, u16), opened: &Opened) {
     clear(buffer, Rect::new(0, 0, width, height));
     draw_text(buffer, 0, 0, "Colours and signs (any key closes)", width, theme.title());
     let mut y = 1;

@@ -14,7 +14,7 @@ use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
-pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
+pub(super) fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let area = state.layout.main;
     if area.height == 0 {
         return;
@@ -100,7 +100,7 @@ fn scrollbar(theme: &Theme, buffer: &mut Buffer, area: Area, top: usize, rows: u
     }
 }
 
-pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
+pub(super) fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let (area, table) = (state.layout.main, &state.table);
     let above = state.layout.axis;
     if above.height > 0 {
@@ -111,7 +111,7 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
 }
 
 /// The table below the timeline: its title, and the rows that there is room for.
-pub fn draw_lower_table(state: &State, theme: &Theme, buffer: &mut Buffer) {
+pub(super) fn draw_lower_table(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let (area, table) = (state.layout.under, &state.under);
     if area.height < 2 {
         return;

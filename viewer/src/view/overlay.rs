@@ -10,7 +10,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
+pub(super) fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     if state.help.is_some() {
         help(state, theme, buffer);
     }
@@ -20,7 +20,7 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     palette(state, theme, buffer);
 }
 
-pub fn clear(buffer: &mut Buffer, area: Rect) {
+pub(super) fn clear(buffer: &mut Buffer, area: Rect) {
     let area = area.intersection(*buffer.area());
     for y in area.top()..area.bottom() {
         for x in area.left()..area.right() {

@@ -12,7 +12,7 @@ use crate::text::moment;
 use ratatui::buffer::Buffer;
 use trace::file::record::timed;
 
-pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
+pub(super) fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     if state.layout.overview.height >= 2 {
         whole(state, theme, buffer);
     }

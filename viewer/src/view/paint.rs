@@ -8,7 +8,7 @@ use ratatui::style::{Color, Style};
 use unicode_width::UnicodeWidthStr;
 
 /// Text at a place, cut to so many cells and to the buffer; how many cells it took. The text must be tame.
-pub fn draw_text(buffer: &mut Buffer, x: u16, y: u16, text: &str, cells: u16, style: Style) -> u16 {
+pub(super) fn draw_text(buffer: &mut Buffer, x: u16, y: u16, text: &str, cells: u16, style: Style) -> u16 {
     let area = *buffer.area();
     if x >= area.right() || y >= area.bottom() {
         return 0;
@@ -19,20 +19,20 @@ pub fn draw_text(buffer: &mut Buffer, x: u16, y: u16, text: &str, cells: u16, st
 }
 
 /// One glyph at a place.
-pub fn glyph(buffer: &mut Buffer, x: u16, y: u16, symbol: &str, style: Style) {
+pub(super) fn glyph(buffer: &mut Buffer, x: u16, y: u16, symbol: &str, style: Style) {
     if let Some(cell) = buffer.cell_mut((x, y)) {
         cell.set_symbol(symbol).set_style(style);
     }
 }
 
 /// Whether a cell shows nothing.
-pub fn is_free(buffer: &Buffer, x: u16, y: u16) -> bool {
+pub(super) fn is_free(buffer: &Buffer, x: u16, y: u16) -> bool {
     let is_blank = |cell: &Cell| cell.symbol() == " " && cell.modifier.is_empty() && cell.bg == Color::Reset;
     buffer.cell((x, y)).is_some_and(is_blank)
 }
 
 /// Gives a piece of a row what is behind it: what stands there keeps its colour if it has one.
-pub fn draw_background(buffer: &mut Buffer, area: Area, style: Style) {
+pub(super) fn draw_background(buffer: &mut Buffer, area: Area, style: Style) {
     let area = Rect::new(area.x, area.y, area.width, area.height).intersection(*buffer.area());
     for y in area.top()..area.bottom() {
         for x in area.left()..area.right() {
@@ -48,7 +48,7 @@ pub fn draw_background(buffer: &mut Buffer, area: Area, style: Style) {
 }
 
 /// Gives a piece of a row a style; what stands there stays.
-pub fn tint(buffer: &mut Buffer, area: Area, style: Style) {
+pub(super) fn tint(buffer: &mut Buffer, area: Area, style: Style) {
     let area = Rect::new(area.x, area.y, area.width, area.height).intersection(*buffer.area());
     buffer.set_style(area, style);
 }

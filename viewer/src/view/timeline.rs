@@ -18,7 +18,7 @@ use ratatui::style::{Modifier, Style};
 use std::collections::HashMap;
 use unicode_width::UnicodeWidthStr;
 
-pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
+pub(super) fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let edges = state.window.edges();
     let placed = state.placed();
     let lanes: Vec<usize> = placed.iter().flat_map(|placed| state.rows[placed.row].lanes.iter().copied()).collect();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use trace::read::annotation::Range;
 
-pub struct Enclosing<'t> {
+pub(super) struct Enclosing<'t> {
     pub ranges: Vec<Range<'t>>,
     /// By thread, its ranges by the times at which they were opened.
     threads: HashMap<u32, Vec<Opened>>,
@@ -19,7 +19,7 @@ struct Opened {
 
 impl<'t> Enclosing<'t> {
     /// `ranges`: by the times at which they were opened.
-    pub fn new(ranges: Vec<Range<'t>>) -> Enclosing<'t> {
+    pub(super) fn new(ranges: Vec<Range<'t>>) -> Enclosing<'t> {
         let mut threads: HashMap<u32, Vec<Opened>> = HashMap::new();
         for (at, range) in ranges.iter().enumerate() {
             let thread = threads.entry(range.opened.thread).or_default();
@@ -34,7 +34,7 @@ impl<'t> Enclosing<'t> {
     }
 
     /// Numbers of the ranges that are open then, the innermost first.
-    pub fn open_at(&self, thread: u32, time: u64) -> impl Iterator<Item = usize> {
+    pub(super) fn open_at(&self, thread: u32, time: u64) -> impl Iterator<Item = usize> {
         let opened = self.threads.get(&thread).map_or(&[][..], Vec::as_slice);
         let mut next = opened.partition_point(|one| one.time <= time).checked_sub(1);
         let chain = std::iter::from_fn(move || {

@@ -9,7 +9,7 @@ use foldhash::HashMap;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Churn<'t> {
+pub(super) struct Churn<'t> {
     /// Frees of such pieces that no allocation has followed yet: how many, and how long they took.
     freed: HashMap<Same<'t>, (u64, i64)>,
     again: Tally,
@@ -23,7 +23,7 @@ const SIZES: usize = 10_000;
 const LEAST: u64 = 10;
 
 impl<'t> Churn<'t> {
-    pub fn freed(&mut self, same: Same<'t>, step: &Step) {
+    pub(super) fn freed(&mut self, same: Same<'t>, step: &Step) {
         // A pool keeps what is freed.
         if matches!(same.1, "pool" | "graph") || self.freed.len() >= SIZES && !self.freed.contains_key(&same) {
             return;
@@ -33,7 +33,7 @@ impl<'t> Churn<'t> {
         *time += step.duration().unwrap_or(0);
     }
 
-    pub fn got(&mut self, same: Same<'t>, step: &Step) {
+    pub(super) fn got(&mut self, same: Same<'t>, step: &Step) {
         let Some((count, time)) = self.freed.get_mut(&same).filter(|(count, _)| *count > 0) else { return };
         let free = *time / *count as i64;
         *count -= 1;
@@ -44,7 +44,7 @@ impl<'t> Churn<'t> {
         }
     }
 
-    pub fn finding(&self) -> Option<Finding> {
+    pub(super) fn finding(&self) -> Option<Finding> {
         let (calls, time) = (self.again.calls, self.again.time);
         let mut kinds: Vec<(&str, u64)> = self.kinds.iter().map(|(kind, count)| (*kind, *count)).collect();
         kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

@@ -29,7 +29,7 @@ impl std::fmt::Display for Side {
 }
 
 #[derive(Default)]
-pub struct Account {
+pub(super) struct Account {
     pub allocations: u64,
     pub frees: u64,
     /// Ended with their context.
@@ -45,12 +45,12 @@ pub struct Account {
 }
 
 #[derive(Default)]
-pub struct Ledger {
+pub(super) struct Ledger {
     pub accounts: BTreeMap<Side, Account>,
 }
 
 impl Ledger {
-    pub fn got(&mut self, side: Side, one: &Allocation) {
+    pub(super) fn got(&mut self, side: Side, one: &Allocation) {
         let bytes = one.bytes.unwrap_or(0);
         let account = self.accounts.entry(side).or_default();
         account.allocations += 1;
@@ -63,7 +63,7 @@ impl Ledger {
         }
     }
 
-    pub fn record_end(&mut self, side: Side, one: &Allocation, end: End) {
+    pub(super) fn record_end(&mut self, side: Side, one: &Allocation, end: End) {
         let account = self.accounts.entry(side).or_default();
         account.live = account.live.saturating_sub(one.bytes.unwrap_or(0));
         account.live_count = account.live_count.saturating_sub(1);
@@ -73,12 +73,12 @@ impl Ledger {
         }
     }
 
-    pub fn live_on(&self, side: Side) -> (u64, u64) {
+    pub(super) fn live_on(&self, side: Side) -> (u64, u64) {
         self.accounts.get(&side).map_or((0, 0), |account| (account.live, account.live_count))
     }
 
     /// What was live when this side held most.
-    pub fn at_peak<'x>(&'x self, side: Side, memory: &'x Memory) -> impl Iterator<Item = &'x Allocation> {
+    pub(super) fn at_peak<'x>(&'x self, side: Side, memory: &'x Memory) -> impl Iterator<Item = &'x Allocation> {
         let account = self.accounts.get(&side);
         let peak = account.map_or(0, |account| account.peak_call);
         let gone = account.into_iter().flat_map(|account| &account.gone_since);

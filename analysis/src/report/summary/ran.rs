@@ -18,7 +18,7 @@ const RAN: Head = Head {
     layout: Layout::Facts,
 };
 
-pub fn table(summary: &Summary, ending: &Ending) -> Table {
+pub(super) fn table(summary: &Summary, ending: &Ending) -> Table {
     let mut ran = Ran(Table::new(RAN));
     ran.trace(ending.trace);
     ran.calls(summary, ending.trace);

@@ -9,7 +9,7 @@ use trace::model::copy_endpoints::{CopyEndpoints, End, copy_endpoints, flat_copy
 use trace::read::call::Content;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
+pub(super) enum Place {
     Pageable,
     Pinned,
     Managed,
@@ -18,7 +18,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Place::Pageable => "pageable",
             Place::Pinned => "pinned",
@@ -28,13 +28,13 @@ impl Place {
         }
     }
 
-    pub fn is_host(self) -> bool {
+    pub(super) fn is_host(self) -> bool {
         matches!(self, Place::Pageable | Place::Pinned)
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Transfer {
+pub(super) struct Transfer {
     pub from: Place,
     pub to: Place,
     /// Where the first byte goes; none for arrays.
@@ -47,18 +47,18 @@ pub struct Transfer {
 }
 
 /// Whether the function copies.
-pub fn is_copy(step: &Step) -> bool {
+pub(super) fn is_copy(step: &Step) -> bool {
     step.function.and_then(Function::work).is_some_and(Work::is_copy)
 }
 
 /// The copies of a call; `managed`: where variables in managed memory begin.
-pub fn copies(step: &Step, managed: &HashSet<u64>) -> Vec<Transfer> {
+pub(super) fn copies(step: &Step, managed: &HashSet<u64>) -> Vec<Transfer> {
     let all = step.function.map(|function| copy_endpoints(step.call, function)).unwrap_or_default();
     all.into_iter().map(|copied| transfer(step, managed, copied)).collect()
 }
 
 /// The copy of a call whose arguments are its two ends and a length: none of others.
-pub fn only_copy(step: &Step, managed: &HashSet<u64>) -> Option<Transfer> {
+pub(super) fn only_copy(step: &Step, managed: &HashSet<u64>) -> Option<Transfer> {
     flat_copy(step.call, step.function?).map(|copied| transfer(step, managed, copied))
 }
 

@@ -22,7 +22,7 @@ struct Last {
 
 /// Transfers to one place of one size.
 #[derive(Debug, Default)]
-pub struct RepeatedTransfers {
+pub(super) struct RepeatedTransfers {
     pub redundant: u64,
     pub repeated: u64,
     /// Nanoseconds that the redundant ones took.
@@ -34,7 +34,7 @@ pub struct RepeatedTransfers {
 }
 
 #[derive(Default)]
-pub struct Repeats<'t> {
+pub(super) struct Repeats<'t> {
     /// By destination.
     last: BTreeMap<u64, Last>,
     /// From the first of them to the last, until they change.
@@ -108,7 +108,7 @@ const PLACES: usize = 100_000;
 
 impl<'t> Repeats<'t> {
     /// A transfer from the host. What it is, if it brings what was brought before.
-    pub fn transfer(&mut self, step: &Step<'_, 't>, copy: &Transfer, ns: i64) -> Option<bool> {
+    pub(super) fn transfer(&mut self, step: &Step<'_, 't>, copy: &Transfer, ns: i64) -> Option<bool> {
         let to = copy.destination?;
         let Some(hash) = copy.hash.filter(|_| copy.is_dense && copy.bytes > 0) else {
             self.overwritten(step, copy);
@@ -149,7 +149,7 @@ impl<'t> Repeats<'t> {
     }
 
     /// What lies there now is not from the host, or not known.
-    pub fn overwritten(&mut self, step: &Step, copy: &Transfer) {
+    pub(super) fn overwritten(&mut self, step: &Step, copy: &Transfer) {
         match copy.destination {
             Some(to) if copy.is_dense => self.written(to, copy.bytes),
             // Rows, with gaps between them.
@@ -159,7 +159,7 @@ impl<'t> Repeats<'t> {
     }
 
     /// Whether a call of this function may write somewhere.
-    pub fn sees(function: &Function) -> bool {
+    pub(super) fn sees(function: &Function) -> bool {
         let writes = || function.params.iter().any(|param| matches!(param.role, Role::Writes(_)));
         match function.class {
             Class::launch => true,
@@ -169,7 +169,7 @@ impl<'t> Repeats<'t> {
     }
 
     /// Follows every call that is no copy: what it may have written is known no more.
-    pub fn follow(&mut self, step: &Step<'_, 't>) {
+    pub(super) fn follow(&mut self, step: &Step<'_, 't>) {
         if self.last.is_empty() {
             return;
         }

@@ -44,7 +44,7 @@ const SECRET: [u8; 192] = [
 
 /// The hash of 128 bits; none if this processor has not the instructions, or the input is not long.
 #[inline]
-pub fn hash_long(bytes: &[u8]) -> Option<u128> {
+pub(super) fn hash_long(bytes: &[u8]) -> Option<u128> {
     let is_possible = bytes.len() > LONG && is_x86_feature_detected!("avx2");
     // SAFETY: the processor has the instructions.
     is_possible.then(|| unsafe { long(bytes) })
@@ -53,7 +53,7 @@ pub fn hash_long(bytes: &[u8]) -> Option<u128> {
 /// The same of two inputs at once. Where they come from memory, one thread waits for less: it has twice as
 /// many lines on their way.
 #[inline]
-pub fn of_both(one: &[u8], other: &[u8]) -> Option<[u128; 2]> {
+pub(super) fn of_both(one: &[u8], other: &[u8]) -> Option<[u128; 2]> {
     let is_possible = one.len().min(other.len()) > LONG && is_x86_feature_detected!("avx2");
     // SAFETY: the processor has the instructions.
     is_possible.then(|| unsafe { both(one, other) })

@@ -32,7 +32,7 @@ fn times(head: &[u8]) -> &'static [usize] {
 }
 
 /// Bytes that the columns of so many bytes of records may take.
-pub fn most(records: usize) -> usize {
+pub(super) fn most(records: usize) -> usize {
     // A record is no shorter than a word, and there are no more heads than records.
     FIXED + records + records / WORD * 3
 }
@@ -92,7 +92,7 @@ fn is_chained(head: &[u8], word: usize) -> bool {
 
 /// The records of a chunk whose first call has this number on its thread, as columns. None if there are too
 /// many different ones.
-pub fn encode(records: &[u8], first_call: u64) -> Option<Vec<u8>> {
+pub(super) fn encode(records: &[u8], first_call: u64) -> Option<Vec<u8>> {
     let mut bytes = records.to_vec();
     let (mut groups, mut which, mut known) = (Vec::<Group>::new(), Vec::<u16>::new(), HashMap::new());
     let mut chain = Chain::from(first_call);
@@ -154,7 +154,7 @@ pub fn encode(records: &[u8], first_call: u64) -> Option<Vec<u8>> {
 }
 
 /// The `length` bytes of records that these columns are of; none if they are of no such records.
-pub fn back(columns: &[u8], first_call: u64, length: usize) -> Option<Vec<u8>> {
+pub(super) fn back(columns: &[u8], first_call: u64, length: usize) -> Option<Vec<u8>> {
     let number = |at| Some(u32_at(columns.get(..FIXED)?, at) as usize);
     let (heads, records, rest) = (number(0)?, number(4)?, number(8)?);
     let mut left = Left(&columns[FIXED..]);

@@ -4,7 +4,7 @@ use crate::base::hash::{Hash, Hasher};
 use std::ops::Range;
 
 /// The ranges of a piece, none of which begins within another, and what of them has come.
-pub struct Hashes<'a> {
+pub(super) struct Hashes<'a> {
     open: &'a [Range<u64>],
     hasher: Hasher,
     /// Up to where bytes have come.
@@ -15,13 +15,13 @@ pub struct Hashes<'a> {
 pub(super) static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl<'a> Hashes<'a> {
-    pub fn new(ranges: &'a [Range<u64>]) -> Hashes<'a> {
+    pub(super) fn new(ranges: &'a [Range<u64>]) -> Hashes<'a> {
         Hashes { open: ranges, hasher: Hasher::default(), at: 0, done: Vec::new() }
     }
 
     /// The bytes from an offset on; what lies before it and has not come is zeros. Bytes that have come do not
     /// change.
-    pub fn take(&mut self, from: u64, bytes: &[u8]) {
+    pub(super) fn take(&mut self, from: u64, bytes: &[u8]) {
         if from < self.at {
             return;
         }
@@ -64,7 +64,7 @@ impl<'a> Hashes<'a> {
     }
 
     /// Of all ranges, in their order.
-    pub fn finish(mut self) -> Vec<Hash> {
+    pub(super) fn finish(mut self) -> Vec<Hash> {
         self.zeros(u64::MAX);
         self.done
     }

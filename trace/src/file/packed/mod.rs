@@ -23,13 +23,13 @@ use crate::base::hash::checksum;
 use crate::base::zstd;
 use crate::file::segment::{HEADER, Header, Kind, PACKED_VERSION, round_up};
 use std::io::{self, Read};
-pub use unpacked::Unpacked;
+pub(crate) use unpacked::Unpacked;
 
 /// How many bytes of the trace a byte of a packed segment may stand for: what is unpacked is bounded by the
 /// file. One that shrinks to less is longer than it need be.
-pub const MOST: u64 = 256;
+pub(crate) const MOST: u64 = 256;
 /// A piece is no longer than this.
-pub const LONGEST: u64 = 2 << 30;
+pub(crate) const LONGEST: u64 = 2 << 30;
 /// Columns are put back as a whole: a chunk with more bytes of records is packed as it is.
 const LONGEST_COLUMNS: u64 = 64 << 20;
 /// Anything else is unpacked in steps of at most so many bytes.
@@ -42,7 +42,7 @@ const COLUMNS: u64 = 2;
 
 /// A piece of a trace that becomes one packed segment.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub(crate) struct Piece {
     pub kind: Kind,
     pub from: u64,
     /// Segments that it consists of; none: what lies between two.
@@ -61,7 +61,7 @@ fn places(headers: &[u8], bytes: u64) -> impl Iterator<Item = (u64, Header, &[u8
 }
 
 /// The packed segment for these bytes of a trace, and its header.
-pub fn segment(piece: &Piece, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn segment(piece: &Piece, bytes: &[u8]) -> Vec<u8> {
     let raw: Vec<u8> = places_of(piece).flat_map(|at| bytes[at..at + HEADER].to_vec()).collect();
     let mut body = bytes.to_vec();
     places_of(piece).for_each(|at| body[at..at + HEADER].fill(0));

@@ -37,7 +37,7 @@ struct Packed {
     state: OnceLock<Result<(), String>>,
 }
 
-pub struct Unpacked {
+pub(crate) struct Unpacked {
     packed: File,
     segments: Vec<Packed>,
     /// Of the trace's segments, with where they are, in order.
@@ -62,7 +62,7 @@ fn first(file: &File, len: u64) -> Option<u64> {
 
 impl Unpacked {
     /// None: the file is not packed.
-    pub fn open(file: &File) -> io::Result<Option<Unpacked>> {
+    pub(crate) fn open(file: &File) -> io::Result<Option<Unpacked>> {
         let len = file.metadata()?.len();
         if first(file, len).is_none() {
             return Ok(None);
@@ -112,25 +112,25 @@ impl Unpacked {
     }
 
     /// What is wrong with the packed file, by the offsets of the trace.
-    pub fn damage(&self) -> &[Damage] {
+    pub(crate) fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
     /// The bytes from an offset on, up to `end` or as far as the packed segment goes; none if it cannot be
     /// unpacked.
-    pub fn bytes_from(&self, at: u64, end: u64) -> Option<&[u8]> {
+    pub(crate) fn bytes_from(&self, at: u64, end: u64) -> Option<&[u8]> {
         let one = self.segment_at(at)?;
         self.fill(one).ok()?;
         self.map.get(at as usize..end.min(one.to) as usize)
     }
 
     /// Why the bytes at an offset cannot be had.
-    pub fn fault(&self, at: u64) -> Option<&str> {
+    pub(crate) fn fault(&self, at: u64) -> Option<&str> {
         self.fill(self.segment_at(at)?).err().map(String::as_str)
     }
 
     /// A few bytes at an offset; of a segment's header without unpacking anything.
-    pub fn read(&self, at: u64, bytes: &mut [u8]) -> Option<()> {
+    pub(crate) fn read(&self, at: u64, bytes: &mut [u8]) -> Option<()> {
         let known = self.headers.binary_search_by_key(&at, |(at, _)| *at).ok().filter(|_| bytes.len() <= HEADER);
         if let Some(index) = known {
             bytes.copy_from_slice(&self.headers[index].1[..bytes.len()]);
@@ -143,7 +143,7 @@ impl Unpacked {
     }
 
     /// Unpacks all that stands for segments of this kind, on several threads.
-    pub fn fill_all(&self, kind: Kind) {
+    pub(crate) fn fill_all(&self, kind: Kind) {
         let open: Vec<&Packed> =
             self.segments.iter().filter(|one| one.kind == kind && one.state.get().is_none()).collect();
         parallel::share(threads_for(&open), open, |one| {
@@ -152,7 +152,7 @@ impl Unpacked {
     }
 
     /// Writes the trace into an empty file; of what cannot be unpacked the headers of its segments.
-    pub fn write(&self, file: &File) -> io::Result<()> {
+    pub(crate) fn write(&self, file: &File) -> io::Result<()> {
         for one in &self.segments {
             match self.unpacked(one, true, |at, bytes| write_sparse(file, bytes, one.from + at)) {
                 Ok(()) => {}
@@ -170,7 +170,7 @@ impl Unpacked {
 
     /// The hashes of what packed blobs hold, by where that begins; none of what cannot be unpacked. Nothing
     /// of it is unpacked for good.
-    pub fn hashes(&self) -> HashMap<u64, (u64, Hash)> {
+    pub(crate) fn hashes(&self) -> HashMap<u64, (u64, Hash)> {
         let blobs: Vec<&Packed> = self.segments.iter().filter(|one| one.kind == Kind::Blob).collect();
         let found = Mutex::new(HashMap::new());
         parallel::share(threads_for(&blobs), blobs, |one| {
@@ -195,7 +195,7 @@ impl Unpacked {
     }
 
     /// The checksum of bytes, as zeros where nothing was put.
-    pub fn checksum(&self, at: u64, len: u64) -> Option<u64> {
+    pub(crate) fn checksum(&self, at: u64, len: u64) -> Option<u64> {
         self.bytes_from(at, at.checked_add(len)?)?;
         let (mut sum, mut part) = (Checksum::default(), [0; STEP / 2]);
         let (mut at, end) = (at, at + len);

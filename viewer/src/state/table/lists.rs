@@ -10,7 +10,7 @@ use analysis::findings::finding::{Cost, Finding};
 use analysis::text::kernel_name::{Names, Style};
 use std::collections::{BTreeMap, HashSet};
 
-pub fn modules(model: &Model) -> Table {
+pub(super) fn modules(model: &Model) -> Table {
     let mut images = HashSet::new();
     let rows = model.summary.loads.iter().map(|load| {
         let again = load.image != 0 && !images.insert(load.image);
@@ -33,7 +33,7 @@ pub fn modules(model: &Model) -> Table {
 }
 
 /// In their order, the most important first. `is_live`: the trace is still being written.
-pub fn findings(found: Option<&[Finding]>, is_live: bool) -> Table {
+pub(super) fn findings(found: Option<&[Finding]>, is_live: bool) -> Table {
     let note = match (found.is_some(), is_live) {
         (false, false) => "still being looked for",
         (false, true) => "looked for when the trace is closed",
@@ -55,7 +55,7 @@ pub fn findings(found: Option<&[Finding]>, is_live: bool) -> Table {
     Table { columns, wide: 3, rows: rows.collect(), note, reversed: true, ..Table::default() }
 }
 
-pub fn marks(marks: &[Mark]) -> Table {
+pub(super) fn marks(marks: &[Mark]) -> Table {
     let row = |(at, mark): (usize, &Mark)| Line {
         cells: vec![Value::Moment(mark.time), Value::Text(mark.note.clone())],
         lead: Lead::Mark(at),
@@ -74,7 +74,7 @@ pub fn marks(marks: &[Mark]) -> Table {
 const OBJECTS: usize = 20_000;
 
 /// Of two traces, those of the second stand beside those of the first that `dump` calls the same.
-pub fn objects(opened: &Opened, lives: &Lives) -> Table {
+pub(super) fn objects(opened: &Opened, lives: &Lives) -> Table {
     let second = opened.second.as_deref().and_then(|second| Some((&second.opened.model, second.opened.lives()?)));
     if let Some((model, others)) = second {
         return compared((&opened.model, lives), (model, others));
