@@ -1,10 +1,10 @@
 //! What a driver call is, and how calls are stored.
 //!
-//! [`api`] describes the driver, [`walk`] follows a call's arguments by that description, [`record`] and
-//! [`segment`] are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads them back and
-//! [`finish`] closes them. [`model`] follows the driver's state through recorded calls. [`decode`] makes
-//! [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down; kernel
-//! arguments have types by [`signature`].
+//! [`api`] describes the driver, and [`api::walk`] follows a call's arguments by that description.
+//! [`file::record`] and [`file::segment`] are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads
+//! them back and [`write::finish`] closes them. [`model`] follows the driver's state through recorded calls:
+//! [`model::decode`] makes [values](model::value) of a call, [`model::objects`] names what they refer to, and
+//! [`show::text`] writes them down; kernel arguments have types by [`show::signature`].
 
 #![warn(unreachable_pub)]
 

@@ -84,7 +84,7 @@ pub fn write(entries: &[Entry]) -> String {
     entries.iter().map(line).collect()
 }
 
-/// None if the text is not what [`write`] makes.
+/// None if the text is not what [`write()`] makes.
 pub fn read(text: &str) -> Option<Vec<Entry>> {
     let state = |text: &str| -> Option<State> {
         let one = |part: &str| {

@@ -71,7 +71,7 @@ impl Driver {
         !self.entries[id].is_null()
     }
 
-    /// Calls a function that the driver [has](Driver::has).
+    /// Calls a function that the driver [exports](Driver::exports).
     ///
     /// # Safety
     /// `words` are the arguments of that function, and what they point to is what it expects.
@@ -82,7 +82,7 @@ impl Driver {
         unsafe { THUNKS[id](self.entries[id], words.as_ptr()) }
     }
 
-    /// What makes a call of a function that the driver [has](Driver::has), and its entry point.
+    /// What makes a call of a function that the driver [exports](Driver::exports), and its entry point.
     pub fn thunk(&self, id: usize) -> (Thunk, *const ()) {
         assert!(self.exports(id));
         (THUNKS[id], self.entries[id])

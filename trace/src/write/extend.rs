@@ -143,7 +143,7 @@ impl Extension {
         self.file.set_len(self.end)
     }
 
-    /// A record made by [`with_body`](crate::file::record::with_body).
+    /// A record made by [`with_body`].
     pub fn push(&mut self, record: &[u8]) -> io::Result<()> {
         if !self.records.is_empty() && self.records.len() + record.len() > CHUNK {
             self.flush()?;

@@ -136,7 +136,7 @@ pub struct Event {
     /// Nanoseconds since the start of the trace.
     pub begin: u64,
     pub end: u64,
-    /// Index into [`Model::names`](super::Model::names).
+    /// Index into [`Summary::names`](super::model::Summary::names).
     pub name: u32,
     pub flags: Flags,
     /// The call's number in the trace; of annotations [`NO_CALL`].

@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 /// Calls of one name. Times are the host's: how long the calls took.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Row {
-    /// Index into [`Model::names`](super::Model::names).
+    /// Index into [`Summary::names`](super::model::Summary::names).
     pub name: u32,
     pub count: u64,
     pub failed: u64,
