@@ -1,4 +1,4 @@
-//! What graphs copy to ordinary memory.
+//! What graphs copy to ordinary memory, and arguments of nodes that could not be recorded.
 
 use serde_json::Value;
 use tests::forge::Forge;
@@ -42,4 +42,23 @@ fn a_difference_there_is_found() {
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"]));
     let report: Value = serde_json::from_str(&replayed.stdout).unwrap_or_default();
     assert_eq!(report["divergences"], 5, "{} {}", replayed.stdout, replayed.stderr);
+}
+
+/// The end of a context ends what is known of every function, and the arguments are gone when the call returns.
+#[test]
+fn arguments_of_a_node_whose_kernel_is_not_known_yet_are_lost() {
+    let program = client("unknown_kernel_in_node.c");
+    let place = Place::new();
+    let bare = run(&mut Place::new().bare(&program)).expect(0);
+    place.same(&bare, &run(&mut place.recorded(&program)));
+    let lost = "kernel arguments that nobody could tell before a call that may free them";
+    let trace = place.trace();
+    assert_eq!(trace.losses, [(lost.to_owned(), 1)]);
+    assert!(trace.kernels.values().any(|kernel| kernel.name == "twice" && kernel.params.is_some()));
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["verdict"], "partly");
+    assert!(info["reasons"].to_string().contains("cuGraphKernelNodeSetParams_v2"), "{}", info["reasons"]);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(3);
+    assert!(replayed.stdout.starts_with("stopped") && replayed.stdout.contains(lost), "{}", replayed.stdout);
 }

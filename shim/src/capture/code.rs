@@ -84,7 +84,7 @@ impl Capture<'_> {
 
     /// Where the parameters of a launched function lie. A handle that the driver has not taken may be
     /// anything.
-    fn layout(&mut self, function: u64) -> Option<&'static crate::kernels::parameters::Layout> {
+    pub(crate) fn layout(&mut self, function: u64) -> Option<&'static crate::kernels::parameters::Layout> {
         let recorder = self.lane.recorder();
         let (kernels, images, file) = (&recorder.kernels, &recorder.images, &recorder.around.file);
         let (layout, new) = match self.moment {

@@ -276,9 +276,9 @@ impl<'a> Capture<'a> {
             }
             Target::Image { address, size } if takes => self.image(address, size),
             Target::Arguments { address, function } if takes => self.arguments(address, function),
-            Target::Arguments { address, .. } if self.is_left(address) => {
+            Target::Arguments { address, function } if self.is_left(address) => {
                 self.lost(address, 0, "kernel arguments that nobody could tell before a call that may free them");
-                self.introduce();
+                self.layout(function);
             }
             Target::Extra { address } if takes => self.extra(address),
             // The driver leaves in it how much it wrote.
