@@ -3,7 +3,7 @@
 //! these are gone by then.
 //!
 //! Which calls can is worked out from their table line at compile time; whether one does, from its pointers
-//! before the call. So may a copy write over the struct that describes it. What copies carry is no matter of this
+//! before the call. So may a copy write over what describes it, a struct or the arrays of a batch. What copies carry is no matter of this
 //! file: `payload.rs` says when it is read.
 
 use crate::os::guard::guarded;
@@ -14,7 +14,7 @@ use trace::Function;
 use trace::api::extra::Extra;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
-use trace::api::walk::{Direction, Target, View, member, resolve};
+use trace::api::walk::{Direction, Target, View, member, most, resolve};
 use trace::base::hash::{Hash, Hasher};
 
 /// Whether a call may write over what another of its parameters has it read.
@@ -24,7 +24,7 @@ pub const fn is_possible(function: &Function) -> bool {
     while i < function.params.len() {
         let field = &function.params[i];
         reads |= is_read(field);
-        writes |= is_written(field.role) || is_copy(field);
+        writes |= is_written(field.role) || is_copy(field) || is_destination(field.role);
         reads |= is_copy(field);
         i += 1;
     }
@@ -76,6 +76,11 @@ const fn any_leads_on(role: Role) -> bool {
         i += 1;
     }
     false
+}
+
+/// Whether a copy writes there, or to the addresses that stand there.
+const fn is_destination(role: Role) -> bool {
+    matches!(role, Role::Writes(_) | Role::Sink(_) | Role::WritesEach { .. })
 }
 
 /// Values of attributes aside: what they are is told by the array that they would lie in.
@@ -198,8 +203,10 @@ impl<'a> Outputs<'a> {
         }
         for (index, field) in function.params.iter().enumerate() {
             let address = view.load(field.offset, 8).unwrap_or(0);
-            if address != 0 && is_written(field.role) && outputs.count < MOST_OUTPUTS {
+            let is_flat = matches!(field.role, Role::Writes(_) | Role::Sink(_));
+            if address != 0 && (is_flat || is_written(field.role)) && outputs.count < MOST_OUTPUTS {
                 let len = match resolve(function.params, index, 0, view) {
+                    _ if is_flat => most(function.params, index, 0, view).unwrap_or(0),
                     Target::Span { element, count, .. } => count.saturating_mul(element.size.into()),
                     Target::Text { limit, .. } => limit,
                     _ => WORD,
@@ -310,7 +317,8 @@ mod tests {
         });
         let looked_at = frequent.filter(|function| is_possible(function) && !function.params.iter().any(is_copy));
         let looked_at: Vec<&str> = looked_at.map(|function| function.common_name()).collect();
-        let batches = ["cuMemcpyBatchAsync", "cuMemBatchDecompressAsync"];
-        assert!(looked_at.iter().all(|name| batches.contains(name)), "{looked_at:?}");
+        let described = ["cuMemcpyBatchAsync", "cuMemBatchDecompressAsync", "cuMemcpyWithAttributesAsync"];
+        assert!(looked_at.iter().all(|name| described.contains(name)), "{looked_at:?}");
+        assert!(described.iter().all(|name| looked_at.contains(name)), "{looked_at:?}");
     }
 }
