@@ -331,6 +331,42 @@ fn many_segments_in_one_piece_are_read() {
     }
 }
 
+/// Refused by Linux (a mapping), by the allocator (what is read on a tmpfs), or where nobody looks: many small pieces.
+#[test]
+fn a_trace_for_which_there_is_no_memory_is_not_read() {
+    let place = Place::new();
+    let (bytes, at) = open_ended(&place);
+    run(&mut place.cutrace(["pack", "trace.bin", "-o", "small.bin"])).expect(0);
+    std::fs::copy(place.join("trace.bin"), place.join("long.bin")).expect("copied");
+    let long = std::fs::File::options().write(true).open(place.join("long.bin")).expect("our own file");
+    long.set_len(1 << 40).expect("a hole");
+    let headers: Vec<Header> = (0..200_000).map(|id| Header { id, ..Header::new(Kind::Blob, PAGE) }).collect();
+    let piece = piece(Kind::Blob, at, headers.len() as u64 * PAGE, &headers, &zeros(1), 128 << 10);
+    std::fs::write(place.join("many.bin"), [bytes, piece].concat()).expect("room");
+    let within = |megabytes: u64, command: &str, path: &str| {
+        let script = format!("ulimit -v {}; exec \"$0\" {command} {path}", megabytes << 10);
+        run(place.command("bash").args(["-c", &script]).arg(artifact("cutrace")))
+    };
+    let refused = |megabytes, command, path| {
+        let told = within(megabytes, command, path).expect(3).stderr;
+        assert!(told.lines().count() == 1 && told.contains("memory"), "{command} {path}: {told}");
+    };
+    let in_memory = tempfile::tempdir_in("/dev/shm").expect("a file system in memory");
+    let with_hole = in_memory.path().join("long.bin").display().to_string();
+    run(place.command("cp").args(["--sparse=always", "long.bin", &with_hole])).expect(0);
+    for command in ["info", "dump", "report", "repair", "replay --dry-run"] {
+        refused(64 << 10, command, "long.bin");
+        refused(64 << 10, command, &with_hole);
+    }
+    // Whoever opens it without a limit reads a hole for hours.
+    std::fs::remove_file(place.join("long.bin")).expect("our own file");
+    let enough =
+        (32..1 << 10).step_by(8).find(|limit| within(*limit, "info", "small.bin").code() == 0).expect("a limit");
+    for command in ["info", "dump", "replay --dry-run"] {
+        refused(enough, command, "many.bin");
+    }
+}
+
 /// Of a process that was killed; one that still writes keeps its own locked.
 #[test]
 fn what_a_killed_process_has_left_is_removed() {
