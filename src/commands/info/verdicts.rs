@@ -91,7 +91,7 @@ mod tests {
         trace.footer = None;
         assert_eq!(Judged::of_at_most(&trace, trace.len()).verdict, said.verdict);
         let judged = Judged::of_at_most(&trace, trace.len() - 1);
-        let command = format!("for its length; cutrace info {} does that", path.display());
+        let command = format!("for its length; cutrace info {} does that", shell(&[path.display().to_string()]));
         assert_eq!((judged.verdict.as_str(), &judged.reasons), (NOT_JUDGED, &vec![command]));
         let replayable = Judged { verdict: "replayable".into(), ..Judged::default() };
         assert_eq!(worst([replayable, judged].iter()), NOT_JUDGED);
