@@ -166,7 +166,13 @@ fn repaired(arguments: &Arguments, path: &Path) -> Result<(Trace, Repaired)> {
     let mut original = None;
     if let Some(output) = &output {
         copy(path, &trace, output)?;
-        original = Some(std::mem::replace(&mut trace, Trace::open(output.partial())?));
+        // Of a trace with many segments two are much memory.
+        if arguments.output.is_none() && trace.has_memory() {
+            original = Some(trace);
+        } else {
+            drop(trace);
+        }
+        trace = Trace::open(output.partial())?;
         trace.leave_out(&wrong);
     }
     let mut done = finish(&trace, |trace| footer_summary::judge(trace, None))?;
@@ -177,9 +183,7 @@ fn repaired(arguments: &Arguments, path: &Path) -> Result<(Trace, Repaired)> {
     if let Some(output) = output {
         output.finish()?;
     }
-    if let Some(replaced) = original.filter(|_| arguments.output.is_none()) {
-        replaced.release_memory();
-    }
+    original.iter().for_each(Trace::release_memory);
     // Damage stands among the losses of a footer, so that it is still known the next time.
     let missing = missing(&trace);
     let is_whole = missing == 0 && !done.losses.iter().any(|(what, _)| finish::is_damage(what));

@@ -1,11 +1,10 @@
 //! The bytes of a trace: of its file, mapped where that is safe, or what a packed file stands for.
 
 use crate::base::damage::Damage;
-use crate::base::hash::{Hash, checksum};
+use crate::base::hash::checksum;
 use crate::base::mapped::Mapped;
 use crate::file::packed::Unpacked;
 use crate::file::segment::Kind;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
@@ -88,9 +87,13 @@ impl Mapping {
         }
     }
 
-    /// Hashes of what is packed, by where it begins, with its length.
-    pub(crate) fn packed_hashes(&self) -> HashMap<u64, (u64, Hash)> {
-        if let Mapping::Packed(unpacked) = self { unpacked.hashes() } else { HashMap::new() }
+    /// Reads all blobs that are packed. Whether the one in the segment at an offset is wrong; none of one that is not packed.
+    pub(crate) fn check_packed_blobs(&self) -> impl Fn(u64) -> Option<bool> {
+        let packed = if let Mapping::Packed(unpacked) = self { Some((unpacked, unpacked.wrong_blobs())) } else { None };
+        move |at| {
+            let (unpacked, wrong) = packed.as_ref()?;
+            unpacked.is_among_blobs(at).then(|| wrong.binary_search(&at).is_ok())
+        }
     }
 
     /// Why the bytes at an offset cannot be had.

@@ -58,6 +58,10 @@ impl Copies {
         self.memory.iter().filter_map(|place| Attached::attach(*place)).for_each(|memory| memory.remove(trace));
     }
 
+    pub(crate) fn has_memory(&self) -> bool {
+        !self.memory.is_empty()
+    }
+
     pub(crate) fn is_known(&self, place: u64) -> bool {
         self.known.contains(&place)
     }

@@ -252,6 +252,11 @@ impl Trace {
         self.copies.release(self.file);
     }
 
+    /// Whether there is any to give back.
+    pub fn has_memory(&self) -> bool {
+        self.copies.has_memory()
+    }
+
     /// What the file holds from an offset on, up to `end`: of an open chunk, what it held.
     #[inline]
     pub(crate) fn bytes_from(&self, at: u64, end: u64) -> Option<&[u8]> {
@@ -393,12 +398,12 @@ impl Trace {
 
     /// Reads every blob: those that are not what their name says, with where each begins.
     pub fn wrong_blobs(&self) -> Vec<(Hash, u64)> {
-        let packed = self.map.packed_hashes();
-        let found = |hash: &Hash, place: &(u64, u64)| match packed.get(&place.0) {
-            Some((len, found)) => (*len == place.1).then_some(*found),
-            None => self.blob(*hash).map(Hash::compute),
+        let is_wrong_packed = self.map.check_packed_blobs();
+        let is_wrong = |hash: &Hash, start: u64| {
+            let of_others = || self.blob(*hash).map(Hash::compute) != Some(*hash);
+            is_wrong_packed(start - HEADER as u64).unwrap_or_else(of_others)
         };
-        let wrong = self.blobs.iter().filter(|(hash, place)| found(hash, place) != Some(**hash));
+        let wrong = self.blobs.iter().filter(|(hash, (start, _))| is_wrong(hash, *start));
         let mut wrong: Vec<(Hash, u64)> = wrong.map(|(hash, (start, _))| (*hash, *start)).collect();
         wrong.sort_unstable_by_key(|(_, start)| *start);
         wrong

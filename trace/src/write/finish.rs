@@ -328,14 +328,14 @@ pub fn last_moment(trace: &Trace) -> Option<i64> {
 }
 
 /// What the footer lists: what is kept, and the preambles, which may have been written anew.
-fn located(kept: &[(u64, Header)], preambles: &Preambles) -> Vec<Located> {
+fn located(kept: &[&(u64, Header)], preambles: &Preambles) -> Vec<Located> {
     let own = preambles.offsets.iter().map(|offset| Located { kind: Kind::Preamble as u8, offset: *offset });
     let others = kept.iter().filter(|(offset, _)| !preambles.hold(*offset));
     own.chain(others.map(|(offset, h)| Located { kind: h.kind as u8, offset: *offset })).collect()
 }
 
 /// Segments whose content can be used.
-fn usable_segments(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> Vec<(u64, Header)> {
+fn usable_segments<'t>(trace: &'t Trace, is_spent: &impl Fn(&Header) -> bool) -> Vec<&'t (u64, Header)> {
     let usable = |offset: u64, header: &Header| match header.kind {
         Kind::Footer => false,
         Kind::Preamble => true,
@@ -347,7 +347,7 @@ fn usable_segments(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> Vec<(u
             None => header.length <= header.room(),
         },
     };
-    trace.segments.iter().filter(|(offset, header)| usable(*offset, header)).copied().collect()
+    trace.segments.iter().filter(|(offset, header)| usable(*offset, header)).collect()
 }
 
 fn sealed_chunks(trace: &Trace) -> HashSet<(u32, u128)> {
@@ -414,7 +414,7 @@ fn copy_home(storage: &impl Storage, trace: &Trace) -> io::Result<HashSet<u64>> 
 
 /// Seals every open chunk, whose content is in its place; one that was cut off or torn ends with its last
 /// whole record.
-fn seal(storage: &impl Storage, trace: &Trace, kept: &[(u64, Header)], homes: &HashSet<u64>) -> io::Result<usize> {
+fn seal(storage: &impl Storage, trace: &Trace, kept: &[&(u64, Header)], homes: &HashSet<u64>) -> io::Result<usize> {
     let mut sealed = 0;
     for (offset, header) in kept.iter().filter(|(_, h)| h.kind == Kind::Chunk) {
         let size = header.size.min(round_up(trace.length()) - offset);
@@ -436,7 +436,7 @@ fn seal(storage: &impl Storage, trace: &Trace, kept: &[(u64, Header)], homes: &H
 /// Segments of the trace that hold something which can be used, but for its footer.
 pub(crate) fn segments(trace: &Trace) -> Vec<(u64, Header)> {
     let sealed = sealed_chunks(trace);
-    usable_segments(trace, &|header| is_spent(&sealed, header))
+    usable_segments(trace, &|header| is_spent(&sealed, header)).into_iter().copied().collect()
 }
 
 /// Writes the footer at `end` and returns the size of the file, which ends with it.

@@ -1,6 +1,9 @@
-//! The hashes of blobs as they are unpacked: none is anywhere as a whole.
+//! The hashes of blobs as they are unpacked, and which blobs are wrong: none is anywhere as a whole.
 
+use super::unpacked::{Packed, Unpacked, threads_for};
 use crate::base::hash::{Hash, Hasher};
+use crate::base::parallel;
+use crate::file::segment::{HEADER, Header, Kind};
 use std::ops::Range;
 
 /// The ranges of a piece, none of which begins within another, and what of them has come.
@@ -16,7 +19,7 @@ pub(super) static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl<'a> Hashes<'a> {
     pub(super) fn new(ranges: &'a [Range<u64>]) -> Hashes<'a> {
-        Hashes { open: ranges, hasher: Hasher::default(), at: 0, done: Vec::new() }
+        Hashes { open: ranges, hasher: Hasher::default(), at: 0, done: Vec::with_capacity(ranges.len()) }
     }
 
     /// The bytes from an offset on; what lies before it and has not come is zeros. Bytes that have come do not
@@ -67,6 +70,52 @@ impl<'a> Hashes<'a> {
     pub(super) fn finish(mut self) -> Vec<Hash> {
         self.zeros(u64::MAX);
         self.done
+    }
+}
+
+impl Unpacked {
+    /// Whether a segment of a piece of blobs begins here.
+    pub(crate) fn is_among_blobs(&self, at: u64) -> bool {
+        self.segment_at(at).is_some_and(|one| one.kind == Kind::Blob) && self.places.binary_search(&at).is_ok()
+    }
+
+    /// Which packed blobs do not hold what they are named by, or cannot be unpacked: where these segments begin, in order. Nothing
+    /// of them is unpacked for good.
+    pub(crate) fn wrong_blobs(&self) -> Vec<u64> {
+        let blobs: Vec<&Packed> = self.segments.iter().filter(|one| one.kind == Kind::Blob).collect();
+        let mut wrong = parallel::map(threads_for(&blobs), blobs, |one| self.wrong_blobs_of(one)).concat();
+        wrong.sort_unstable();
+        wrong
+    }
+
+    fn wrong_blobs_of(&self, one: &Packed) -> Vec<u64> {
+        let content = |at: u64, header: &Header| {
+            let start = at + HEADER as u64;
+            start..start.saturating_add(header.length.min(header.room())).min(one.to - one.from)
+        };
+        let before = |end| self.places.partition_point(|at| *at < end);
+        let all = &self.places[before(one.from)..before(one.to)];
+        let mut ranges: Vec<Range<u64>> = Vec::with_capacity(all.len());
+        let _read = self.each_header(one, |at, header, _| {
+            ranges.push(content(at, &header));
+            Ok(())
+        });
+        let mut hashes = Hashes::new(&ranges);
+        let unpacked = self.unpacked(one, false, |at, bytes| {
+            hashes.take(at, bytes);
+            Ok(())
+        });
+        let hashes = unpacked.map(|()| hashes.finish()).unwrap_or_default();
+        let (mut wrong, mut checked) = (Vec::new(), 0);
+        let _read = self.each_header(one, |at, header, _| {
+            let (range, hash) = (content(at, &header), hashes.get(checked));
+            let is_right = range.end - range.start == header.length && hash.is_some_and(|hash| hash.0 == header.id);
+            wrong.extend((!is_right).then_some(one.from + at));
+            checked += 1;
+            Ok(())
+        });
+        wrong.extend(all.get(checked..).unwrap_or_default());
+        wrong
     }
 }
 

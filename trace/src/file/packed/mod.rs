@@ -50,8 +50,7 @@ pub(crate) struct Piece {
 }
 
 /// Where the segments of a piece begin, from its beginning, with their headers. Stops behind the piece.
-fn places(headers: &[u8], bytes: u64) -> impl Iterator<Item = (u64, Header, &[u8])> {
-    let mut next = 0u64;
+fn places(headers: &[u8], mut next: u64, bytes: u64) -> impl Iterator<Item = (u64, Header, &[u8])> {
     headers.chunks_exact(HEADER).map_while(move |raw| {
         let header = Header::decode(raw)?;
         let at = next;
@@ -127,23 +126,21 @@ fn places_of(piece: &Piece) -> impl Iterator<Item = usize> {
 /// where it is; then the headers, which are zeros before. That is a piece of so many bytes. The kind of an error
 /// that is none of `to` is InvalidData.
 fn unpack(content: &[u8], count: u32, bytes: u64, mut to: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
-    let headers = unpack_between_headers(content, count, bytes, &mut to)?;
-    places(headers, bytes).try_for_each(|(at, _, raw)| to(at, raw))
+    let split = content.split_at_checked(FIXED + count as usize * HEADER);
+    let (begin, packed) = split.ok_or(io::ErrorKind::InvalidData)?;
+    unpack_between_headers(begin, packed, bytes, &mut to)?;
+    places(&begin[FIXED..], 0, bytes).try_for_each(|(at, _, raw)| to(at, raw))
 }
 
-/// The same without the headers, which it returns.
+/// The same without the headers, of which `begin` has the first, if there is one.
 fn unpack_between_headers(
-    content: &[u8],
-    count: u32,
+    begin: &[u8],
+    packed: &[u8],
     bytes: u64,
     mut to: impl FnMut(u64, &[u8]) -> io::Result<()>,
-) -> io::Result<&[u8]> {
-    let split = || {
-        let (method, meant) = (u64_at(content.get(..FIXED)?, 0), u64_at(content, 8));
-        let (headers, packed) = content[FIXED..].split_at_checked((count as usize).checked_mul(HEADER)?)?;
-        Some((method, meant, headers, packed))
-    };
-    let (method, meant, headers, packed) = split().ok_or(io::ErrorKind::InvalidData)?;
+) -> io::Result<()> {
+    let (fixed, headers) = begin.split_at_checked(FIXED).ok_or(io::ErrorKind::InvalidData)?;
+    let (method, meant) = (u64_at(fixed, 0), u64_at(fixed, 8));
     let mut parts = |from: u64, all: &[u8]| {
         let mut parts = all.chunks(STEP).zip(0..);
         parts.try_for_each(|(part, index)| to(from + index * STEP as u64, part))
@@ -159,7 +156,7 @@ fn unpack_between_headers(
         }
         _ => return Err(io::ErrorKind::InvalidData.into()),
     }
-    Ok(headers)
+    Ok(())
 }
 
 /// The bytes that a frame means, if they are so many.
@@ -181,7 +178,7 @@ fn decompress(frame: &[u8], meant: u64, mut to: impl FnMut(u64, &[u8]) -> io::Re
 
 /// The records of the one chunk whose columns this frame means.
 fn records(headers: &[u8], frame: &[u8], meant: u64, bytes: u64) -> Option<Vec<u8>> {
-    let (_, chunk, _) = places(headers, bytes).next()?;
+    let (_, chunk, _) = places(headers, 0, bytes).next()?;
     let most = chunk.room().min(bytes - HEADER as u64).min(LONGEST_COLUMNS);
     let length = Some(chunk.length).filter(|length| *length <= most)? as usize;
     let meant = usize::try_from(meant).ok().filter(|meant| *meant <= columns::most(length))?;

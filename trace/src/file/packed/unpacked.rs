@@ -1,19 +1,17 @@
 //! The trace that a packed file stands for, as bytes that come into being when they are looked at.
 
-use super::hashes::{Hashes, ZEROS};
-use super::{FIXED, LONGEST, MOST, STEP, places, unpack, unpack_between_headers};
+use super::hashes::ZEROS;
+use super::{FIXED, LONGEST, MOST, STEP, places, unpack_between_headers};
 use crate::base::damage::Damage;
-use crate::base::hash::{Checksum, Hash, checksum};
+use crate::base::hash::Checksum;
 use crate::base::mapped::Mapped;
 use crate::base::parallel;
 use crate::file::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// A trace that is longer when it is unpacked goes to a file without a name in the directory for temporary
 /// ones, whose pages Linux can take back; what is shorter stays in memory.
@@ -21,27 +19,34 @@ const IN_MEMORY: u64 = 1 << 30;
 /// A damaged beginning is searched this far for the first packed segment.
 const SEARCH: u64 = 16 << 20;
 
-/// The header of one of the trace's segments, and where it is.
-type Placed = (u64, [u8; HEADER]);
-
 /// A packed segment, where it is in the file, and what it stands for.
-struct Packed {
+pub(super) struct Packed {
     at: u64,
-    kind: Kind,
+    pub(super) kind: Kind,
     count: u32,
     length: u64,
     seal: u64,
-    from: u64,
-    to: u64,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// The first of its headers, among those of all.
+    first: usize,
     /// Whether its bytes are there, or why not.
     state: OnceLock<Result<(), String>>,
 }
 
+impl Packed {
+    /// Where in the file the headers of the trace's segments stand.
+    fn raw_at(&self) -> u64 {
+        self.at + (HEADER + FIXED) as u64
+    }
+}
+
 pub(crate) struct Unpacked {
     packed: File,
-    segments: Vec<Packed>,
-    /// Of the trace's segments, with where they are, in order.
-    headers: Vec<Placed>,
+    pub(super) segments: Vec<Packed>,
+    /// Where the trace's segments begin, in order. Their headers are read from the file: a forged one may have as many as
+    /// fit into it.
+    pub(super) places: Vec<u64>,
     plain: File,
     map: memmap2::Mmap,
     _mapped: Mapped,
@@ -73,22 +78,48 @@ impl Unpacked {
         plain.set_len(to)?;
         // SAFETY: nobody else has the file, and of its bytes only such are looked at as were written before.
         let map = unsafe { memmap2::Mmap::map(&plain) }?;
-        let (packed, headers, _mapped) = (file.try_clone()?, Vec::new(), Mapped::register(&map));
-        let mut unpacked = Unpacked { packed, segments, headers, plain, map, _mapped, damage };
-        unpacked.read_headers()?;
+        let (packed, places, _mapped) = (file.try_clone()?, Vec::new(), Mapped::register(&map));
+        let mut unpacked = Unpacked { packed, segments, places, plain, map, _mapped, damage };
+        unpacked.read_places();
         unpacked.begin(len);
         Ok(Some(unpacked))
     }
 
-    fn read_headers(&mut self) -> io::Result<()> {
-        for one in &self.segments {
-            let there = one.length.saturating_sub(FIXED as u64);
-            // No longer than the file.
-            let mut raw = vec![0; (u64::from(one.count) * HEADER as u64).min(there) as usize];
-            if self.packed.read_exact_at(&mut raw, one.at + (HEADER + FIXED) as u64).is_ok() {
-                self.headers.reserve(raw.len() / HEADER);
-                let all = places(&raw, one.to - one.from);
-                self.headers.extend(all.map(|(at, _, raw)| (one.from + at, raw.try_into().expect("a header"))));
+    fn read_places(&mut self) {
+        let mut places = Vec::new();
+        for index in 0..self.segments.len() {
+            self.segments[index].first = places.len();
+            let one = &self.segments[index];
+            // What cannot be read here cannot be unpacked either, which is damage.
+            let _read = self.each_header(one, |at, _, _| {
+                places.push(one.from + at);
+                Ok(())
+            });
+        }
+        self.places = places;
+    }
+
+    /// The headers of the trace's segments in a piece, with where they are in it. They are never in memory together.
+    pub(super) fn each_header(
+        &self,
+        one: &Packed,
+        mut to: impl FnMut(u64, Header, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut step = [0; 256 * HEADER];
+        let bytes = u64::from(one.count).min(one.length.saturating_sub(FIXED as u64) / HEADER as u64) * HEADER as u64;
+        let mut next = 0u64;
+        for from in (0..bytes).step_by(step.len()) {
+            let part = &mut step[..(bytes - from).min(256 * HEADER as u64) as usize];
+            self.packed.read_exact_at(part, one.raw_at() + from)?;
+            let mut left = part.len() / HEADER;
+            for (at, header, raw) in places(part, next, one.to - one.from) {
+                left -= 1;
+                next = at.saturating_add(header.size);
+                to(at, header, raw)?;
+            }
+            // The piece ends, or what follows is no header.
+            if left > 0 {
+                break;
             }
         }
         Ok(())
@@ -131,12 +162,12 @@ impl Unpacked {
 
     /// A few bytes at an offset; of a segment's header without unpacking anything.
     pub(crate) fn read(&self, at: u64, bytes: &mut [u8]) -> Option<()> {
-        let known = self.headers.binary_search_by_key(&at, |(at, _)| *at).ok().filter(|_| bytes.len() <= HEADER);
-        if let Some(index) = known {
-            bytes.copy_from_slice(&self.headers[index].1[..bytes.len()]);
-            return Some(());
-        }
         let one = self.segment_at(at)?;
+        if let Ok(index) = self.places.binary_search(&at)
+            && bytes.len() <= HEADER
+        {
+            return self.packed.read_exact_at(bytes, one.raw_at() + ((index - one.first) * HEADER) as u64).ok();
+        }
         self.fill(one).ok()?;
         // Past the mapping: there each page that is looked at takes memory.
         (at.checked_add(bytes.len() as u64)? <= one.to).then(|| self.plain.read_exact_at(bytes, at).ok())?
@@ -157,41 +188,10 @@ impl Unpacked {
             match self.unpacked(one, true, |at, bytes| write_sparse(file, bytes, one.from + at)) {
                 Ok(()) => {}
                 Err(Fault::Room(error)) => return Err(error),
-                Err(Fault::Wrong(_)) => self.headers_of(one).try_for_each(|(at, raw)| file.write_all_at(raw, *at))?,
+                Err(Fault::Wrong(_)) => self.each_header(one, |at, _, raw| file.write_all_at(raw, one.from + at))?,
             }
         }
         file.set_len(self.map.len() as u64)
-    }
-
-    fn headers_of(&self, one: &Packed) -> impl Iterator<Item = &Placed> {
-        let before = |end| self.headers.partition_point(|(at, _)| *at < end);
-        self.headers[before(one.from)..before(one.to)].iter()
-    }
-
-    /// The hashes of what packed blobs hold, by where that begins; none of what cannot be unpacked. Nothing
-    /// of it is unpacked for good.
-    pub(crate) fn hashes(&self) -> HashMap<u64, (u64, Hash)> {
-        let blobs: Vec<&Packed> = self.segments.iter().filter(|one| one.kind == Kind::Blob).collect();
-        let found = Mutex::new(HashMap::new());
-        parallel::share(threads_for(&blobs), blobs, |one| {
-            let headers = self.headers_of(one).filter_map(|(at, raw)| Some((*at, Header::decode(raw)?)));
-            let ranges = headers.map(|(at, header)| {
-                let start = at - one.from + HEADER as u64;
-                start..start.saturating_add(header.length.min(header.room())).min(one.to - one.from)
-            });
-            let ranges: Vec<Range<u64>> = ranges.collect();
-            let mut hashes = Hashes::new(&ranges);
-            let unpacked = self.unpacked(one, false, |at, bytes| {
-                hashes.take(at, bytes);
-                Ok(())
-            });
-            if unpacked.is_ok() {
-                let all = ranges.iter().zip(hashes.finish());
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                found.extend(all.map(|(range, hash)| (one.from + range.start, (range.end - range.start, hash))));
-            }
-        });
-        found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The checksum of bytes, as zeros where nothing was put.
@@ -209,7 +209,7 @@ impl Unpacked {
         Some(sum.finish())
     }
 
-    fn segment_at(&self, at: u64) -> Option<&Packed> {
+    pub(super) fn segment_at(&self, at: u64) -> Option<&Packed> {
         let one = self.segments.get(self.segments.partition_point(|one| one.from <= at).checked_sub(1)?)?;
         (at < one.to).then_some(one)
     }
@@ -230,28 +230,29 @@ impl Unpacked {
         one.state.get_or_init(fill).as_ref().copied()
     }
 
-    fn unpacked(
+    pub(super) fn unpacked(
         &self,
         one: &Packed,
         with_headers: bool,
-        to: impl FnMut(u64, &[u8]) -> io::Result<()>,
+        mut to: impl FnMut(u64, &[u8]) -> io::Result<()>,
     ) -> Result<(), Fault> {
         let at = one.at;
         let wrong = |what: &str| Fault::Wrong(format!("the packed segment at offset {at} of the file {what}"));
-        let mut content = Vec::new();
-        // No longer than the file.
-        content.try_reserve_exact(one.length as usize).map_err(|_| Fault::Room(io::ErrorKind::OutOfMemory.into()))?;
-        content.resize(one.length as usize, 0);
-        let read = self.packed.read_exact_at(&mut content, at + HEADER as u64);
-        read.map_err(|error| wrong(&format!("cannot be read: {error}")))?;
-        if checksum(&content) != one.seal {
+        let (begin, content, seal) = self.sealed(one).map_err(|error| match error.kind() {
+            io::ErrorKind::OutOfMemory => Fault::Room(error),
+            _ => wrong(&format!("cannot be read: {error}")),
+        })?;
+        if seal != one.seal {
             return Err(wrong("does not match its checksum"));
         }
-        let (count, bytes) = (one.count, one.to - one.from);
-        let unpacked = match with_headers {
-            true => unpack(&content, count, bytes, to),
-            false => unpack_between_headers(&content, count, bytes, to).map(|_| ()),
-        };
+        if one.length < (FIXED + one.count as usize * HEADER) as u64 {
+            return Err(wrong("cannot be unpacked"));
+        }
+        let bytes = one.to - one.from;
+        let mut unpacked = unpack_between_headers(&begin, &content, bytes, &mut to);
+        if with_headers && unpacked.is_ok() {
+            unpacked = self.each_header(one, |at, _, raw| to(at, raw));
+        }
         unpacked.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => wrong("cannot be unpacked"),
             _ => Fault::Room(error),
@@ -259,8 +260,36 @@ impl Unpacked {
     }
 }
 
+impl Unpacked {
+    /// The content of a packed segment with its checksum: up to its first header, what follows its last one. The headers
+    /// between may be most of it.
+    fn sealed(&self, one: &Packed) -> io::Result<(Vec<u8>, Vec<u8>, u64)> {
+        let at = one.at + HEADER as u64;
+        let (length, headers) = (one.length as usize, one.count as usize * HEADER);
+        let (mut sum, mut step) = (Checksum::default(), [0; 16 << 10]);
+        let (mut begin, mut done) = (Vec::new(), 0);
+        let split = length.min(FIXED + headers);
+        while done < split {
+            let part = &mut step[..(split - done).min(16 << 10)];
+            self.packed.read_exact_at(part, at + done as u64)?;
+            sum.update(part);
+            if done == 0 {
+                begin.extend_from_slice(&part[..part.len().min(FIXED + HEADER)]);
+            }
+            done += part.len();
+        }
+        let mut content = Vec::new();
+        // No longer than the file.
+        content.try_reserve_exact(length - split)?;
+        content.resize(length - split, 0);
+        self.packed.read_exact_at(&mut content, at + split as u64)?;
+        sum.update(&content);
+        Ok((begin, content, sum.finish()))
+    }
+}
+
 /// Why a packed segment is not unpacked.
-enum Fault {
+pub(super) enum Fault {
     Wrong(String),
     /// What it stands for goes nowhere.
     Room(io::Error),
@@ -274,7 +303,7 @@ fn write_sparse(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     }
 }
 
-fn threads_for(all: &[&Packed]) -> usize {
+pub(super) fn threads_for(all: &[&Packed]) -> usize {
     parallel::processors().min(all.len() / 4 + 1)
 }
 
@@ -332,7 +361,7 @@ fn one(header: &Header, at: u64, before: u64, len: u64) -> Option<Packed> {
         && to / MOST <= len
         && header.length <= header.room().min(len);
     let (kind, count, length, seal) = (header.kind, header.thread, header.length, header.seal);
-    is_sound.then(|| Packed { at, kind, count, length, seal, from, to, state: OnceLock::new() })
+    is_sound.then(|| Packed { at, kind, count, length, seal, from, to, first: 0, state: OnceLock::new() })
 }
 
 fn temporary() -> std::path::PathBuf {
