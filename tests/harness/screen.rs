@@ -13,7 +13,8 @@ pub struct Screen {
 impl Screen {
     pub fn new(place: &Place) -> Screen {
         let screen = Screen { directory: place.path().to_path_buf() };
-        let shell = "env PS1='$ ' LC_ALL=C.UTF-8 TERM=tmux-256color sh";
+        // The user's shell may run it as a child, and would then be taken for it.
+        let shell = "exec env PS1='$ ' LC_ALL=C.UTF-8 TERM=tmux-256color sh";
         screen.tmux(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", "100", "-y", "30", shell]);
         screen.wait("$");
         screen
