@@ -6,7 +6,7 @@ mod embedded;
 pub(crate) mod left_memory;
 mod libraries;
 
-pub use libraries::{recorder, simulated};
+pub use libraries::{put_simulated_with_recorder, recorder};
 
 use crate::process::layout;
 use crate::terminal::exit::{NO_DRIVER, failure, say};

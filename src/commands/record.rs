@@ -162,8 +162,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<u8> {
     if arguments.print_preload {
         let recorder = preload(&recorder()?, None)?;
-        // It lies beside the recorder, where it is to be had.
-        let _beside = driver::simulated();
+        driver::put_simulated_with_recorder();
         let mut out = Results::begin();
         out.write_all(recorder.as_bytes())?;
         writeln!(out)?;

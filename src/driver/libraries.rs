@@ -16,6 +16,7 @@ use trace::file::mark::{self, MARK};
 
 const RECORDER: &str = "libcutrace.so";
 pub const SIM: &str = "libcuda_sim.so";
+const WITHIN: &str = "within cutrace";
 
 /// The recorder, `libcutrace.so`. Of another version it would be asked for what it does not do.
 pub fn recorder() -> Result<Found, Tried> {
@@ -44,6 +45,15 @@ fn with_this_glibc(path: &Path) -> Result<(), String> {
 
 pub fn simulated() -> Result<Found, Tried> {
     find("CUTRACE_SIM", SIM, |_| Ok(()))
+}
+
+/// Where the recorder is within cutrace, also if the path of an installed simulated driver has a space: who knows where the
+/// one is put finds the other.
+pub fn put_simulated_with_recorder() {
+    if recorder().is_ok_and(|found| found.how == WITHIN) {
+        // Who only wants the recorder does without.
+        let _placed = embedded::put(SIM);
+    }
 }
 
 /// Of whatever version: a driver it is not.
@@ -78,7 +88,7 @@ fn find(variable: &str, name: &str, fits: impl Fn(&Path) -> Result<(), String>) 
                 if let Some(misfit) = misfit {
                     say(format_args!("{misfit}; cutrace's own is used, so remove that one"));
                 }
-                return Ok(Found { path, how: "within cutrace".into() });
+                return Ok(Found { path, how: WITHIN.into() });
             }
             Err(refused) => tried.0.extend(refused.0),
         }

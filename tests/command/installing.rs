@@ -122,6 +122,14 @@ fn a_directory_with_a_space() {
     let ran = run(&mut record()).expect(0);
     let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
     assert!(line.ends_with("replayable"), "{line}");
+    let mut print = place.command(bin.join("cutrace"));
+    print.args(["record", "--print-preload"]).env("XDG_CACHE_HOME", place.join("cache"));
+    fs::hard_link(artifact("libcuda_sim.so"), bin.join("libcuda_sim.so")).expect("one file system");
+    fs::remove_dir_all(place.join("cache")).expect("removed");
+    assert!(
+        preload(&mut print).with_file_name("libcuda_sim.so").exists(),
+        "docs/record.md names it beside the recorder"
+    );
     // Asked for by name, nothing else will do.
     let ran = run(record().env("CUTRACE_SHIM", bin.join("libcutrace.so"))).expect(126);
     assert!(ran.stderr.contains("LD_PRELOAD cannot hold a path with a space"), "{}", ran.stderr);
