@@ -100,8 +100,6 @@ const DIRECTORIES: &[&str] = &[
 pub const SIM_HINT: &str = "--driver sim is the simulated driver";
 
 const NAME: &str = "libcuda.so.1";
-/// What the simulated driver calls its devices.
-const SIM_DEVICE: &str = "cutrace simulated device";
 
 /// Whether a driver is ours.
 pub fn is_simulated(driver: &Path) -> bool {
@@ -111,13 +109,13 @@ pub fn is_simulated(driver: &Path) -> bool {
 /// What a trace is replayed on if no driver is named: the simulated one, if it was recorded on that.
 pub fn of_recording(trace: &Trace) -> Choice {
     let path = Path::new(&trace.preamble.driver_path);
-    let is_sim = is_simulated(path) || trace.devices.iter().any(|device| device.name == SIM_DEVICE);
+    let is_sim = is_simulated(path) || trace.is_simulated();
     let is_named = env::var_os("CUTRACE_LIBCUDA").is_some_and(|path| !path.is_empty());
     if !is_sim || is_named {
         return Choice::System;
     }
     if layout::is_first() {
-        say("recorded on the simulated driver, and replayed on it; --driver names another");
+        say("replaying on the simulated driver, as recorded (--driver chooses another)");
     }
     Choice::Sim
 }
@@ -148,7 +146,7 @@ pub fn loads(found: &Found) -> Result<()> {
         }
         Err(error) => {
             let path = found.path.display();
-            Err(failure(NO_DRIVER, format_args!("{path} ({}): the driver cannot be loaded: {error}", found.how)))
+            Err(failure(NO_DRIVER, format_args!("{path} ({}): cannot load the driver: {error}", found.how)))
         }
     }
 }
@@ -186,7 +184,7 @@ fn by_loader() -> Result<PathBuf, String> {
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(init.into_raw() as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {
-            return Err(format!("{NAME} was loaded, but it would not say from where"));
+            return Err(format!("{NAME} was loaded, but its path is unknown"));
         }
         let name = OsStr::from_bytes(CStr::from_ptr(info.dli_fname).to_bytes()).to_owned();
         std::fs::canonicalize(&name).map_err(|error| format!("{}: {error}", name.display()))

@@ -10,7 +10,7 @@ mod process;
 mod terminal;
 mod verdict;
 
-use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::{
     completions, demo, doctor, dump, export, info, man, pack, record, redact, repair, replay, report, switch, view,
 };
@@ -18,18 +18,18 @@ use process::{allocation, signals};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::LazyLock;
-use terminal::{color, exit};
+use terminal::{color, exit, help};
 use trace::file::control;
 use trace::file::segment::FORMAT_VERSION;
 
-/// Records everything a program asks of the CUDA driver, and does it again.
+/// Record a program's CUDA driver calls and replay them
 #[derive(Parser)]
 #[command(version = version(), max_term_width = 110, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Colour: auto follows the terminal and NO_COLOR
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    /// When to use colour: auto follows the terminal and NO_COLOR
+    #[arg(long, hide_short_help = true, global = true, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
 }
 
@@ -43,38 +43,37 @@ fn version() -> &'static str {
 
 /// What a user with nothing but the command needs.
 const FIRST: &str = "\
-cutrace demo             records a sample, replays it and shows it; needs no GPU
-cutrace record ./app     records your program's driver calls; then cutrace info, report, view, replay
-cutrace --help           lists all commands, cutrace record --help the options of one";
+cutrace demo             record, replay and view a sample program; needs no GPU
+cutrace record ./app     record your program's driver calls; then cutrace info, report, view, replay
+cutrace --help           list all commands; cutrace record --help lists the options of one";
 
 const EXAMPLES: &str = "\
 Examples:
   cutrace demo                      a first look, without a GPU
   cutrace record ./app              record a program's driver calls into trace.bin
-  cutrace on PID, cutrace off PID   switch a recording that runs
-  cutrace info                      what the latest trace here holds, and whether it can be replayed
-  cutrace dump --grep Memcpy        the copies, one line a call
-  cutrace report                    where time and memory went, and what to look at
+  cutrace on PID, cutrace off PID   start or pause recording in a running process
+  cutrace info                      what was recorded, and the verdict on its replay
+  cutrace dump --grep Memcpy        the copies, one line each
+  cutrace report                    time, memory and findings
   cutrace export --to perfetto -o app.pftrace
                                     the calls, for ui.perfetto.dev
-  cutrace view                      look at it: timeline, calls, tables
-  cutrace replay                    make the same calls again and compare what comes back
+  cutrace view                      timeline, calls and tables in the terminal
+  cutrace replay                    replay the calls and compare the results
 
 Exit status:
-  0 done                        1 failed, or a finding
-  2 usage                       3 the trace cannot be read (or not all of it), or one of
-                                  those of a directory is missing
+  0 done                        1 failed, or a problem was found
+  2 usage                       3 a trace is missing, or cannot be read completely
   4 the replay diverged         5 no usable driver
-  6 the replay could check nothing
-An output that exists or cannot be written is 1; flags that contradict each other or the trace are 2.
+  6 the replay is unverified: it could compare no device result
+1 also: an output exists or cannot be written. 2 also: conflicting options.
   record: the program's own; 126 and 127 not started, 128 + signal";
 
 #[derive(Subcommand)]
 enum Command {
     Record(record::Arguments),
-    /// Have a running process record its work from here on
+    /// Start recording in a running process
     On(switch::Arguments),
-    /// Have a running process leave its work out of its trace, at next to no cost
+    /// Pause recording in a running process
     Off(switch::Arguments),
     Replay(Box<replay::Arguments>),
     View(view::Arguments),
@@ -114,7 +113,9 @@ impl Command {
 /// What is asked for; or ends, saying what is wrong with it. Who expects JSON finds that there as well.
 fn parsed() -> Arguments {
     let of_ours = || std::env::args_os().skip(1).take_while(|argument| argument != "--");
-    Arguments::try_parse().unwrap_or_else(|error| {
+    let command = help::with_short_examples(Arguments::command());
+    let arguments = command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    arguments.unwrap_or_else(|error| {
         if error.use_stderr() && of_ours().any(|argument| argument == "--json") {
             let told = error.render().to_string();
             let message = told.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");

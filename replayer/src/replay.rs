@@ -60,7 +60,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
             placement.release();
             return Err(Error::Collision { what });
         }
-        progress.warn(&format!("recorded memory cannot all go where it was: {what}"));
+        progress.warn(&format!("some recorded addresses are already in use: {what}"));
     }
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
     let graph_memory = GraphHostMemory::prepare(&plan.graph_nodes.host_memory, |range| placement.host(range).is_some());
@@ -121,7 +121,7 @@ fn profiler<'t>(options: &Options, progress: &dyn Progress) -> Result<Option<Pro
         if options.tools.measure.as_ref().is_some_and(|measure| measure.only_cupti) {
             return Err(Error::Cupti { why: why.to_owned() });
         }
-        progress.warn(&format!("times are taken from events: {why}"));
+        progress.warn(&format!("device times are measured by events: {why}"));
     }
     Ok(profiler)
 }

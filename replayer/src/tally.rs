@@ -84,7 +84,7 @@ pub struct Tally {
     /// The calls that brought some of them.
     pub unchecked: BTreeSet<u64>,
     /// Of those, calls whose bytes differ, as they may, for this one was refused.
-    pub behind_refused: BTreeMap<u64, u64>,
+    pub dependents: BTreeMap<u64, u64>,
     /// The calls whose bytes were compared.
     pub compared: HashSet<u64>,
     /// The calls behind which host memory that kernels had been given was found as it had been before.
@@ -126,9 +126,9 @@ impl Tally {
     }
 
     /// What a call brings differs, and may depend on what one has not written that was refused.
-    pub fn behind_refused(&mut self, call: u64, refused: u64) {
+    pub fn dependents(&mut self, call: u64, refused: u64) {
         self.not_compared(call);
-        self.behind_refused.insert(call, refused);
+        self.dependents.insert(call, refused);
     }
 
     pub fn leave_out(&mut self, function: &str, reason: &str, refused: bool, call: u64) {
@@ -159,7 +159,7 @@ impl Tally {
         self.checked.within_tolerance += other.checked.within_tolerance;
         self.unchecked_copies += other.unchecked_copies;
         self.unchecked.extend(other.unchecked);
-        self.behind_refused.extend(other.behind_refused);
+        self.dependents.extend(other.dependents);
         self.compared.extend(other.compared);
         self.unchanged.extend(other.unchanged);
         self.unresolved_pointers += other.unresolved_pointers;

@@ -20,15 +20,20 @@ const DEFAULT: &str = "trace.bin";
 
 #[derive(Args)]
 pub struct File {
-    /// The trace [default: the latest here of trace.bin, trace.1.bin, ... and recorded directories]
+    /// The trace [default: the latest one here]
+    ///
+    /// Without FILE, the latest of trace.bin, trace.1.bin, ... and recorded directories in the working
+    /// directory is read.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct Files {
-    /// The trace, or more than one [default: the latest here of trace.bin, trace.1.bin, ... and recorded
-    /// directories]
+    /// One or more traces [default: the latest one here]
+    ///
+    /// Without FILE, the latest of trace.bin, trace.1.bin, ... and recorded directories in the working
+    /// directory is read.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -79,20 +84,20 @@ impl File {
                 self.file = Some(only.clone());
                 return Ok(status);
             }
-            (_, []) => "none of its processes has a rank".into(),
+            (_, []) => "its processes have no ranks".into(),
             (_, [rank]) if ranks.len() == 1 => {
                 let uses_nccl = |path: &&PathBuf| Trace::open(path).is_ok_and(|trace| !trace.communicators.is_empty());
                 let found: Vec<&PathBuf> = all.iter().filter(|_| !has_several).filter(uses_nccl).collect();
                 if let [only] = found[..] {
                     let (traces, only) = (counted(all.len() as u64, "trace"), only.clone());
                     let name = only.display();
-                    say(format_args!("{shown}: of {traces} of rank {rank} the one that used NCCL is read: {name}"));
+                    say(format_args!("{shown}: rank {rank} has {traces}; reading {name}, the one that used NCCL"));
                     self.file = Some(only);
                     return Ok(status);
                 }
-                format!("all are of rank {rank}: name its file")
+                format!("all have rank {rank}: pass the file")
             }
-            (_, known) => format!("--rank says which one: there are {}", ranges(known)),
+            (_, known) => format!("choose one with --rank: {}", ranges(known)),
         };
         Err(failure(USAGE, format!("{shown}: {}; {which}", one_of(&all))))
     }
@@ -198,8 +203,8 @@ impl Files {
             named.retain(|path| {
                 let is_lines = is_lines(path);
                 if is_lines {
-                    let why = "what its directory says of its processes, and no trace";
-                    say(format_args!("{}: left aside: {why}", path.display()));
+                    let why = "the list of a directory's processes, not a trace";
+                    say(format_args!("{}: ignored: {why}", path.display()));
                 }
                 !is_lines
             });
@@ -234,7 +239,7 @@ pub fn readable<T>(paths: &[PathBuf], mut read: impl FnMut(&Path) -> Result<T>) 
 
 /// Says what is expected where nothing of this name is.
 pub fn is_there(path: &Path) -> Result<()> {
-    let expected = "expected a trace, or a directory of traces; cutrace record -o NAME PROGRAM makes either";
+    let expected = "expected a trace, or a directory of traces; record one with cutrace record -o NAME PROGRAM";
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(failure(UNREADABLE, format_args!("{}: {error}; {expected}", path.display())))
@@ -247,7 +252,7 @@ fn one_of(all: &[PathBuf]) -> String {
     const NAMED: usize = 8;
     let named = all.iter().take(NAMED).map(|path| path.display().to_string());
     let more = if all.len() > NAMED { ", ..." } else { "" };
-    format!("{} traces; name one: {}{more}", all.len(), named.collect::<Vec<_>>().join(", "))
+    format!("{} traces; pass one: {}{more}", all.len(), named.collect::<Vec<_>>().join(", "))
 }
 
 /// The traces of a job. What is wrong with others is said.
@@ -275,19 +280,19 @@ fn latest() -> Result<PathBuf> {
     let is_later = |(begun, _): &(u64, PathBuf)| all.last().is_none_or(|last| last.begun < *begun);
     if let Some((_, directory)) = latest_job().filter(is_later) {
         if layout::is_first() {
-            say(format_args!("no file is named: reading {}/, which was recorded last here", directory.display()));
+            say(format_args!("no trace given: reading {}/, the latest recording here", directory.display()));
         }
         return Ok(directory);
     }
     let Some(last) = all.last() else {
-        let why = "name a trace, or make one: cutrace record PROGRAM";
-        return Err(failure(UNREADABLE, format_args!("no file is named, and there is no {DEFAULT} here; {why}")));
+        let why = "pass a trace, or record one: cutrace record PROGRAM";
+        return Err(failure(UNREADABLE, format_args!("no trace given, and no {DEFAULT} here; {why}")));
     };
     let is_beside = |found: &&Found| found.session.is_some() && found.session == last.session;
     // By its number: two that begin at once may stamp and name their traces in another order.
     let found = all.iter().filter(is_beside).min_by_key(|found| found.number).unwrap_or(last);
     if found.number != 0 && layout::is_first() {
-        say(format_args!("no file is named: reading {}, the latest of {} traces here", found.name, all.len()));
+        say(format_args!("no trace given: reading {}, the latest of {} traces here", found.name, all.len()));
     }
     Ok(PathBuf::from(&found.name))
 }

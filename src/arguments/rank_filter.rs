@@ -12,12 +12,14 @@ use std::str::FromStr;
 /// Which processes of a directory.
 #[derive(Args, Debug, Default)]
 pub struct Among {
-    /// Of a directory only these ranks: 0,3-5. '%q{VAR}' stands for what a variable holds
+    /// In a directory, only these ranks: 0,3-5 or %q{VAR}
+    ///
+    /// %q{VAR} is replaced by the environment variable VAR.
     #[arg(long = "rank", value_name = "RANKS")]
     pub ranks: Option<Ranks>,
-    /// Of a directory these recordings, as cutrace info DIRECTORY numbers them: 2, 1-3 or all [default: the
-    /// newest; repair and pack of a whole directory take all]
-    #[arg(long = "recording", value_name = "RECORDINGS")]
+    /// In a directory, only these recordings, as cutrace info DIRECTORY numbers them: 2, 1-3 or all [default:
+    /// the newest; repair and pack of a whole directory take all]
+    #[arg(long = "recording", hide_short_help = true, value_name = "RECORDINGS")]
     recordings: Option<Recordings>,
 }
 
@@ -44,7 +46,7 @@ impl Among {
             Among { recordings: Some(_), .. } => "--recording",
             _ => return Ok(()),
         };
-        Err(failure(USAGE, format_args!("{option}: chooses among the traces of a directory, and none is named")))
+        Err(failure(USAGE, format_args!("{option}: applies to a directory of traces, and none is given")))
     }
 
     /// Of a directory the recordings that are meant, with all their ranks.
@@ -71,7 +73,7 @@ impl Among {
     /// Says what is wrong with it, and which of its recordings is read.
     pub fn tell(&self, job: &Job) {
         let recordings = job.recordings_in_words().filter(|_| self.recordings.is_none());
-        job.troubles.iter().chain(&recordings).for_each(say);
+        job.warnings.iter().chain(&recordings).for_each(say);
     }
 
     /// Of a job these processes only. What is wrong with it is said.
@@ -99,7 +101,7 @@ impl Among {
             true => Ok(()),
             false => {
                 let (directory, why) = (job.directory.display(), job.missing.join("; "));
-                Err(failure(UNREADABLE, format_args!("{directory}: nothing is left of what --rank names: {why}")))
+                Err(failure(UNREADABLE, format_args!("{directory}: --rank selects no process: {why}")))
             }
         }
     }
@@ -111,7 +113,7 @@ impl FromStr for Recordings {
     fn from_str(text: &str) -> Result<Recordings, String> {
         match text {
             "all" => Ok(Recordings::All),
-            _ => numbers(text).map(Recordings::These).ok_or("expected recordings as 2, 1-3 or all".into()),
+            _ => numbers(text).map(Recordings::These).ok_or("expected recordings such as 2, 1-3 or all".into()),
         }
     }
 }
@@ -121,7 +123,7 @@ pub fn whole(directory: &Path) -> Result<Job> {
     let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
     job.keep(|_| true);
     job.judge(None);
-    job.troubles.iter().for_each(say);
+    job.warnings.iter().for_each(say);
     match job.traces().count() {
         1.. => Ok(job),
         0 => Err(job.has_no_trace().into()),

@@ -6,27 +6,29 @@ use clap::{ArgMatches, Args, ColorChoice, Command, FromArgMatches};
 
 #[derive(Args)]
 struct Flags {
-    /// Only these calls, by number: 7, 10..20 (20 is not included), 10.. or ..20
+    /// Only these calls, by number: 7, 10..20 (without 20), 10.. or ..20
     #[arg(long, value_name = "RANGE")]
     calls: Option<Range>,
-    /// Only calls that begin within this piece of time since the start of the trace, of a job that of its
-    /// first: 1.5ms..2ms (what begins at 2 ms is not included), 2s.. or ..20ms
+    /// Only calls that begin in this window: 1.5ms..2ms, 2s.. or ..20ms
+    ///
+    /// Times count from the start of the trace, for a job from the start of its first trace. The end is not
+    /// included.
     #[arg(long, value_name = "FROM..TO")]
     window: Option<Window>,
     /// Only this thread: its index (t0, 0), its name, or its operating-system id
     #[arg(long, value_name = "THREAD")]
     thread: Option<String>,
-    /// Only calls that this regular expression matches
+    /// Only calls that match this regular expression
     #[arg(long, value_name = "REGEX")]
     grep: Option<regex::Regex>,
-    /// Stop after this many
+    /// Stop after N results
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     limit: Option<u64>,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Colour: auto follows the terminal and NO_COLOR
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    /// When to use colour: auto follows the terminal and NO_COLOR
+    #[arg(long, hide_short_help = true, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
 }
 

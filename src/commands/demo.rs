@@ -12,28 +12,28 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Record a small program, and look at its trace in each way there is
+/// Record a small program and run every command on its trace
 ///
 /// Needs no GPU: the simulated driver interprets the program's kernel. Each command is printed before it
-/// runs, so that it can be tried by hand.
+/// runs, so that you can try it by hand.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cutrace demo                  in seconds, and nothing is left behind
-  cutrace demo -o demo.bin      and keep the trace
-  cutrace demo --gpu            on this machine's GPU
+  cutrace demo                  takes seconds, leaves no files
+  cutrace demo -o demo.bin      save the trace
+  cutrace demo --gpu            use this machine's GPU
   cutrace record --driver sim -- cutrace demo --sample fault
-                                record one of the programs of docs/tutorial.md
+                                record a sample program of docs/tutorial.md
 
-Exit status: 0 all of it worked, else that of the command that did not.")]
+Exit status: 0 all commands worked, else the status of the command that failed.")]
 pub struct Arguments {
-    /// Keep the trace under this name
+    /// Save the trace under this name
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Use this machine's driver instead of the simulated one
     #[arg(long)]
     gpu: bool,
-    /// Be a program to record: without a name, the one of the demo
+    /// Run as a sample program (default: the demo's own)
     #[arg(long, exclusive = true, value_name = "NAME", num_args = 0..=1, default_missing_value = "steps")]
     sample: Option<Sample>,
 }
@@ -50,18 +50,18 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let kept = arguments.output.map(|path| std::path::absolute(&path).unwrap_or(path));
     // A recording would take another name, and what is there be shown as its trace.
     if let Some(path) = kept.as_deref().filter(|path| path.exists()) {
-        return Err(failure(FAILED, format_args!("{}: exists; name a file that is not there", path.display())));
+        return Err(failure(FAILED, format_args!("{}: exists already; choose a new file name", path.display())));
     }
     let trace = kept.as_deref().map_or("trace.bin".into(), |path| path.to_string_lossy());
     let driver: &[&str] = if arguments.gpu { &[] } else { &["--driver", "sim"] };
     let record = [&["record"], driver, &["-o", &trace, "--", "cutrace", "demo", "--sample"]].concat();
     let steps: [(&str, &[&str]); 5] = [
-        ("records every call that the program makes of the driver", &record),
-        ("says what is in the trace, and whether it can be replayed", &["info", &trace]),
-        ("makes the same calls again, and compares what comes back", &["replay", &trace]),
-        ("tells where the time went, and what to look at", &["report", &trace]),
+        ("record every driver call of a program", &record),
+        ("show what was recorded, and whether it can be replayed", &["info", &trace]),
+        ("replay the calls and compare results and copied data", &["replay", &trace]),
+        ("report time, memory and findings", &["report", &trace]),
         (
-            "draws it; on a terminal, without --once, it can be walked through",
+            "show the timeline (interactive without --once)",
             &["view", "--once", "--size", "100x22", "--at", "10", &trace],
         ),
     ];
@@ -74,7 +74,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut out = Results::begin();
     match &kept {
         Some(path) => writeln!(out, "\nThe trace is {}. Next: cutrace view {0}", path.display())?,
-        None => writeln!(out, "\nNothing is left of it. Next: cutrace record ./app, then cutrace view")?,
+        None => writeln!(out, "\nDemo files removed. Next: cutrace record ./app, then cutrace view")?,
     }
     Ok(DONE)
 }

@@ -16,29 +16,29 @@ use std::path::Path;
 
 /// Check this machine, and a program to be recorded
 ///
-/// Looks for the driver and asks it for its devices, looks for the recorder, and tries what recording needs
-/// of the working directory and the kernel.
+/// Finds the driver and its devices, finds the recorder, and checks what recording needs from the working
+/// directory and the kernel.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cutrace doctor                 this machine
-  cutrace doctor ./app           and whether ./app can be recorded
-  cutrace doctor --driver sim    with the simulated driver
-  cutrace doctor --free          and free shared memory that is left of recordings whose trace is gone
+  cutrace doctor                 check this machine
+  cutrace doctor ./app           check whether ./app can be recorded
+  cutrace doctor --driver sim    check the simulated driver
+  cutrace doctor --free          free shared memory of recordings whose trace no longer exists
 
-Exit status: 0 all is well, 1 something stands in the way, 5 no usable driver.")]
+Exit status: 0 no problem found, 1 a problem, 5 no usable driver.")]
 pub struct Arguments {
-    /// The driver to look at: a path, or "sim"
+    /// The driver to check: a path, or "sim"
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
     /// A program to be recorded
     #[arg(value_name = "PROGRAM")]
     program: Option<OsString>,
-    /// Free the shared memory of recordings that were killed and whose trace is gone; the file system that the
-    /// trace was on is searched for it first
+    /// Free shared memory left by killed recordings whose trace no longer exists; searches the trace's file
+    /// system first
     #[arg(long)]
     free: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -47,17 +47,17 @@ pub struct Arguments {
 #[derive(Serialize)]
 struct Check {
     about: &'static str,
-    well: bool,
+    ok: bool,
     found: Vec<String>,
 }
 
-fn check(about: &'static str, well: bool, found: impl IntoIterator<Item = String>) -> Check {
-    Check { about, well, found: found.into_iter().collect() }
+fn check(about: &'static str, ok: bool, found: impl IntoIterator<Item = String>) -> Check {
+    Check { about, ok, found: found.into_iter().collect() }
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let driver = driver(arguments.driver.as_ref().unwrap_or(&Choice::System));
-    let usable = driver.well;
+    let usable = driver.ok;
     let mut checks =
         vec![driver, recorder(), directory()?, kernel(), userfaultfd(), clock(), shared_memory(arguments.free)];
     checks.extend(arguments.program.as_ref().map(program));
@@ -73,7 +73,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
     }
     out.flush()?;
-    Ok(match checks.iter().all(|check| check.well) {
+    Ok(match checks.iter().all(|check| check.ok) {
         _ if !usable => NO_DRIVER,
         true => DONE,
         false => FAILED,
@@ -107,7 +107,7 @@ fn ask(found: &Found) -> Result<Vec<String>, String> {
         let (name, memory, (major, minor)) = (device.name()?, size(device.memory()? as u64), device.compute()?);
         lines.push(format!("device {ordinal}: {name} ({memory}, compute capability {major}.{minor})"));
     }
-    if count == 0 { Err("it has no devices".into()) } else { Ok(lines) }
+    if count == 0 { Err("no devices".into()) } else { Ok(lines) }
 }
 
 fn recorder() -> Check {
@@ -149,8 +149,8 @@ fn kernel() -> Check {
 fn userfaultfd() -> Check {
     let found = match has_write_protection() {
         Ok(true) => "available, with asynchronous write protection".into(),
-        Ok(false) => "without asynchronous write protection (Linux 6.7 has it)".into(),
-        Err(error) => format!("denied: {error}; host memory is compared by its content instead"),
+        Ok(false) => "without asynchronous write protection (needs Linux 6.7)".into(),
+        Err(error) => format!("denied: {error}; CPU writes are found by comparing contents instead"),
     };
     check("userfaultfd", true, [found])
 }
@@ -159,7 +159,7 @@ fn clock() -> Check {
     let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     let found = match source.as_deref().map(str::trim) {
         Ok(trusted @ ("tsc" | "kvm-clock")) => trusted.into(),
-        Ok(other) => format!("{other}: the TSC is not trusted, time stamps cost more"),
+        Ok(other) => format!("{other}: the kernel does not trust the TSC; time stamps cost more"),
         Err(error) => format!("unknown: {error}"),
     };
     check("clock", true, [found])
@@ -195,7 +195,7 @@ fn program(name: &OsString) -> Check {
             let (options, order) = (program::ASAN_OPTIONS, program::ASAN_ORDER);
             let with_asan = program::is_built_with_asan(&path).then(|| {
                 format!(
-                    "built with AddressSanitizer: record sets {options}={order}, which a bare LD_PRELOAD needs, too"
+                    "built with AddressSanitizer: record sets {options}={order}; set it yourself for a bare LD_PRELOAD"
                 )
             });
             let found = format!("{}: can be recorded", Path::new(&path).display());

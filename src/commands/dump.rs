@@ -14,32 +14,31 @@ use std::io::{BufWriter, Write};
 
 /// Print the calls, one line each
 ///
-/// A line holds the call's number, seconds since the start of the trace, the thread, the function with its
-/// arguments by name, what it wrote behind the arrow, its result and how long it took. An ampersand stands
-/// for memory that the call fills. Annotations by NVTX, what NCCL told of itself and what the CPU wrote
-/// without a call stand between the calls, and below a call what a device did for it, if a replay has
-/// measured that (replay --profile) or the recording (record --gpu-times). Handles are named by kind and
-/// number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
+/// A line has the call number, seconds since the start of the trace, the thread, the function with its named
+/// arguments, its outputs after the arrow, its result and its duration. An ampersand marks memory that the
+/// call fills. Lines of NVTX annotations, NCCL events and CPU writes appear between the calls; device work
+/// appears below its call if the trace has device times (replay --profile, record --gpu-times). Handles have
+/// a kind and a number (ctx#1, stream#3), addresses the allocation and an offset (mem#2+0x40).
 ///
-/// --grep is matched against function names and, for launches, "FUNCTION KERNEL", with the kernel's name as
-/// recorded or as reports show it; and against the lines of NVTX and NCCL.
+/// --grep matches function names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or
+/// as reports show it; and the lines of NVTX and NCCL.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   cutrace dump --calls ..20              the first 20 calls of trace.bin
-  cutrace dump --window 1.5s..1.6s       what began in that tenth of a second
-  cutrace dump app.bin --grep Launch     the launches, with kernel names and arguments
-  cutrace dump run/ --rank 3             of a job the calls of one process
-  cutrace dump --grep '^cuLaunch.* gemm' those of kernels with gemm in their names
+  cutrace dump --window 1.5s..1.6s       calls that begin in this tenth of a second
+  cutrace dump app.bin --grep Launch     launches, with kernel names and arguments
+  cutrace dump run/ --rank 3             calls of one rank of a job
+  cutrace dump --grep '^cuLaunch.* gemm' launches of kernels with gemm in their names
   cutrace dump --json | jq -r 'select(.kind == \"call\").function'
-                                         one object a line, behind one about the trace
-  cutrace report -r errors               the calls that failed
+                                         one JSON object a line; the first describes the trace
+  cutrace report -r errors               the failed calls
 
 Exit status:
   0 done
   1 a thread cannot be started
   2 usage
-  3 the trace cannot be read, or not all of it; or a directory lacks one")]
+  3 a trace is missing, or cannot be read completely")]
 pub struct Arguments {
     #[command(flatten)]
     file: File,
@@ -47,7 +46,7 @@ pub struct Arguments {
     among: Among,
     #[command(flatten)]
     pub reading: Reading,
-    /// Of what the CPU wrote without a call, every range with what it holds, rather than how many there are
+    /// List every range of CPU writes with its contents, instead of their number
     #[arg(long)]
     writes: bool,
 }

@@ -27,21 +27,19 @@ use trace::Trace;
 /// Write a trace in a format of other tools
 ///
 /// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with
-/// its arguments, counters; of a trace with device times (replay --profile, record --gpu-times) a track for
-/// each stream, and flows from calls to what the device did for them. chrome is the same as JSON events, as
-/// PyTorch's profiler writes them. jsonl is one JSON object a line, as cutrace dump --json prints them: the
-/// "kind" of the first is header, of the others call, annotation, or what a device did (kernel, copy, fill,
-/// graph). sqlite is a database with the tables, columns and labels of Nsight Systems' exports (schema 3.16),
-/// for scripts and tools that read those; what is not known is NULL, and a trace without device times has no
-/// tables of kernels, copies and fills. parquet is the same tables, one file each, in
-/// OUT/host=HOST/rank=RANK/pid=PID/image=N, which DuckDB, Polars and others read as one table; csv is the
-/// same, OUT/TABLE.csv. docs/exports.md tells more.
+/// its arguments, and counters; with device times (replay --profile, record --gpu-times) also a track for
+/// each stream and flows from calls to device work. chrome has the same as JSON events, as PyTorch's profiler
+/// writes them. jsonl has one JSON object a line, as cutrace dump --json prints them: the "kind" of the first
+/// is header, of the others call, annotation, kernel, copy, fill or graph. sqlite is a database with the
+/// tables, columns and labels of Nsight Systems' exports (schema 3.16); unknown values are NULL, and a trace
+/// without device times has no tables of kernels, copies and fills. parquet has the same tables, one file
+/// each, in OUT/host=HOST/rank=RANK/pid=PID/image=N, which DuckDB, Polars and others read as one table; csv
+/// has them as OUT/TABLE.csv. See docs/exports.md.
 ///
-/// Of several traces, or a directory of them, the processes are on one time axis. A file is written under a
-/// temporary name and gets its own when it is whole; like a trace it holds the application's data, and only
-/// its owner may read it. What is held in memory grows slowly with the trace. --grep is matched against
-/// function names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or as shown;
-/// --limit is for each process.
+/// All processes of several traces, or of a directory, share one time axis. A file gets its name when it is
+/// complete; like a trace it contains the program's data, and only its owner can read it. Memory use grows
+/// slowly with the trace. --grep matches function names and, for launches, "FUNCTION KERNEL", with the
+/// kernel's name as recorded or as shown; --limit applies to each process.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,22 +50,26 @@ Examples:
   cutrace export run/ --rank 0 --to chrome -o rank0.json
                                                         for HTA and TensorBoard
   cutrace export timed.bin --to sqlite -o timed.sqlite  for scripts that read Nsight Systems' exports
-  cutrace export run/ --to parquet -o tables/           for DuckDB, Polars and others, all processes as one
-  cutrace export --to jsonl -o calls.jsonl --force      replaces calls.jsonl
+  cutrace export run/ --to parquet -o tables/           all processes as one table, for DuckDB and Polars
+  cutrace export --to jsonl -o calls.jsonl --force      replace calls.jsonl
   cutrace export --to jsonl --grep Memcpy -o - | jq -r 'select(.kind == \"call\").function' | sort | uniq -c
 
-Exit status: 0 written, 1 the file exists or cannot be written, 2 usage, 3 the trace cannot be read (or not all of it).")]
+Exit status:
+  0 written
+  1 the file exists or cannot be written
+  2 usage
+  3 a trace cannot be read completely")]
 pub struct Arguments {
-    /// The format
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Format,
-    /// The file to write, compressed if it ends in .gz; - for stdout. The directory, for parquet and csv
+    /// The file to write, compressed if it ends in .gz; - for stdout; a directory for parquet and csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace the file if it exists
+    /// Replace existing files
     #[arg(long)]
     force: bool,
-    /// Leave out the arguments of the calls (perfetto, chrome)
+    /// Omit the arguments of calls (perfetto, chrome)
     #[arg(long)]
     no_args: bool,
     #[command(flatten)]
@@ -151,17 +153,17 @@ impl Arguments {
     /// Flags that contradict each other.
     fn check(&self) -> Result<()> {
         let wrong = if self.no_args && !matches!(self.to, Format::Perfetto | Format::Chrome) {
-            "--no-args is for --to perfetto and chrome; the other formats have arguments always, or never"
+            "--no-args applies to --to perfetto and chrome only"
         } else if self.is_stdout() && self.reading.json {
-            "--json tells on stdout what was written: give -o a file"
+            "--json prints its summary to stdout: give -o a file"
         } else if crate::files::sink::is_packed(&self.output)
             && matches!(self.to, Format::Sqlite | Format::Parquet | Format::Csv)
         {
-            "-o NAME.gz is for --to perfetto, chrome and jsonl: nobody reads the other formats compressed"
+            "-o NAME.gz applies to --to perfetto, chrome and jsonl only"
         } else if self.is_stdout() && self.to == Format::Sqlite {
-            "-o -: a database is not written from front to back; give a file"
+            "-o -: a database cannot be streamed; give a file"
         } else if self.is_stdout() && matches!(self.to, Format::Parquet | Format::Csv) {
-            "-o -: there are several files; give a directory"
+            "-o -: the format has several files; give a directory"
         } else {
             return Ok(());
         };

@@ -21,34 +21,34 @@ use std::path::Path;
 use summary::Summary;
 use trace::Trace;
 
-/// Show what was recorded, and the verdict on its replay
+/// Show the verdict on a trace's replay, and what was recorded
 ///
-/// Counts are of the calls selected by --calls, --window, --thread and --grep (which here is matched against
-/// function names); --limit is the number of functions listed. `record` writes a summary into a long trace
-/// when it closes it: `info` of all calls then answers at once.
+/// Counts cover the calls selected by --calls, --window, --thread and --grep (which here matches function
+/// names); --limit is the number of functions listed. `record` writes a summary into a long trace when it
+/// closes it, so that `info` of all calls answers at once.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cutrace info                            of the latest trace in the working directory
-  cutrace info app.bin --limit 10         only the ten functions called most
-  cutrace info run.bin run.1.bin          of several processes, one after the other
-  cutrace info run/                       of a job, a line each process
+  cutrace info                            the latest trace in the working directory
+  cutrace info app.bin --limit 10         only the ten most frequent functions
+  cutrace info run.bin run.1.bin          several processes, one after the other
+  cutrace info run/                       a job, one line a process
   cutrace info --json | jq .functions
 
 Exit status:
   0 done
   2 usage
-  3 a trace cannot be read, or not all of it; or a directory lacks one")]
+  3 a trace is missing, or cannot be read completely")]
 pub struct Arguments {
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
     pub reading: Reading,
-    /// Show all recorded variables of the environment, at full length
+    /// Print all recorded environment variables in full
     #[arg(short, long, conflicts_with = "json")]
     verbose: bool,
-    /// Read all of the trace, and not its summary
-    #[arg(long)]
+    /// Read the whole trace instead of its summary
+    #[arg(long, hide_short_help = true)]
     no_index: bool,
 }
 

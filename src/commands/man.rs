@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cutrace man ~/.local/share/man/man1           and then: man cutrace-record")]
+  cutrace man ~/.local/share/man/man1           then: man cutrace-record")]
 pub struct Arguments {
-    /// Where to; it is made if it is not there
+    /// The output directory; created if missing
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
-    /// Replace files there that hold something else
+    /// Replace existing files with other contents
     #[arg(long)]
     force: bool,
-    /// Say as JSON which files were written
+    /// Print the written files as JSON
     #[arg(long)]
     pub json: bool,
 }

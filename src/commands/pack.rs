@@ -23,51 +23,51 @@ use trace::write::extend::Extension;
 use trace::write::finish;
 use trace::write::pack;
 
-/// Compress a trace; every command reads the result as it is
+/// Compress a trace; every command reads the result directly
 ///
-/// Calls take a tenth to a thirtieth of their space, data what zstd makes of it. Nothing is left out:
-/// --unpack gives back the same file, byte for byte. A trace is packed when it is closed. What a trace only
-/// names as part of other files (`record --weights reference`) stays there, unless --weights names them. Of
-/// a directory each trace is packed into another directory, with the list of its processes; or the one that
-/// --rank and --recording choose into a file.
+/// Calls shrink to a tenth or less, data as zstd compresses it. The compression is lossless: --unpack
+/// restores the same file, byte for byte. Only a closed trace can be packed. Data stored by reference
+/// (`record --weights reference`) stays outside unless --weights embeds it. All traces of a directory are
+/// packed into another directory, with the list of its processes; a trace chosen by --rank and --recording is
+/// packed into a file.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   cutrace pack trace.bin -o packed.bin
   cutrace pack --unpack packed.bin -o trace.bin
-  cutrace record --pack ./app            packed as soon as the program has ended
+  cutrace record --pack ./app            pack when the program has ended
   cutrace pack run/ -o small/            all traces of a job
   cutrace pack run/ --rank 3 -o rank3.bin
-  cutrace pack --weights model.gguf trace.bin -o whole.bin
-                                         with the data that it only names
+  cutrace pack --weights model.gguf trace.bin -o complete.bin
+                                         embed the data stored by reference
 
 Exit status:
   0 written
-  1 OUT exists or cannot be written, or FILE is packed already, not packed
-    (--unpack) or not closed, or names data that --weights does not
+  1 OUT exists or cannot be written; FILE is packed already, not packed
+    (--unpack) or not closed; or referenced data is missing (--weights)
   2 usage
-  3 written, but something of the trace is damaged; or no trace at all, a
-    directory lacks one, or a file of --weights has changed")]
+  3 written, but a part of the trace is damaged; or a trace is missing, or a
+    file of --weights has changed")]
 pub struct Arguments {
     /// The trace, or a directory of traces
     #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
     #[command(flatten)]
     among: Among,
-    /// Write it to this new file, or the traces of a directory to this one
+    /// The new file to write, or the new directory for the traces of a directory
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Write the trace as it was before it was packed
+    /// Restore the trace as it was before packing
     #[arg(long)]
     unpack: bool,
-    /// Make the trace whole: put in the data that it only names, read from this file, or from files below
-    /// this directory; more than one may be named
+    /// Embed data stored by reference, read from this file or from files below this directory; may be
+    /// repeated
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "unpack")]
     weights: Vec<PathBuf>,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -85,7 +85,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     }
     let mut trace = Trace::open(&arguments.file)?;
     if let Some(why) = as_it_is(&arguments, &trace) {
-        return Err(failure(FAILED, format_args!("{}: it is {why}", arguments.file.display())));
+        return Err(failure(FAILED, format_args!("{}: {why}", arguments.file.display())));
     }
     make_ready(&arguments, &mut trace)?;
     let output = Output::create("-o", &arguments.output, arguments.force, &arguments.file)?;
@@ -107,7 +107,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
 fn each(arguments: &Arguments) -> Result<u8> {
     let (from, to) = (&arguments.file, &arguments.output);
     if are_same(from, to) {
-        let why = "that is the directory itself; name another";
+        let why = "this is the source directory; choose another";
         return Err(failure(USAGE, format_args!("-o {}: {why}", to.display())));
     }
     let job = rank_filter::whole(from)?;
@@ -132,7 +132,7 @@ fn each(arguments: &Arguments) -> Result<u8> {
         all.push(Written { path: shown, calls: trace.calls_made(), bytes, from: trace.bytes_on_disk() });
     }
     if all.is_empty() {
-        return Err(failure(status, format_args!("{}: nothing of it was written to {}", from.display(), to.display())));
+        return Err(failure(status, format_args!("{}: not written to {}", from.display(), to.display())));
     }
     copy_processes(from, to, &mut set)?;
     set.finish()?;
@@ -157,7 +157,7 @@ fn copy_processes(from: &Path, to: &Path, set: &mut Set) -> Result<()> {
     };
     let within = to.join(PROCESSES);
     if within.exists() && !within.is_dir() {
-        return Err(failure(FAILED, format_args!("{}: it is not a directory, and not replaced", within.display())));
+        return Err(failure(FAILED, format_args!("{}: not a directory, not replaced", within.display())));
     }
     for entry in entries {
         // What is missing of them would be missing of the job, and nobody could tell.
@@ -187,7 +187,7 @@ fn as_it_is(arguments: &Arguments, trace: &Trace) -> Option<&'static str> {
 fn make_ready(arguments: &Arguments, trace: &mut Trace) -> Result<()> {
     if !arguments.unpack && trace.footer.is_none() {
         finish::not_in_use(trace)?;
-        let why = "it is not closed: cutrace repair closes it";
+        let why = "not closed; run cutrace repair";
         return Err(failure(FAILED, format_args!("{}: {why}", trace.path.display())));
     }
     match arguments.weights.is_empty() {

@@ -30,8 +30,8 @@ use trace::write::finish::clock;
 
 /// Run a program and record its driver calls
 ///
-/// Every process that calls the driver writes a trace of its own. The program's input, output and exit status
-/// are not touched. One line on stderr tells what was recorded once the program has ended.
+/// Every process that calls the driver writes its own trace. The program's input, output and exit status do
+/// not change. When the program has ended, one line on stderr summarises the recording.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,34 +41,32 @@ Examples:
                                                 all processes of a job, then cutrace info run/
   mpirun -n 4 cutrace record -o run/ ./app      the same
   cutrace record --driver sim -- ./app          without a GPU
-  cutrace record --range nvtx:step ./app        work within NVTX ranges alone
-  cutrace record --gpu-times ./app              and when the device worked
+  cutrace record --range nvtx:step ./app        only work within NVTX ranges
+  cutrace record --gpu-times ./app              with device times
   LD_PRELOAD=$(cutrace record --print-preload) ./app
-                                                where something else starts it
-  cutrace record --pack ./app                   a trace in a tenth of the space
-  cutrace record --weights reference ./app      what lies in mapped files stays there
+                                                when another program starts yours
+  cutrace record --pack ./app                   a trace of a tenth of the size
+  cutrace record --weights reference ./app      without copies of mapped files
   cutrace record --collectives -o run/ torchrun --nproc-per-node 8 train.py
-                                                a job of which each rank replays alone
+                                                each rank can be replayed alone
   cutrace record --shared-memory -o run/ ./workers
-                                                of which what imported memory replays alone
+                                                each process can be replayed alone
 
-Environment (read by the recorder in each process; `record` sets them, a bare
-LD_PRELOAD=libcutrace.so may):
-  CUTRACE_OUTPUT    where traces go, a pattern as for --output
-                    [default: trace.bin]
+Environment (read by the recorder in each process; `record` sets them, and you can
+set them for a bare LD_PRELOAD=libcutrace.so):
+  CUTRACE_OUTPUT    names of traces, as --output [default: trace.bin]
   CUTRACE_DATA      none, inputs or all, as --data [default: inputs]
   CUTRACE_WEIGHTS   stored or reference, as --weights [default: stored]
   CUTRACE_LIBCUDA   path of the real driver
   CUTRACE_SESSION   a file to which each recorded process appends its id and
-                    the path of its trace, where it cannot say so in shared
-                    memory
+                    the path of its trace, if shared memory cannot be used
   CUTRACE_ANNOUNCEMENTS
-                    that memory, which `record` makes
+                    that shared memory, which `record` creates
   CUTRACE_RANGE, CUTRACE_DELAY, CUTRACE_DURATION, CUTRACE_CALLS
                     as --range, --delay, --duration and --calls
   CUTRACE_MAX_SIZE  as --max-size
   CUTRACE_PAUSED    1: as --paused
-  CUTRACE_GPU_TIMES 1: as --gpu-times; CUTRACE_CUPTI names libraries to try,
+  CUTRACE_GPU_TIMES 1: as --gpu-times; CUTRACE_CUPTI lists libraries to try,
                     separated by colons
   CUTRACE_COLLECTIVES
                     1: as --collectives
@@ -76,83 +74,96 @@ LD_PRELOAD=libcutrace.so may):
                     1: as --shared-memory
   CUTRACE_DISABLE   1: make the driver calls, record nothing
   NVTX_INJECTION64_PATH
-                    path of libcutrace.so: annotations by NVTX are recorded;
-                    `record` leaves another tool's path as it is
+                    path of libcutrace.so, to record NVTX annotations;
+                    `record` does not replace the path of another tool
   NCCL_PROFILER_PLUGIN
-                    the same: NCCL's collectives are recorded
+                    the same, to record NCCL collectives
 and by `record` itself:
-  CUTRACE_SHIM      path of libcutrace.so [default: beside cutrace, else one
-                    that it holds itself and puts into the cache directory]
+  CUTRACE_SHIM      path of libcutrace.so [default: next to cutrace, else the
+                    one inside cutrace, unpacked into the cache directory]
   CUTRACE_SIM       path of libcuda_sim.so, for --driver sim
 
 Exit status:
-  the program's own; 128 + signal if one ended it
-  126 it cannot be run or recorded      127 not found
-  5 the driver asked for by --driver is not there, or is no library
-  1 the trace cannot go where it should, or could not and the program ended with 0
+  the program's own; 128 + signal if a signal ended it
+  126 the program cannot be run or recorded      127 program not found
+  5 the driver of --driver is missing or not a library
+  1 the trace cannot be written (if the program itself ended with 0)
   2 usage")]
 pub struct Arguments {
-    /// Name of the trace; %p, %n, %h and %q{VAR} stand for process id, program, host and a variable, %% for a
-    /// percent sign; a file that exists is never overwritten. A directory (one that is there, or a name that
-    /// ends with /) takes a trace of each process, named by host, rank, program and process, and a list of
-    /// all processes, also of those that never call the driver [default: CUTRACE_OUTPUT, else trace.bin]
+    /// Name of the trace, or a directory [default: CUTRACE_OUTPUT, else trace.bin]
+    ///
+    /// In a name, %p is the process id, %n the program, %h the host, %q{VAR} a variable and %% a percent
+    /// sign. An existing file is never overwritten. A directory (an existing one, or a name that ends with /)
+    /// receives a trace of each process, named by host, rank, program and process, and a list of all
+    /// processes, including those without driver calls.
     #[arg(short, long, value_name = "PATTERN")]
     output: Option<OsString>,
-    /// How much of the program's data to keep: none (calls only, not replayable), inputs (and hashes of
-    /// results), all [default: CUTRACE_DATA, else inputs]
+    /// Data to record: none, inputs or all [default: CUTRACE_DATA, else inputs]
+    ///
+    /// none records calls only and cannot be replayed; inputs records inputs and hashes of results; all
+    /// records results, too.
     #[arg(long, value_name = "LEVEL", value_parser = ["none", "inputs", "all"], hide_possible_values = true)]
     data: Option<String>,
-    /// What is stored of copies whose source is mapped from a file, as weights are: all of it (stored), or
-    /// the name of the file, place and hash (reference), of pieces of 256 KiB. A replay needs the file
-    /// then, unchanged (replay --weights); cutrace pack --weights makes the trace whole [default:
-    /// CUTRACE_WEIGHTS, else stored]
-    #[arg(long, value_name = "HOW", value_parser = ["stored", "reference"], hide_possible_values = true)]
+    /// How to store copies from mapped files such as weights: stored or reference [default: CUTRACE_WEIGHTS,
+    /// else stored]
+    ///
+    /// stored writes the data into the trace. reference writes the file's name, the offset and a hash for
+    /// each 256 KiB; a replay then needs the unchanged file (replay --weights), and cutrace pack --weights
+    /// embeds the data.
+    #[arg(long, hide_short_help = true, value_name = "HOW", value_parser = ["stored", "reference"], hide_possible_values = true)]
     weights: Option<String>,
-    /// Record work only within a range: from cuProfilerStart to cuProfilerStop (profiler), within NVTX ranges
-    /// of a name (nvtx:NAME, of any domain; nvtx:NAME@DOMAIN or, as reports print it, nvtx:DOMAIN:NAME, of
-    /// one), or from SIGUSR1 to SIGUSR2 (signals). Calls that make, change or end objects are recorded always
-    #[arg(long, value_name = "profiler|nvtx:NAME[@DOMAIN]|signals", value_parser = range)]
+    /// Record device work only within a range: profiler, nvtx:NAME or signals
+    ///
+    /// profiler is the range between cuProfilerStart and cuProfilerStop, signals from SIGUSR1 to SIGUSR2.
+    /// nvtx:NAME is each NVTX range NAME of any domain; nvtx:NAME@DOMAIN, or nvtx:DOMAIN:NAME as reports
+    /// print it, of one domain. Calls that create, change or destroy objects are always recorded.
+    #[arg(long, help_heading = "Recording a part of the run", value_name = "RANGE", value_parser = range)]
     range: Option<String>,
-    /// Begin the range so many seconds after the first driver call
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
+    /// Start recording SECONDS after the first driver call
+    #[arg(long, help_heading = "Recording a part of the run", value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     delay: Option<f64>,
-    /// End the range for good so many seconds after it began
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = some_seconds)]
+    /// Stop recording SECONDS after the range began
+    #[arg(long, help_heading = "Recording a part of the run", value_name = "SECONDS", allow_negative_numbers = true, value_parser = some_seconds)]
     duration: Option<f64>,
-    /// End the range for good after so many calls; those that are recorded always are not counted
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = calls)]
+    /// Stop recording after N calls; calls that are always recorded do not count
+    #[arg(long, hide_short_help = true, help_heading = "Recording a part of the run", value_name = "N", allow_negative_numbers = true, value_parser = calls)]
     calls: Option<u64>,
-    /// Begin with the range closed: `cutrace on PID` opens it, `cutrace off PID` closes it again
-    #[arg(long)]
+    /// Start paused: `cutrace on PID` starts recording, `cutrace off PID` pauses it
+    #[arg(long, help_heading = "Recording a part of the run")]
     paused: bool,
-    /// Stop recording before the trace of a process, calls and data, gets longer: 500M, 2G, 1Gi. The program
-    /// goes on, and the trace replays up to there
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = max_size)]
+    /// Stop recording before the trace of a process exceeds SIZE: 500M, 2G, 1Gi
+    ///
+    /// SIZE counts calls and data. The program continues, and the trace replays up to that call.
+    #[arg(long, help_heading = "Recording a part of the run", value_name = "SIZE", allow_negative_numbers = true, value_parser = max_size)]
     max_size: Option<String>,
-    /// Record when the device did each kernel, copy and fill, too, as CUPTI tells it: one to two microseconds
-    /// a launch. Where libcupti is not found, or the program uses CUPTI itself, no times are taken and a line
-    /// says so
-    #[arg(long)]
+    /// Record device times with CUPTI, for 1 to 2 us a launch
+    ///
+    /// If libcupti is not found, or the program uses CUPTI itself, no device times are recorded and a message
+    /// says so.
+    #[arg(long, help_heading = "Recording more")]
     gpu_times: bool,
-    /// Keep what NCCL's collectives deliver to each rank, so that `replay --alone` can do one rank without
-    /// the others: a copy to the host behind each, as long as what it delivers takes to come over the bus, up
-    /// to 1 GiB of pinned memory, and as many bytes in the trace. Graphs that hold some are instantiated twice
-    #[arg(long)]
+    /// Record the results of NCCL collectives, so that `replay --alone` can replay one rank
+    ///
+    /// Each collective is followed by a copy of its result to the host, which takes as long as the transfer
+    /// over the bus, up to 1 GiB of pinned memory, and as many bytes in the trace. Graphs with collectives
+    /// are instantiated twice.
+    #[arg(long, hide_short_help = true, help_heading = "Recording more")]
     collectives: bool,
-    /// Keep what memory of other processes (cuIpcOpenMemHandle, imported descriptors and pools) holds
-    /// before each launch, copy or graph launch that may use it, so that the process that imported it can
-    /// be replayed without the others: a copy to the host of all of that memory each time, and as many
-    /// bytes in the trace as are new there
-    #[arg(long)]
+    /// Record the contents of imported memory, so that the process can be replayed without its peers
+    ///
+    /// Memory imported from other processes (cuIpcOpenMemHandle, imported descriptors and pools) is copied to
+    /// the host before each launch, copy or graph launch that may use it; new contents are stored in the
+    /// trace.
+    #[arg(long, hide_short_help = true, help_heading = "Recording more")]
     shared_memory: bool,
     /// Compress each trace when it is closed, as cutrace pack does
     #[arg(long)]
     pack: bool,
-    /// The driver to use: a path, or "sim" for the simulated one
+    /// The driver to use: a path, or "sim" for the simulated driver
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
-    /// Print the path of the recorder, to be put into LD_PRELOAD where something else starts the program
-    #[arg(long, exclusive = true)]
+    /// Print the path of the recorder, for LD_PRELOAD when another program starts yours
+    #[arg(long, hide_short_help = true, exclusive = true)]
     print_preload: bool,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required_unless_present = "print_preload", trailing_var_arg = true)]
@@ -237,7 +248,7 @@ fn announcements(command: &mut Command) -> std::io::Result<Announcements> {
 fn recorder() -> Result<PathBuf> {
     let missing = |tried: Tried| {
         let tried = tried.0.join("; ");
-        failure(CANNOT_EXECUTE, format_args!("there is no recorder libcutrace.so to preload; tried {tried}"))
+        failure(CANNOT_EXECUTE, format_args!("recorder libcutrace.so not found; tried {tried}"))
     };
     driver::recorder().map(|found| found.path).map_err(missing)
 }
@@ -245,8 +256,8 @@ fn recorder() -> Result<PathBuf> {
 /// Variables that name the tool which a library of the program's tells of itself, and what is not recorded
 /// where they name another than the recorder.
 const TOOLS: [(&str, &str); 2] = [
-    ("NVTX_INJECTION64_PATH", "annotations by NVTX go there and are not recorded"),
-    ("NCCL_PROFILER_PLUGIN", "what NCCL does is told there and not recorded; the names of its kernels are"),
+    ("NVTX_INJECTION64_PATH", "NVTX annotations go to that tool and are not recorded"),
+    ("NCCL_PROFILER_PLUGIN", "NCCL operations go to that tool and are not recorded; its kernels are"),
 ];
 
 /// What the recorder reads.
@@ -297,10 +308,10 @@ fn set_driver(command: &mut Command, arguments: &Arguments, program: &Path) -> R
         }
         // The program may do without: the recorder then answers as a machine without a driver does.
         (Err(tried), None) => {
-            let why = "no CUDA driver found; the program runs without one, unless it brings its own";
+            let why = "no CUDA driver found; the program runs without one, unless it loads its own";
             say(format_args!("{why}; {}", tried.told()));
         }
-        (Err(tried), Some(_)) => return Err(tried.as_failure("that driver is not there")),
+        (Err(tried), Some(_)) => return Err(tried.as_failure("driver not found")),
     }
     Ok(())
 }
@@ -309,7 +320,7 @@ fn range(text: &str) -> Result<String, String> {
     match text {
         "profiler" | "signals" => Ok(text.into()),
         _ if text.strip_prefix("nvtx:").and_then(Wanted::parse).is_some() => Ok(text.into()),
-        _ => Err("there are profiler, nvtx:NAME, nvtx:NAME@DOMAIN and signals".into()),
+        _ => Err("expected profiler, nvtx:NAME, nvtx:NAME@DOMAIN or signals".into()),
     }
 }
 
@@ -341,7 +352,7 @@ fn preload(recorder: &Path, existing: Option<OsString>) -> Result<OsString> {
     let recorder = recorder.as_os_str().as_bytes();
     let separates = |byte: &u8| [b' ', b':'].contains(byte);
     if recorder.iter().any(separates) {
-        let why = "LD_PRELOAD cannot hold a path with a space or a colon; install cutrace elsewhere";
+        let why = "LD_PRELOAD cannot contain a path with a space or a colon; install cutrace elsewhere";
         return Err(failure(CANNOT_EXECUTE, format_args!("{}: {why}", OsStr::from_bytes(recorder).display())));
     }
     let existing = existing.unwrap_or_default().into_vec();
@@ -360,12 +371,10 @@ fn begin_job(directory: &Path, session: &Path) -> Result<Option<Watch>> {
     let closed = job::closed_traces(directory);
     if closed > 0 {
         let traces = counted(closed, "trace");
-        say(format_args!(
-            "{shown} holds {traces} of a recording that has ended; what is recorded now is put beside them"
-        ));
+        say(format_args!("{shown} has {traces} of an earlier recording; this recording is added to it"));
     }
     let watch = Watch::begin(&folder, session);
-    Ok(watch.inspect_err(|error| say(format_args!("how processes end will not be known: {error}"))).ok())
+    Ok(watch.inspect_err(|error| say(format_args!("cannot watch how processes end: {error}"))).ok())
 }
 
 fn exit_status(status: ExitStatus) -> u8 {

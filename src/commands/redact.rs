@@ -24,17 +24,16 @@ use trace::write::extend::Extension;
 use trace::write::redact::{Redaction, Redactions};
 use trace::{Call, Trace};
 
-/// Write a copy of a trace without what it says of the machine and its user
+/// Write a copy of a trace without names of the machine and its user
 ///
-/// Left out are the host's name, directories, the program's arguments, and all variables of the environment
-/// but those that are known to change what the driver does. Where such a name stands in the records of calls as
-/// well, and where a call was given a path, it is overwritten with x; arguments and values of variables are
-/// overwritten in NVTX texts and in names of threads and NCCL's communicators. What the program gave to the
-/// device stays, and module images may hold the paths of their source files: what names a directory that was
-/// taken out, or any in /home or /Users, is counted. --drop-data leaves out module images, data, kernel
-/// arguments, logs and hashes; the copy can then be looked at, but not replayed. --drop-texts overwrites NVTX
-/// texts and the names of threads and communicators. Names of kernels, variables and devices stay, and so do
-/// numbers that calls were given (docs/record.md has the list).
+/// Removed are the host name, directories, the program's arguments, and all environment variables except
+/// those known to change what the driver does. Paths in calls, and these names in records of calls, are
+/// overwritten with x; arguments and values of variables are overwritten in NVTX texts and in names of
+/// threads and NCCL communicators. Data of the program stays, and module images can contain the paths of
+/// their source files: images and data that contain a removed directory, or any directory in /home or /Users,
+/// are counted. --drop-data removes module images, data, kernel arguments, logs and hashes; such a copy can
+/// be viewed but not replayed. --drop-texts overwrites NVTX texts and the names of threads and communicators.
+/// Names of kernels, variables and devices stay, and numbers in call arguments (docs/record.md has the list).
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,27 +43,28 @@ Examples:
 
 Exit status:
   0 written
-  1 OUT exists or cannot be written, or names stand in data that was kept
+  1 OUT exists or cannot be written, or data in the copy still contains
+    removed names
   2 usage
-  3 written, but something of the trace was damaged and is lost; or no trace at all")]
+  3 written, but a part of the trace is damaged and lost; or not a trace")]
 pub struct Arguments {
     #[command(flatten)]
     file: File,
     #[command(flatten)]
     among: Among,
-    /// Write the copy to this new file
+    /// The new file to write
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Leave out module images, data, kernel arguments, logs and hashes
+    /// Remove module images, data, kernel arguments, logs and hashes
     #[arg(long)]
     drop_data: bool,
-    /// Overwrite NVTX texts, and names of threads and of NCCL's communicators
+    /// Overwrite NVTX texts and the names of threads and NCCL communicators
     #[arg(long)]
     drop_texts: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -78,8 +78,8 @@ const SHORTEST: usize = 6;
 fn of_several(directory: &Path) -> String {
     let list = directory.join(PROCESSES);
     format!(
-        "; each is redacted by a command of its own, and the list in {} names host, programs and command lines and \
-         should not be copied along",
+        "; redact each with its own command, and do not copy {} along: it names the host, programs and command \
+         lines",
         list.display()
     )
 }
@@ -157,8 +157,8 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     done.tell(&arguments)?;
     if done.kept > 0 {
         exit::say(format_args!(
-            "{}: {} of module images or data still name what was taken out, or a home directory; --drop-data leaves \
-             them out",
+            "{}: {} of module images or data still contain a removed name or a home directory; --drop-data removes \
+             them",
             plain(&arguments.output.display().to_string()),
             counted(done.kept, "piece")
         ));
@@ -193,11 +193,11 @@ impl Done<'_> {
             return print_json(&whole);
         }
         let calls = counted(copy.calls_made(), "call");
-        writeln!(out, "{}: {calls}, {}; {} taken out", plain(&name), size(bytes), counted(names, "name"))?;
+        writeln!(out, "{}: {calls}, {}; {} removed", plain(&name), size(bytes), counted(names, "name"))?;
         if found.overwritten > 0 {
             writeln!(out, "overwritten in records: {}", counted(found.overwritten, "time"))?;
         }
-        writeln!(out, "stays: {}", stays.join(", "))?;
+        writeln!(out, "still in the copy: {}", stays.join(", "))?;
         let verdict = copy.footer.as_ref().map_or("?", |footer| &footer.verdict);
         writeln!(out, "verdict: {verdict}")?;
         Ok(())
@@ -209,7 +209,7 @@ impl Done<'_> {
         let blobs = self.copy.blobs().count() as u64;
         let data = if arguments.drop_data { 0 } else { blobs };
         let counts = [
-            ("module images, data and kernel arguments, of them in ", data, "blob", ""),
+            ("module images, data and kernel arguments: ", data, "blob", ""),
             ("texts of ", found.annotations, "annotation", " (--drop-texts)"),
             ("names of ", found.threads, "thread", " (--drop-texts)"),
             ("names of ", found.communicators, "communicator", " (--drop-texts)"),
@@ -218,7 +218,7 @@ impl Done<'_> {
         ];
         let there = counts.into_iter().filter(|(_, count, ..)| *count > 0);
         let there = there.map(|(what, count, of, how)| format!("{what}{}{how}", counted(count, of)));
-        there.chain(["names of variables, numbers and addresses that calls were given".into()]).collect()
+        there.chain(["names of variables, numbers and addresses in call arguments".into()]).collect()
     }
 }
 

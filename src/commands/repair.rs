@@ -22,13 +22,13 @@ use trace::show::text::plain;
 use trace::write::finish::{self, Finished, finish};
 use trace::write::pack;
 
-/// Close a trace: checksums for what was left open, and the index at its end
+/// Close a trace: write its index and missing checksums
 ///
 /// A trace that `cutrace record` did not close (bare LD_PRELOAD, a crash of the launcher) can be read as it
-/// is; closing it makes opening faster and damage visible. Damaged pieces are left out of the index and
-/// listed among the losses. The trace is replaced, once its repaired copy is whole. One that is closed and
-/// whole is left alone. What is left of a damaged packed trace is written unpacked. Of a directory each trace
-/// is repaired, in its place: of all recordings, or of those that --rank and --recording choose.
+/// is; closing it makes it open faster and shows damage. Damaged parts are removed from the index and listed
+/// among the losses. The repaired copy replaces the trace when it is complete. A closed, complete trace is
+/// not changed. A damaged packed trace is written unpacked. In a directory each trace is repaired in place:
+/// of all recordings, or those of --rank and --recording.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,26 +39,26 @@ Examples:
   cutrace repair run/ --rank 2 -o rank2.bin
 
 Exit status:
-  0 closed, and nothing is missing
-  1 OUT exists or cannot be written, or a process still writes the trace, or
-    a directory only links to it
+  0 closed and complete
+  1 OUT exists or cannot be written, or a process is writing the trace, or
+    the directory has only a link to it
   2 usage
-  3 closed, but something of it was damaged and is lost; or no trace at all,
-    or a directory lacks one
-The commands that read such a trace end with 3 ever after.")]
+  3 closed, but a part was damaged and is lost; or a trace is missing, or
+    the file is not one
+Commands that read a trace with lost parts also end with 3.")]
 pub struct Arguments {
     /// The trace, or a directory of traces
     #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
     #[command(flatten)]
     among: Among,
-    /// Write the repaired trace to this new file and leave FILE as it is
+    /// Write the repaired trace to this new file and do not change FILE
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Replace OUT if it exists
     #[arg(long, requires = "output")]
     force: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -74,7 +74,7 @@ fn missing(trace: &Trace) -> u64 {
 
 /// Version of the JSON form. Fields may be added within a version.
 const SCHEMA: u32 = 1;
-const MISSING: &str = "pieces of data of these calls, not in the file";
+const MISSING: &str = "data of these calls, not in the file";
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let mut out = Results::begin();
@@ -107,7 +107,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
 fn each(out: &mut Results, arguments: &Arguments) -> Result<(Value, u8)> {
     let directory = arguments.file.display().to_string();
     if let Some(output) = &arguments.output {
-        let why = "the traces of a directory are repaired in their places; name one of them, or its --rank";
+        let why = "the traces of a directory are repaired in place; pass one of them, or choose it with --rank";
         return Err(failure(USAGE, format_args!("-o {}: {why}", output.display())));
     }
     let job = match arguments.among.is_all() {
@@ -140,11 +140,11 @@ fn each(out: &mut Results, arguments: &Arguments) -> Result<(Value, u8)> {
         let failed = if errors.is_empty() { String::new() } else { format!(", {} not repaired", errors.len()) };
         writeln!(
             out,
-            "{name}: {traces}: {closed} closed now, {lacking} not whole{failed}; verdict: cutrace info {shell}"
+            "{name}: {traces}: {closed} closed, {lacking} incomplete{failed}; verdict: cutrace info {shell}"
         )?;
     }
     let object = json!({
-        "schema": SCHEMA, "directory": directory, "traces": objects, "errors": errors, "troubles": job.troubles,
+        "schema": SCHEMA, "directory": directory, "traces": objects, "errors": errors, "warnings": job.warnings,
     });
     Ok((object, status))
 }
@@ -199,7 +199,7 @@ fn output(arguments: &Arguments, file: &Path, trace: &Trace) -> Result<Option<Ou
         None => {
             if let Some(target) = linked_out_of(&arguments.file, file) {
                 let (file, target) = (file.display(), target.display());
-                return Err(failure(FAILED, format_args!("{file}: a link to {target}: name it to repair it")));
+                return Err(failure(FAILED, format_args!("{file}: a link to {target}: pass that file to repair it")));
             }
             finish::not_in_use(trace)?;
             Some(Output::replacing(file)?)
@@ -254,7 +254,7 @@ impl Repaired {
         let Finished { segments, sealed, losses, .. } = &self.done;
         let (name, calls, bytes) = (plain(&self.name), counted(self.done.calls, "call"), size(self.done.bytes));
         if !self.done.written {
-            let whole = if self.is_whole { " and whole" } else { ", not whole" };
+            let whole = if self.is_whole { " and complete" } else { ", incomplete" };
             writeln!(out, "{name}: closed{whole}: {calls}, {segments} segments, {bytes}")?;
             for (what, count) in losses.iter().filter(|(what, _)| finish::is_damage(what)) {
                 tell_lost(out, what, *count)?;
@@ -265,7 +265,7 @@ impl Repaired {
         let lost: HashSet<&str> = losses.iter().map(|(what, _)| what.as_str()).collect();
         for damage in &trace.damage {
             let at = format!("at offset {}: {}", damage.offset, damage.what);
-            let mended = if lost.contains(at.as_str()) { "" } else { "; mended" };
+            let mended = if lost.contains(at.as_str()) { "" } else { "; repaired" };
             writeln!(out, "damage: {}{mended}", plain(&at))?;
         }
         for (what, count) in &trace.losses {

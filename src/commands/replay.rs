@@ -51,95 +51,101 @@ use timing::{Source, Timed, Timing};
 use together::{Link, ReplayRequest};
 use trace::Trace;
 
-/// Make the calls of a trace again and compare results, outputs and bytes
+/// Replay the calls of a trace and compare results, outputs and copied data
 ///
-/// Needs neither the program nor its data. Memory goes to its recorded addresses where it can, the recorded
-/// CUDA_* variables that change what is computed are set where the environment does not set them itself, and
-/// every result, output and copy to the host is compared with the recording. A replay of more than a second
-/// shows a progress bar on stderr if that is a terminal.
+/// Needs neither the program nor its files. Memory is placed at its recorded addresses if possible, recorded
+/// CUDA_* variables that change results are set unless the environment sets them, and every result, output
+/// and copy to the host is compared with the recording. A replay of more than a second shows a progress bar
+/// if stderr is a terminal.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cutrace replay                         the latest trace here, on the machine's driver
-  cutrace replay app.bin --dry-run       what would be done, without a driver
-  cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
-  cutrace replay run/                    a job: all its processes beside each other
+  cutrace replay                         the latest trace here, on this machine's driver
+  cutrace replay app.bin --dry-run       the plan, without a driver
+  cutrace replay app.bin --device 0=1    replay work of device 0 on device 1
+  cutrace replay run/                    a job: all its processes together
   torchrun --no-python --nproc-per-node 2 cutrace replay run/ --rank '%q{RANK}'
-                                         the same, where a launcher starts each rank
-  cutrace replay run/ --rank 3 --alone   one of them, with what collectives delivered to it
-  cutrace replay --sync-launches         which launch made the program fail
-  cutrace replay --bisect                which kernel does not compute the same twice
-  cutrace replay --fill 0xa5             does the program read memory that it never wrote?
-  cutrace replay --verify 1e-4,1e-6,f32  a trace of record --data=all, compared as numbers
-  cutrace replay --loop 100 --nvtx step  one step again and again: how long it takes
-  cutrace replay --profile -o timed.bin  when the device did what: for cutrace report and export
-  cutrace replay --untrusted app.bin     a trace that somebody else made
-  cutrace replay --weights model.gguf    with data that the trace only names
+                                         the same, with a launcher that starts each rank
+  cutrace replay run/ --rank 3 --alone   one rank, with recorded results of its collectives
+  cutrace replay --sync-launches         find the launch that fails
+  cutrace replay --bisect                find the nondeterministic kernel
+  cutrace replay --fill 0xa5             find reads of uninitialised memory
+  cutrace replay --verify 1e-4,1e-6,f32  compare as numbers (trace of record --data=all)
+  cutrace replay --loop 100 --nvtx step  measure one step, repeated 100 times
+  cutrace replay --profile -o timed.bin  add device times, for cutrace report and export
+  cutrace replay --untrusted app.bin     replay in a sandbox
+  cutrace replay --weights model.gguf    with data stored by reference
   cutrace replay --break vector_add#2 --dump-memory mem#3 before.bin
 
 Exit status:
-  0 verified (or --no-verify, or stopped as asked)
-  1 not replayable, a launch failed as recorded, an output exists or cannot be written, or the trace
-    names data that --weights does not
+  0 verified (or --no-verify, or stopped by an option)
+  1 not replayable, a launch failed as recorded, an output exists or cannot be
+    written, or referenced data is missing (--weights)
   2 usage
   3 the trace cannot be read, or a file of --weights has changed
   4 diverged
-  5 no usable driver                6 nothing that the device computed could be compared, or kernels
-                                      printed what the recorded output lacks
+  5 no usable driver
+  6 unverified: no device result could be compared, or kernels printed lines
+    missing from the recorded output
   128 + signal if interrupted")]
 pub struct Arguments {
     #[command(flatten)]
     file: File,
     #[command(flatten)]
     among: Among,
-    /// Replay one process of a job without the others, on one device if need be: in the place of NCCL's
-    /// collectives what they had delivered is written, which record --collectives keeps, and memory of
-    /// other processes holds what record --shared-memory keeps. Of a directory --rank says which
+    /// Replay one process of a job without the others
+    ///
+    /// In a directory, choose the process with --rank. Recorded results replace NCCL collectives (recorded by
+    /// record --collectives), and recorded contents fill memory of other processes (record --shared-memory).
     #[arg(long)]
     alone: bool,
     /// Do not compare anything
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_verify: bool,
-    /// Do not put memory back at its recorded addresses: translate all pointers that can be recognised
-    #[arg(long)]
+    /// Do not restore recorded addresses: translate all recognised pointers instead
+    #[arg(long, hide_short_help = true)]
     no_placement: bool,
-    /// The driver to use: a path, or "sim" for the simulated one [default: the machine's; the simulated one
-    /// for a trace that was recorded on it]
+    /// A driver library, or "sim" for the simulated driver
+    ///
+    /// By default the machine's driver is used, or the simulated one for a trace recorded on it.
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
-    /// Which device stands in for which: 0=1,1=0 (recorded=here), or one number for all
+    /// Map devices: 0=1,1=0 (recorded=here), or one number for all
     #[arg(long, value_name = "MAP")]
     device: Option<Devices>,
-    /// Replay a stranger's trace: what it comes to may write no file, reach no network and start no process
+    /// Sandbox an untrusted trace: no file writes, no network, no new processes
     ///
     /// A trace is a program: its kernels run, and its code goes through the driver's compiler, with your
-    /// rights. With this the process gives up, before it loads the driver, all privileges and all that goes
-    /// beyond the GPU's devices and reading files (Landlock and seccomp). The GPU itself it can use at will,
-    /// and where kernels can reach all memory of the process (HMM, ATS), so can those of the trace. The
-    /// driver's cache of compiled code is not used, nor is MPS. A divergence is not explained, which takes
-    /// another replay. It is ended when it takes more than half the machine's memory (or what ulimit -m says),
-    /// has 1,000 threads more than the trace, or nothing has come to an end for 600 s (--timeout).
-    #[arg(long, conflicts_with_all = ["profile", "dump_memory", "bisect", "dry_run"])]
+    /// rights. With this option the process drops, before it loads the driver, all privileges and all access
+    /// except to the GPU's devices and to reading files (Landlock and seccomp). The GPU itself stays fully
+    /// accessible, and where kernels can access all memory of the process (HMM, ATS), so can the kernels of
+    /// the trace. The driver's cache of compiled code and MPS are not used. A divergence is not explained, as
+    /// that needs another replay. The replay is stopped if it uses more than half of the machine's memory (or
+    /// the limit of ulimit -m), starts 1,000 threads more than the trace has, or if no call returns for 600 s
+    /// (--timeout).
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["profile", "dump_memory", "bisect", "dry_run"])]
     untrusted: bool,
-    /// Read data that the trace only names (`record --weights reference`) from this file, or from files below
-    /// this directory; more than one may be named. No other file is read, and what is not as it was recorded
-    /// is refused
-    #[arg(long, value_name = "FILE|DIR")]
+    /// Read data stored by reference from this file, or from files below this directory; may be repeated
+    ///
+    /// Only the named files are read, and data that changed since the recording is refused.
+    #[arg(long, hide_short_help = true, value_name = "FILE|DIR")]
     weights: Vec<PathBuf>,
-    /// Give up when no call has come to its end for so long; of a job, when no replay of it has come further,
-    /// or a rank that a launcher starts (--rank '%q{VAR}') has not come [default: none, 600 where another
-    /// process is waited for and with --untrusted; of a job 600, 60 once one has diverged or where a trace is
-    /// missing, 60 for a rank]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    /// Stop if no call returns for SECONDS
+    ///
+    /// For a job: if no process makes progress, or if a rank that a launcher starts (--rank '%q{VAR}') does
+    /// not start [default: none; 600 with --untrusted or when waiting for another process; for a job 600, or
+    /// 60 after a divergence or if a trace is missing; 60 for a rank]
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     timeout: Option<Duration>,
-    /// Plan and verdict only: no driver is needed or loaded
+    /// Print the plan and the verdict only; needs no driver
     #[arg(long)]
     dry_run: bool,
-    /// Say also what concerns the replay rather than the program; of a replay that diverges that is always
-    /// said
+    /// Print details of the replay, too
+    ///
+    /// Always on if the replay diverges.
     #[arg(short, long, conflicts_with = "json")]
     verbose: bool,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -148,8 +154,8 @@ pub struct Arguments {
     timing: Timing,
     #[command(flatten)]
     looping: Looping,
-    /// Let --output and --dump-memory replace files that exist
-    #[arg(long)]
+    /// Let --output and --dump-memory replace existing files
+    #[arg(long, hide_short_help = true)]
     force: bool,
 }
 
@@ -199,7 +205,7 @@ impl Arguments {
 
     fn job<'a>(&'a self, directory: &'a Path) -> Result<ReplayRequest<'a>> {
         if let Some(option) = self.of_one_process() {
-            let why = "is for one process: name its trace, and no directory";
+            let why = "applies to one process: pass its trace, not a directory";
             return Err(failure(USAGE, format_args!("{option} {why}")));
         }
         let (processes, options) = (&self.among, self.options_of_each());
@@ -235,10 +241,10 @@ impl Arguments {
     fn check(&self, trace: &Trace, plan: &Plan) -> Result<()> {
         let refuse = |why: String| Err(failure(USAGE, why));
         if self.timing.times != Source::Auto && !self.timing.profile && !self.looping.is_asked() {
-            return refuse("--times: times are taken by --profile and --loop only".into());
+            return refuse("--times applies to --profile and --loop only".into());
         }
         if self.force && !self.timing.profile && !self.finding.writes() {
-            return refuse("--force: nothing is written without --profile or --dump-memory".into());
+            return refuse("--force applies to --profile and --dump-memory only".into());
         }
         let Some(Devices::Each(map)) = &self.device else { return Ok(()) };
         let mut known: Vec<i32> =
@@ -331,7 +337,7 @@ pub fn run(mut arguments: Arguments) -> Result<u8> {
     }
     let mut report = report.map_err(|error| failed(error, &found, &arguments, &trace))?;
     let why_not = match report.outcome {
-        Outcome::Replayed => Some("nothing was"),
+        Outcome::Replayed => Some("comparison is off"),
         _ => report.repeated.as_ref().map(|_| "calls were repeated"),
     };
     let printed = kernel_output::Compared::of(&trace, printed, why_not);
@@ -396,7 +402,7 @@ fn opened(arguments: &Arguments) -> Result<Trace> {
 
 fn refuse_damage(damage: Option<String>) -> Result<()> {
     let Some(damage) = damage else { return Ok(()) };
-    let hint = "a replay needs all of it (cutrace repair -o makes a trace of what can be read)";
+    let hint = "a replay needs a complete trace (cutrace repair -o saves what can be read)";
     Err(failure(UNREADABLE, format_args!("{damage}; {hint}")))
 }
 
@@ -412,7 +418,7 @@ fn planned(arguments: &Arguments, trace: &Trace, company: Option<&Link>) -> Resu
         None => {
             let plan = replayer::plan(trace);
             if plan.lacks_ranks() && !trace.delivered.is_empty() {
-                say("its collectives are left out with the other ranks: --alone puts in what they delivered");
+                say("collectives are skipped because other ranks are missing; --alone uses their recorded results");
             }
             plan
         }

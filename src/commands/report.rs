@@ -25,44 +25,46 @@ use trace::Trace;
 use trace::file::preamble::{Preamble, RANK};
 use trace::show::text::plain;
 
-/// Say where a program's time and memory went
+/// Report time, memory and findings
 ///
-/// Without -r: one page on what ran, where the host's time went, and what to look at. Times of calls are the
-/// host's, as recorded; those of devices are a replay's, in a trace made by replay --profile, or recorded,
-/// too (record --gpu-times).
+/// Without -r: one page with the host time, the memory and the findings. Times of calls are host times of the
+/// recording; device times are those of a replay (replay --profile) or of the recording (record --gpu-times).
 ///
-/// --grep is matched against function names and, for launches, "FUNCTION KERNEL", with the kernel's name as
-/// recorded or as shown; --limit is the number of rows of each table. Names of Nsight Systems' reports give
-/// its columns.
+/// --grep matches function names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or
+/// as shown; --limit is the number of rows of each table. Reports with the names of Nsight Systems' have the
+/// same columns.
 #[derive(clap::Args)]
 #[command(after_help = help())]
 pub struct Arguments {
-    /// Which reports: names from the list below, separated by commas; may be given again. Kernels are
-    /// called as with --short by NAME:base, as with --mangled by NAME:mangled, and RANGE/KERNEL by
-    /// NAME:nvtx-name, of the innermost NVTX range
+    /// Reports to print, separated by commas; may be repeated (see --list)
+    ///
+    /// NAME:base uses short kernel names as --short, NAME:mangled mangled ones as --mangled, and
+    /// NAME:nvtx-name RANGE/KERNEL with the innermost NVTX range.
     #[arg(short, long = "report", value_name = "NAME", value_delimiter = ',', default_value = analysis::report::list::SUMMARY)]
     #[arg(value_parser = Parser, hide_possible_values = true)]
     report: Vec<ReportRequest>,
-    /// Which reports there are, and nothing else (also -r help)
+    /// List the reports and exit (also -r help)
     #[arg(long)]
     list: bool,
-    /// How they are written; --json is short for --format json
+    /// Output format; --json is short for --format json
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Written>,
-    /// Names of kernels as the compiler made them
-    #[arg(long, conflicts_with = "short")]
+    /// Print mangled kernel names
+    #[arg(long, hide_short_help = true, conflicts_with = "short")]
     mangled: bool,
-    /// Names of kernels without namespaces, template arguments and parameters
+    /// Print short kernel names
+    ///
+    /// Short names have no namespaces, template arguments and parameters.
     #[arg(long)]
     short: bool,
-    /// All times in ns, us, ms or s
-    #[arg(long = "timeunit", value_name = "UNIT")]
+    /// Print all times in one unit: ns, us, ms or s
+    #[arg(long = "timeunit", hide_short_help = true, value_name = "UNIT")]
     unit: Option<Unit>,
-    /// Write each table into a file of its own: PREFIX_cuda_api_sum.csv
+    /// Write each table to its own file: PREFIX_cuda_api_sum.csv
     #[arg(short, long, value_name = "PREFIX")]
     output: Option<PathBuf>,
-    /// Replace files that exist
-    #[arg(long, requires = "output")]
+    /// Replace existing files
+    #[arg(long, hide_short_help = true, requires = "output")]
     force: bool,
     #[command(flatten)]
     files: Files,
@@ -154,12 +156,12 @@ fn help() -> String {
         "Reports:\n{}\n\
 Examples:
   cutrace report                                  one page about the latest trace
-  cutrace report app.bin -r cuda_api_sum          the functions, by the time they took
-  cutrace report -r sync,transfers --limit 5      the five most of each
-  cutrace report -r sync --window 1.5s..2s        the half second that was looked at in cutrace view
-  cutrace report run/ -r ranks                    of a job: who works, who waits
+  cutrace report app.bin -r cuda_api_sum          driver functions, by time
+  cutrace report -r sync,transfers --limit 5      the top five rows of two reports
+  cutrace report -r sync --window 1.5s..2s        the half second selected in cutrace view
+  cutrace report run/ -r ranks                    a job: work and waits of each rank
   cutrace report run/ --rank 0,3-5                these ranks, one after the other
-  cutrace report -r launches --short --grep gemm  kernels with gemm in their names, in short
+  cutrace report -r launches --short --grep gemm  kernels with gemm in their names, short names
   cutrace report -r memory --json | jq '.reports[].rows'
   cutrace report -r cuda_api_trace --format csv > calls.csv
   cutrace report -r memory,sync --format csv -o app      app_memory.csv, app_memory_left.csv, ... app_sync.csv
@@ -169,7 +171,7 @@ Exit status:
   0 done
   1 an output exists or cannot be written, or a thread cannot be started
   2 usage
-  3 a trace cannot be read, or not all of it; or a directory lacks one",
+  3 a trace is missing, or cannot be read completely",
         analysis::report::list::described()
     )
 }
@@ -245,12 +247,12 @@ fn into_files(
     (prefix, force): (&Path, bool),
 ) -> Result<()> {
     let Some(name) = prefix.file_name().map(|name| name.to_string_lossy().into_owned()) else {
-        let why = format_args!("-o {}: the names of files begin with it, and it has none", prefix.display());
+        let why = format_args!("-o {}: expected the beginning of file names", prefix.display());
         return Err(failure(USAGE, why));
     };
     let directory = prefix.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     if !directory.is_dir() {
-        let why = format_args!("-o {}: there is no directory {}", prefix.display(), directory.display());
+        let why = format_args!("-o {}: directory {} does not exist", prefix.display(), directory.display());
         return Err(failure(FAILED, why));
     }
     let mut set = Set::create(directory, force)?;

@@ -64,7 +64,7 @@ pub struct Asked<'a> {
 
 /// What could not be made, and where.
 pub fn temporary(what: &str) -> String {
-    format!("a temporary {what} in {} (TMPDIR may name another directory)", env::temp_dir().display())
+    format!("a temporary {what} in {} (set TMPDIR to use another directory)", env::temp_dir().display())
 }
 
 const PREFIX: &str = "cutrace-";
@@ -157,7 +157,7 @@ pub fn close(asked: &Asked) -> u64 {
                 renamed = renamed.saturating_sub(1);
                 say_elsewhere(&path);
             }
-            Err(error) => say(format_args!("{name} was recorded, and is not closed: {}", exit::in_full(&error))),
+            Err(error) => say(format_args!("{name} was recorded, but not closed: {}", exit::in_full(&error))),
         }
     }
     if !closed.is_empty() || !open.is_empty() {
@@ -184,17 +184,18 @@ fn say_recorded(
     job.iter_mut().for_each(|job| job.judge(closed));
     let others = job.as_ref().map_or("", |job| &job.failed);
     let instead = asked.instead.as_ref().filter(|_| closed.len() + open.len() > 1);
-    let instead = instead.map_or(String::new(), |name| format!("; with -o {name} all are in one directory, as a job"));
+    let instead =
+        instead.map_or(String::new(), |name| format!("; record with -o {name} to put all into one directory"));
     let mut inside = match facts.inside {
         0 => String::new(),
         n => format!("; {} ended inside its first driver call, without a trace", counted(n, "process")),
     };
     if let Some(why) = facts.refused.first() {
         let processes = counted(facts.refused.len() as u64, "process");
-        inside += &format!("; {processes} called the driver and has no trace: {why}");
+        inside += &format!("; {processes} with driver calls but without a trace: {why}");
     }
     if facts.unclear > 0 {
-        inside += &format!("; whether {} more was recorded is unknown", counted(facts.unclear, "process"));
+        inside += &format!("; unknown whether {} more was recorded", counted(facts.unclear, "process"));
     }
     say(closing_line(closed, open, job.as_ref()) + &how + others + &inside + &kept + &instead);
     // Of several processes one may be the launcher of the others.
@@ -223,7 +224,7 @@ fn ended_before(trace: &Trace, delay: f64) -> Option<String> {
     let last = trace.len().checked_sub(1).and_then(|last| trace.call(last as u64));
     let is_within =
         last.is_none_or(|last| ((trace.nanoseconds(last.begin) - trace.first_clock()) as f64) < delay * 1e9);
-    is_within.then(|| format!("no driver call came later than {delay} s after the first"))
+    is_within.then(|| format!("no driver call was later than {delay} s after the first"))
 }
 
 fn never_switched_on(trace: &Trace) -> bool {
@@ -241,7 +242,7 @@ fn never_opened(trace: &Trace, range: &str) -> Option<String> {
     const NAMED: usize = 8;
     let Some(wanted) = range.strip_prefix("nvtx:").and_then(Wanted::parse) else {
         if range == "signals" {
-            return has_no_work(trace).then(|| "SIGUSR1 did not come".into());
+            return has_no_work(trace).then(|| "SIGUSR1 was not received".into());
         }
         let begins = Effect::ProfilerRange { begins: true };
         let is_it = |call: Call| call.function().is_some_and(|function| function.effect == begins);
@@ -260,8 +261,8 @@ fn never_opened(trace: &Trace, range: &str) -> Option<String> {
     let more = if names.len() > NAMED { ", ..." } else { "" };
     names.truncate(NAMED);
     let there = match names.is_empty() {
-        true => "the program made none".into(),
-        false => format!("there were {}{more}", plain(&names.join(", "))),
+        true => "the program has none".into(),
+        false => format!("it has {}{more}", plain(&names.join(", "))),
     };
     Some(format!("no NVTX range is {}; {there}", &range["nvtx:".len()..]))
 }
@@ -288,7 +289,7 @@ fn unannounced(directory: &Path, session: &Path) -> Vec<PathBuf> {
 fn say_elsewhere(path: &Path) {
     let name = relative(path);
     if path.symlink_metadata().is_ok() {
-        say(format_args!("{name}: is another file than the trace, which was replaced or has another root directory"));
+        say(format_args!("{name}: not the trace, which was replaced or has another root directory"));
     } else {
         say(format_args!("{name}: was removed or renamed while recording"));
     }
@@ -355,7 +356,7 @@ fn closing_line(closed: &[(String, Finished)], open: &[String], job: Option<&OfJ
     }
     if !open.is_empty() {
         let separator = if line.is_empty() { "" } else { "; " };
-        line += &format!("{separator}still running, to be closed by cutrace repair: {}", open.join(", "));
+        line += &format!("{separator}still running (close later with cutrace repair): {}", open.join(", "));
     }
     line
 }
@@ -363,7 +364,7 @@ fn closing_line(closed: &[(String, Finished)], open: &[String], job: Option<&OfJ
 /// How many traces have which verdict, and why the first of the worst has it.
 fn verdicts(closed: &[(String, Finished)], whose: &str) -> String {
     const KINDS: [&str; 4] =
-        ["not judged yet, for its length (see cutrace info)", "replayable", "partly replayable", "not replayable"];
+        ["not judged yet (long trace: see cutrace info)", "replayable", "partly replayable", "not replayable"];
     let kind = |finished: &Finished| match finished.verdict.as_str() {
         "" => 0,
         "replayable" => 1,
@@ -416,7 +417,7 @@ mod tests {
     #[test]
     fn the_closing_line_counts_losses_that_matter() {
         let mut all = closed(&["replayable"]);
-        all[0].1.losses = vec![("payloads of annotations of a type that this cutrace does not know".into(), 404)];
+        all[0].1.losses = vec![("payloads of annotations of a type unknown to this cutrace".into(), 404)];
         assert_eq!(closing_line(&all, &[], None), "0.bin: 10 calls, 1.0 kB, replayable");
         all[0].1.losses.push(("memory that could not be read".into(), 1));
         assert_eq!(closing_line(&all, &[], None), "0.bin: 10 calls, 1.0 kB, replayable, 1 loss (see cutrace info)");
@@ -427,7 +428,7 @@ mod tests {
         let of = |verdicts: &[&str]| closing_line(&closed(verdicts), &[], None);
         assert_eq!(of(&["replayable"]), "0.bin: 10 calls, 1.0 kB, replayable");
         assert_eq!(of(&["no"]), "0.bin: 10 calls, 1.0 kB, not replayable (why no)");
-        assert_eq!(of(&[""]), "0.bin: 10 calls, 1.0 kB, not judged yet, for its length (see cutrace info)");
+        assert_eq!(of(&[""]), "0.bin: 10 calls, 1.0 kB, not judged yet (long trace: see cutrace info)");
         assert_eq!(of(&["replayable", "replayable"]), "2 processes: 0.bin, 1.bin: 20 calls, 2.0 kB, all replayable");
         assert_eq!(
             of(&["no", "partly", "no"]),

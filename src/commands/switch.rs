@@ -17,23 +17,23 @@ use trace::write::finish::lock_holder;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cutrace record --paused -- ./server &         work is not recorded yet
-  cutrace on $!                                 from here on it is
-  cutrace off $!
+  cutrace record --paused -- ./server &         start without recording
+  cutrace on $!                                 record from here on
+  cutrace off $!                                pause again
 
-Calls that make, change or end objects, and captures, are recorded while off, too.
+Calls that create, change or destroy objects, and captures, are recorded while paused, too.
 A process can be switched from its first driver call on, by its user or root.
 
 Exit status:
-  0 switched      1 nothing to switch, or not possible      2 usage")]
+  0 switched      1 no process to switch, or not possible      2 usage")]
 pub struct Arguments {
-    /// A process that is recorded; one that is not (`cutrace record`, a shell) stands for all that it started
+    /// A recorded process, or a parent of recorded processes (`cutrace record`, a shell)
     #[arg(value_name = "PID", required = true)]
     pids: Vec<u32>,
-    /// All recorded processes that descend from PID as well
+    /// Include all recorded descendants of PID
     #[arg(long)]
     all: bool,
-    /// As JSON: what each process is now
+    /// Print the new state of each process as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -73,7 +73,7 @@ struct Recorded {
 fn recorded(pid: u32, all: bool) -> Result<Vec<Recorded>> {
     // One that nobody has waited for is still listed.
     if stat(pid).is_none_or(|(state, _)| ["Z", "X"].contains(&state.as_str())) {
-        bail!("process {pid}: there is none, or it has ended");
+        bail!("process {pid}: no such process, or it has ended");
     }
     let own = trace_of(pid)?;
     if let (Some(trace), false) = (own, all) {
@@ -83,8 +83,8 @@ fn recorded(pid: u32, all: bool) -> Result<Vec<Recorded>> {
     let found = |pid: u32| trace_of(pid).ok().flatten().map(|trace| Recorded { pid, trace });
     let found: Vec<Recorded> = family.into_iter().filter_map(found).collect();
     if found.is_empty() {
-        let why = "a process is from its first driver call on, if it runs under cutrace";
-        bail!("process {pid} is not being recorded, and nothing that it started is: {why}");
+        let why = "recording begins with the first driver call of a process under cutrace";
+        bail!("neither process {pid} nor any descendant is being recorded: {why}");
     }
     Ok(found)
 }
@@ -119,7 +119,7 @@ fn trace_of(pid: u32) -> Result<Option<File>> {
     let open = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(open) => open,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            bail!("process {pid} belongs to another user: only that one and root may switch it")
+            bail!("process {pid} belongs to another user: only that user and root can switch it")
         }
         Err(_) => bail!("process {pid} has ended"),
     };
@@ -148,7 +148,9 @@ fn switch(all: &[Recorded], command: Command, told: &mut Vec<Value>) -> Result<(
             Answer::Already if all.len() == 1 => bail!("process {pid} {already}"),
             Answer::Already => continue,
             Answer::Ended => bail!("process {pid}: its recording has ended, or cannot be switched"),
-            Answer::Unknown => bail!("process {pid} is recorded by another version of cutrace, which cannot do that"),
+            Answer::Unknown => {
+                bail!("process {pid} is recorded by another version of cutrace, which cannot be switched")
+            }
             Answer::Closed => told.push(json!({ "pid": pid, "state": "on", "in_range": false })),
             Answer::Done => told.push(json!({ "pid": pid, "state": state })),
         }
@@ -165,13 +167,13 @@ fn asked(pid: u32, trace: &File, command: Command) -> Result<Answer> {
     let remote = match Remote::find(trace) {
         Ok(Some(remote)) => remote,
         Ok(None) => {
-            bail!("process {pid}: its memory cannot be seen from here (another container, or it has none to share)")
+            bail!("process {pid}: its shared memory is not accessible (another container?)")
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            bail!("process {pid} was started by another user: only that one and root may switch it")
+            bail!("process {pid} was started by another user: only that user and root can switch it")
         }
         Err(error) => bail!("process {pid}: its trace: {}", plain(&error.to_string())),
     };
     let answer = remote.ask(command, PATIENCE);
-    answer.ok_or_else(|| failure(FAILED, format_args!("process {pid} does not answer: it has ended, or was stopped")))
+    answer.ok_or_else(|| failure(FAILED, format_args!("process {pid} does not answer: it has ended or is stopped")))
 }

@@ -21,21 +21,21 @@ use viewer::state::command::PrintedFrame;
 use viewer::state::filter::Filter;
 use viewer::state::parts::tab::Tab;
 
-/// Look at a trace: timeline, calls, tables and findings, in the terminal
+/// Show a trace in the terminal: timeline, calls, tables and findings
 ///
-/// Threads are shown with their calls and NVTX ranges; streams with their work, as a replay measured it
-/// (replay --profile) or the recording (record --gpu-times), or else from its submission to when a wait told
-/// of its end, drawn hatched. Off a terminal the tables are printed as a report. An index is kept beside the
-/// trace (FILE.idx, or in the cache directory), so that it opens at once the next time; it can be deleted. Of
-/// two traces the calls of the second stand beside those of the first, by their order. The processes of a
-/// directory are on one time axis, each with what it did on NCCL's communicators, and lines that connect the
-/// parts of the collective at the cursor; tables are of the one that began first.
+/// Rows show threads with their calls and NVTX ranges, and streams with their work: device times if the trace
+/// has them (replay --profile, record --gpu-times), else, hatched, from the submission to the wait after
+/// which the work was known to be complete. If stdout is no terminal, the tables are printed. An index next
+/// to the trace (FILE.idx, or in the cache directory) makes the next start immediate; it can be deleted. Two
+/// traces are compared call by call, in order. The processes of a directory share one time axis, with NCCL
+/// operations and lines that connect the ranks of the collective at the cursor; tables show the process that
+/// began first.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  cutrace view                           look at the latest trace here; ? shows the keys
-  cutrace view app.bin --at 1234         begin at call 1234 (or at 1.5s, or at 50%)
-  cutrace view a.bin b.bin               what the second did differently
+  cutrace view                           the latest trace here; ? shows the keys
+  cutrace view app.bin --at 1234         start at call 1234 (or 1.5s, or 50%)
+  cutrace view a.bin b.bin               compare two traces
   cutrace view run/ --rank 0-3           ranks of a job on one time axis
   cutrace view --once --size 120x40      print one frame as text
   cutrace view | less                    print the tables
@@ -43,64 +43,64 @@ Examples:
 Exit status:
   0 done
   2 usage
-  3 a trace cannot be read, or not all of it; or a directory lacks one")]
+  3 a trace is missing, or cannot be read completely")]
 pub struct Arguments {
     #[command(flatten)]
     files: Files,
-    /// Begin at a call (1234), a time (1.5s, 20ms) or a share (50%)
+    /// Start at a call (1234), a time (1.5s, 20ms) or a percentage (50%)
     #[arg(long, value_name = "PLACE", value_parser = place)]
     at: Option<String>,
-    /// Begin with this view: timeline, events, kernels, api, copies, modules, findings, ranges, objects or
+    /// Start with this view: timeline, events, kernels, api, copies, modules, findings, ranges, objects or
     /// marks
     #[arg(long, value_name = "VIEW", value_parser = view)]
     view: Option<Tab>,
-    /// Begin with this piece of time: 1.5ms..2ms
+    /// Start with this time window: 1.5ms..2ms
     #[arg(long, value_name = "FROM..TO", value_parser = window)]
     window: Option<(u64, u64)>,
-    /// Begin on this row, from 0
-    #[arg(long, value_name = "N")]
+    /// Start at row N, from 0
+    #[arg(long, hide_short_help = true, value_name = "N")]
     row: Option<usize>,
-    /// Begin with this filter, as & takes it
+    /// Start with this filter, written as after the & key
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
-    /// Hide what the filter lets go of, rather than dim it
+    /// Hide filtered-out events instead of dimming them
     #[arg(long, requires = "filter")]
     hide: bool,
-    /// Begin with this piece of time selected
-    #[arg(long, value_name = "FROM..TO", value_parser = window)]
+    /// Start with this time window selected
+    #[arg(long, hide_short_help = true, value_name = "FROM..TO", value_parser = window)]
     select: Option<(u64, u64)>,
-    /// Sort the table by this column; -COLUMN for the other way round
-    #[arg(long, value_name = "COLUMN", requires = "view", allow_hyphen_values = true)]
+    /// Sort the table by this column; -COLUMN reverses the order
+    #[arg(long, hide_short_help = true, value_name = "COLUMN", requires = "view", allow_hyphen_values = true)]
     sort: Option<String>,
-    /// Arrange the rows: fold, unfold, up, down, pin or hide one by its number among all of them, in their
-    /// first order and unfolded
-    #[arg(long, value_name = "STEP:ROW", value_delimiter = ',')]
+    /// Fold or unfold all rows, or move (up, down), pin or hide one by its number in the original, unfolded
+    /// order
+    #[arg(long, hide_short_help = true, value_name = "STEP:ROW", value_delimiter = ',')]
     arrange: Vec<Step>,
-    /// Without the panel of details
-    #[arg(long)]
+    /// Start without the details panel
+    #[arg(long, hide_short_help = true)]
     no_details: bool,
-    /// From the call of --at to its work
-    #[arg(long, requires = "at")]
+    /// Go from the call of --at to its device work
+    #[arg(long, hide_short_help = true, requires = "at")]
     follow: bool,
-    /// Print one frame as text and end; with --color always in its colours
+    /// Print one frame as text and exit; --color always keeps its colours
     #[arg(long)]
     once: bool,
-    /// Size of that frame
+    /// Size of that frame, COLUMNSxROWS
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "120x40", requires = "once")]
     size: Size,
-    /// Neither read nor write an index
-    #[arg(long)]
+    /// Neither read nor write an index file
+    #[arg(long, hide_short_help = true)]
     no_index: bool,
-    /// Leave the mouse to the terminal
-    #[arg(long)]
+    /// Do not capture the mouse
+    #[arg(long, hide_short_help = true)]
     no_mouse: bool,
-    /// Draw with ASCII alone
+    /// Draw with ASCII only
     #[arg(long)]
     ascii: bool,
-    /// For a light or a dark background
-    #[arg(long, value_name = "THEME")]
+    /// Colours for a light or a dark background
+    #[arg(long, hide_short_help = true, value_name = "THEME")]
     theme: Option<Background>,
-    /// Colour: auto follows the terminal and NO_COLOR
+    /// When to use colour: auto follows the terminal and NO_COLOR
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
 }
@@ -125,7 +125,7 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Size, String> {
-        let wrong = || format!("{text:?} is not a size; expected as 120x40, from 1x1 to 1000x1000");
+        let wrong = || format!("{text:?} is not a size; expected COLUMNSxROWS from 1x1 to 1000x1000, such as 120x40");
         let (width, height) = text.split_once('x').ok_or_else(wrong)?;
         match (width.parse(), height.parse()) {
             (Ok(width @ 1..=1000), Ok(height @ 1..=1000)) => Ok(Size(width, height)),
@@ -140,9 +140,9 @@ fn view(text: &str) -> Result<Tab, String> {
 }
 
 fn window(text: &str) -> Result<(u64, u64), String> {
-    let (from, to) = text.split_once("..").ok_or("expected as 1.5ms..2ms")?;
+    let (from, to) = text.split_once("..").ok_or("expected a window such as 1.5ms..2ms")?;
     let (from, to) = (moment(from)?, moment(to)?);
-    if from < to { Ok((from, to)) } else { Err("it ends before it begins".into()) }
+    if from < to { Ok((from, to)) } else { Err("the window ends before it begins".into()) }
 }
 
 /// What the viewer can go to.
@@ -156,8 +156,8 @@ fn place(text: &str) -> Result<String, String> {
         .ok_or_else(|| "expected a call (1234), a time (1.5s, 20ms) or a share (50%)".into())
 }
 
-const TOO_MANY: &str = "view shows one trace, two beside each other, or all of one directory; of the processes of a \
-                        recording cutrace info FILE... says which is which, and cutrace report FILE... has a page on each";
+const TOO_MANY: &str = "view takes one trace, two to compare, or one directory; cutrace info FILE... lists processes, \
+                        and cutrace report FILE... has a page for each";
 
 /// The processes of a job, the one that began first before the others.
 fn specs(directory: &Path, paths: &[PathBuf], status: &mut u8) -> Result<Specs> {

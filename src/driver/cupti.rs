@@ -36,8 +36,8 @@ pub fn find(driver: &Choice, driver_path: &Path, program: Option<&Path>) -> Resu
     match paths.is_empty() {
         false => Ok(paths),
         true => Err(format!(
-            "no libcupti.so.12 or .13 in LD_LIBRARY_PATH, under /usr/local/cuda* or among Python's packages ({VARIABLE} may \
-             name it; the nvidia-cuda-cupti wheel has it)"
+            "no libcupti.so.12 or .13 in LD_LIBRARY_PATH, /usr/local/cuda* or Python's packages (set {VARIABLE}; the \
+             nvidia-cuda-cupti wheel has it)"
         )),
     }
 }

@@ -51,7 +51,7 @@ fn bytes(name: &str) -> Option<Vec<u8>> {
 pub fn put(name: &str) -> Result<PathBuf, Tried> {
     let mut tried = Tried::default();
     let Some(bytes) = bytes(name) else {
-        tried.0.push("this cutrace was built without it".into());
+        tried.0.push("this build of cutrace does not include it".into());
         return Err(tried);
     };
     for (base, leaf) in places(&hash()) {
@@ -60,7 +60,7 @@ pub fn put(name: &str) -> Result<PathBuf, Tried> {
             Err(why) => tried.0.push(format!("{}: {why}", base.join(leaf).display())),
         }
     }
-    tried.0.push("XDG_CACHE_HOME may name a directory of yours from which programs may run".into());
+    tried.0.push("set XDG_CACHE_HOME to your own directory on a file system without noexec".into());
     Err(tried)
 }
 
@@ -89,7 +89,7 @@ fn put_below(base: &Path, leaf: &Path, name: &str, bytes: &[u8]) -> Result<PathB
     let in_words = |error: io::Error| error.to_string();
     // Before anything is made there, and again when it is: another file system may be mounted in between.
     let is_noexec = || directory.ancestors().find(|path| path.exists()).is_some_and(is_noexec);
-    const NOEXEC: &str = "mounted noexec, so that no library can be loaded from it";
+    const NOEXEC: &str = "mounted noexec: libraries cannot be loaded from it";
     if is_noexec() {
         return Err(NOEXEC.into());
     }
@@ -105,7 +105,7 @@ fn put_below(base: &Path, leaf: &Path, name: &str, bytes: &[u8]) -> Result<PathB
     }
     let found = std::fs::symlink_metadata(&directory).map_err(in_words)?;
     if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
-        return Err("not a directory of yours alone".into());
+        return Err("writable by others".into());
     }
     if is_noexec() {
         return Err(NOEXEC.into());

@@ -28,12 +28,12 @@ type Identity = (u64, u64);
 pub fn found(free: bool) -> Vec<String> {
     let all = match Unattached::all() {
         Ok(all) => all,
-        Err(error) => return vec![format!("not known: /proc/sysvipc/shm: {error}")],
+        Err(error) => return vec![format!("unknown: /proc/sysvipc/shm: {error}")],
     };
     let (kept, lost): (Vec<Unattached>, Vec<Unattached>) = all.into_iter().partition(is_at_its_path);
     let mut lines = vec![match kept.is_empty() && lost.is_empty() {
-        true => "none is left over by recordings".to_owned(),
-        false => format!("{} that no process uses", amount(kept.iter().chain(&lost))),
+        true => "none left over from recordings".to_owned(),
+        false => format!("{} not used by any process", amount(kept.iter().chain(&lost))),
     }];
     for (path, some) in by_path(&kept) {
         let repair = shell(&["repair".to_owned(), path.clone()]);
@@ -41,9 +41,11 @@ pub fn found(free: bool) -> Vec<String> {
     }
     if !lost.is_empty() && !free {
         for (path, some) in by_path(&lost) {
-            lines.push(format!("{}: of {}, which is not there any more", amount(some), plain(&path)));
+            lines.push(format!("{}: of {}, which no longer exists", amount(some), plain(&path)));
         }
-        lines.push("cutrace doctor --free looks for these traces, and frees the memory of those that are gone".into());
+        lines.push(
+            "cutrace doctor --free searches for these traces and frees the memory of those that no longer exist".into(),
+        );
     }
     if free {
         lines.extend(freed(&lost));
@@ -111,14 +113,14 @@ fn freed(lost: &[Unattached]) -> Vec<String> {
             Search::At(path) => {
                 let path = path.display().to_string();
                 let repair = shell(&["repair".to_owned(), path.clone()]);
-                format!("{memory}: its trace is {} now: cutrace {repair} frees it", plain(&path))
+                format!("{memory}: its trace is now {}: cutrace {repair} frees it", plain(&path))
             }
             Search::Unknown(why) => {
-                format!("{memory}: of {name}: not freed, as the trace may be there: {}", plain(&why))
+                format!("{memory}: of {name}: not freed, as the trace may exist: {}", plain(&why))
             }
             Search::Nowhere => match some.iter().try_for_each(|memory| memory.free()) {
-                Ok(()) => format!("{memory}: of {name}, which is gone: freed"),
-                Err(error) => format!("{memory}: of {name}, which is gone: not freed: {error}"),
+                Ok(()) => format!("{memory}: of {name}, which no longer exists: freed"),
+                Err(error) => format!("{memory}: of {name}, which no longer exists: not freed: {error}"),
             },
         });
     }
@@ -163,7 +165,7 @@ fn search(device: u64, wanted: &[u64]) -> Result<Searched, String> {
     // Something may be mounted over it.
     let index = (0..mounts.len())
         .find(|&index| is_whole[index] && mounts[index].metadata().is_ok_and(|about| about.dev() == device));
-    let index = index.ok_or_else(|| format!("no file system with device {number} is mounted here as a whole"))?;
+    let index = index.ok_or_else(|| format!("no file system with device {number} is fully mounted"))?;
     let mut found = HashMap::new();
     let root = mounts[index].clone();
     let is_on_device = |path: &PathBuf| path.metadata().is_ok_and(|about| about.dev() == device);

@@ -36,7 +36,7 @@ fn with_this_glibc(path: &Path) -> Result<(), String> {
     let (needed, here) = (glibc_of(path), version(here.to_bytes()));
     match (needed, here) {
         (Some((major, minor)), Some(here)) if (major, minor) > here => Err(format!(
-            "it needs glibc {major}.{minor}, and here is {}.{}: build cutrace here, or install its package",
+            "it needs glibc {major}.{minor}, this machine has {}.{}: build cutrace here, or install its package",
             here.0, here.1
         )),
         _ => Ok(()),
@@ -86,18 +86,18 @@ fn find(variable: &str, name: &str, fits: impl Fn(&Path) -> Result<(), String>) 
         match embedded::put(name) {
             Ok(path) => {
                 if let Some(misfit) = misfit {
-                    say(format_args!("{misfit}; cutrace's own is used, so remove that one"));
+                    say(format_args!("{misfit}; using the one within cutrace; remove this file"));
                 }
                 return Ok(Found { path, how: WITHIN.into() });
             }
             Err(refused) => tried.0.extend(refused.0),
         }
     }
-    tried.0.push(format!("{variable} may name it"));
+    tried.0.push(format!("set {variable} to its path"));
     Err(tried)
 }
 
-pub const NOT_PRELOADED: &str = "LD_PRELOAD cannot hold a path with a space or a colon";
+pub const NOT_PRELOADED: &str = "LD_PRELOAD cannot contain a path with a space or a colon";
 
 /// Spaces and colons separate the paths of LD_PRELOAD.
 pub fn can_be_preloaded(path: &Path) -> bool {
@@ -109,7 +109,7 @@ fn installed(name: &str) -> Vec<(PathBuf, &'static str)> {
     let exe = env::current_exe().ok();
     let Some(directory) = exe.as_deref().and_then(Path::parent) else { return Vec::new() };
     vec![
-        (directory.join(name), "beside cutrace"),
+        (directory.join(name), "next to cutrace"),
         (directory.join("../lib/cutrace").join(name), "../lib/cutrace"),
         (directory.join("../lib").join(name), "../lib"),
     ]

@@ -26,11 +26,11 @@ impl Set {
         if is_new {
             std::fs::create_dir(into).with_context(|| format!("-o {shown}"))?;
         } else if !into.is_dir() {
-            return Err(failure(FAILED, format_args!("-o {shown}: it is not a directory")));
+            return Err(failure(FAILED, format_args!("-o {shown}: not a directory")));
         }
         let partial = tempfile::Builder::new().prefix(".cutrace.").suffix(".partial").tempdir_in(into);
         let partial = partial.map_err(|error| std::io::Error::from(error.kind()));
-        let partial = partial.with_context(|| format!("-o {shown}: the directory cannot be written to"))?;
+        let partial = partial.with_context(|| format!("-o {shown}: the directory is not writable"))?;
         remove_when_interrupted(partial.path(), is_new.then_some(into));
         Ok(Set { into: into.to_path_buf(), force, is_new, partial: Some(partial), names: Vec::new() })
     }
@@ -65,8 +65,8 @@ impl Set {
             }
             // Whatever is in a directory was not made by us.
             Ok(found) if found.is_dir() != is_directory => {
-                let what = if is_directory { "it is not a directory" } else { "it is a directory" };
-                return Err(failure(FAILED, format_args!("{shown}: {what}, and not replaced")));
+                let what = if is_directory { "not a directory" } else { "a directory" };
+                return Err(failure(FAILED, format_args!("{shown}: {what}, not replaced")));
             }
             _ => {}
         }
@@ -109,14 +109,14 @@ impl Set {
             return anyhow::Error::from(error).context(shown(at));
         }
         let kept = partial.keep();
-        let mut told = format!("{}: {error}; of {}, ", shown(at), self.names.len());
+        let mut told = format!("{}: {error}; of {} files ", shown(at), self.names.len());
         told += &match at {
-            0 => "none is in its place".to_owned(),
-            _ => format!("the first {at} are in their places, up to {}", shown(at - 1)),
+            0 => "none is in place".to_owned(),
+            _ => format!("the first {at} are in place, up to {}", shown(at - 1)),
         };
-        told += &format!(", and the others are kept in {}", kept.display());
+        told += &format!(", the others are in {}", kept.display());
         if is_aside {
-            told += &format!(", where {} is what is to be replaced by this one", aside(&kept, at).display());
+            told += &format!(", where {} is the file to be replaced by this one", aside(&kept, at).display());
         }
         failure(FAILED, told)
     }

@@ -77,14 +77,14 @@ impl Output {
         let shown = path.display();
         match identity(path) {
             Some(_) if are_same(path, source) => {
-                return Err(failure(USAGE, format_args!("{flag} {shown}: that is the trace itself")));
+                return Err(failure(USAGE, format_args!("{flag} {shown}: this is the trace itself")));
             }
             // A link to nothing is one thing that is there.
             None if !force && path.is_symlink() => {
                 return Err(failure(FAILED, format_args!("{shown} exists already; --force replaces it")));
             }
             Some(_) if !path.is_file() => {
-                return Err(failure(FAILED, format_args!("{flag} {shown}: it is not a plain file")));
+                return Err(failure(FAILED, format_args!("{flag} {shown}: not a regular file")));
             }
             Some(_) if !force => {
                 return Err(failure(FAILED, format_args!("{shown} exists already; --force replaces it")));
@@ -93,7 +93,10 @@ impl Output {
         }
         let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         if !directory.is_dir() {
-            return Err(failure(FAILED, format_args!("{flag} {shown}: there is no directory {}", directory.display())));
+            return Err(failure(
+                FAILED,
+                format_args!("{flag} {shown}: directory {} does not exist", directory.display()),
+            ));
         }
         let temporary = Output::beside(flag, path, directory)?;
         Ok(Output { temporary, path: path.to_path_buf(), force })
@@ -112,8 +115,7 @@ impl Output {
 
     fn beside(flag: &str, path: &Path, directory: &Path) -> Result<NamedTempFile> {
         let shown = path.display();
-        let name =
-            path.file_name().ok_or_else(|| failure(USAGE, format_args!("{flag} {shown}: not the name of a file")))?;
+        let name = path.file_name().ok_or_else(|| failure(USAGE, format_args!("{flag} {shown}: not a file name")))?;
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(name);
         prefix.push(".");
@@ -125,7 +127,7 @@ impl Output {
         // Without the name that the file would have had meanwhile.
         temporary
             .map_err(|error| std::io::Error::from(error.kind()))
-            .with_context(|| format!("{flag} {shown}: the directory {} cannot be written to", directory.display()))
+            .with_context(|| format!("{flag} {shown}: directory {} is not writable", directory.display()))
     }
 
     pub fn file(&self) -> &File {

@@ -27,7 +27,7 @@ pub fn follow(trace: &mut Trace, among: &[PathBuf]) -> Result<()> {
             names.push(&more);
         }
         let what = format!(
-            "{path}: {} in {} were recorded by reference, as part of {}: --weights FILE|DIR says what may be read",
+            "{path}: {} in {} were recorded by reference to {}: give the file with --weights FILE|DIR",
             size(bytes),
             counted(pieces, "piece"),
             names.join(", "),
@@ -39,7 +39,7 @@ pub fn follow(trace: &mut Trace, among: &[PathBuf]) -> Result<()> {
         return Ok(());
     }
     let more = wrong.len().saturating_sub(NAMED);
-    let more = if more == 0 { String::new() } else { format!("; and {}", counted(more as u64, "file more")) };
-    let told = wrong.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
-    Err(failure(UNREADABLE, plain(&format!("{path}: --weights: {told}{more}"))))
+    let more = if more == 0 { String::new() } else { format!("; and {}", counted(more as u64, "more file")) };
+    let named = wrong.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
+    Err(failure(UNREADABLE, plain(&format!("{path}: --weights: {named}{more}"))))
 }

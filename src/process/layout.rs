@@ -42,9 +42,9 @@ pub fn start_anew(refused: &str) -> anyhow::Error {
             again.arg0(name);
         }
         again.args(arguments).env(TRIES, tries.to_string()).env(REFUSED, refused);
-        Err::<(), _>(again.exec()).context("starting anew")
+        Err::<(), _>(again.exec()).context("restarting")
     };
-    again().expect_err("exec comes back with an error only")
+    again().expect_err("exec returns only with an error")
 }
 
 /// Nothing was said yet by a process that this one goes on for.
@@ -57,7 +57,7 @@ fn tries() -> u32 {
 }
 
 /// Turns address space randomisation on or off, from the next exec on. Where that is forbidden (seccomp
-/// filters of containers), starting anew is a new layout all the same, as long as it is on.
+/// filters of containers), restarting is a new layout all the same, as long as it is on.
 fn toggle_randomization() {
     const ASK: libc::c_ulong = 0xffff_ffff;
     // SAFETY: plain system calls that take no pointers.

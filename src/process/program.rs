@@ -88,7 +88,7 @@ fn inspect(path: &Path, depth: u32, found: &mut Vec<String>) {
                 }
             }
         }
-        [b'#', b'!', ..] => say("too many scripts that run scripts".into()),
+        [b'#', b'!', ..] => say("too many nested script interpreters".into()),
         [0x7f, b'E', b'L', b'F', 1, ..] => say(match FileHeader32::<Endianness>::parse(&ReadCache::new(file)) {
             Ok(_) => "a 32-bit program: the recorder is a 64-bit library".into(),
             Err(error) => format!("a broken ELF file: {error}"),
@@ -113,7 +113,7 @@ fn elf(file: &ReadCache<File>) -> Result<(), String> {
     let segments = header.program_headers(endian, file).map_err(broken)?;
     let named = segments.iter().find_map(|segment| segment.interpreter(endian, file).transpose());
     let Some(loader) = named.transpose().map_err(broken)? else {
-        return Err("statically linked: there is no loader that could preload the recorder \
+        return Err("statically linked: it has no loader to preload the recorder \
                     (a static cudart inside a dynamic program is fine)"
             .into());
     };
@@ -126,7 +126,7 @@ fn elf(file: &ReadCache<File>) -> Result<(), String> {
         return Err(format!("its loader {} is not glibc's", loader.display()));
     }
     if !loader.exists() {
-        return Err(format!("its loader {} is not there", loader.display()));
+        return Err(format!("its loader {} does not exist", loader.display()));
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ fn end(status: &AtomicI32, why: &[u8]) -> ! {
     }
 }
 
-const CUT: &[u8] = b"cutrace: the trace was cut short by another process while it was read\n";
+const CUT: &[u8] = b"cutrace: another process truncated the trace during reading\n";
 
 extern "C" fn cut(_: libc::c_int) {
     end(&IF_CUT, CUT);
@@ -126,7 +126,7 @@ extern "C" fn cut_where_mapped(_: libc::c_int, info: *mut libc::siginfo_t, _: *m
 /// What the standard library does where memory is refused; an abort for another reason goes on.
 extern "C" fn refused(_: libc::c_int) {
     if allocation::is_refused() {
-        end(&IF_REFUSED, b"cutrace: there is not enough memory for this trace\n");
+        end(&IF_REFUSED, b"cutrace: not enough memory for this trace\n");
     }
 }
 

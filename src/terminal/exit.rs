@@ -114,7 +114,7 @@ pub fn say_last(message: impl Display) {
 pub fn damage(trace: &trace::Trace, missing: u64) -> u8 {
     let cut = || {
         let pieces = counted(missing, "piece");
-        format!("{}: not in the file, lost or cut off: {pieces} of data of these calls", trace.path.display())
+        format!("{}: not in the file, lost or truncated: {pieces} of data of these calls", trace.path.display())
     };
     let is_cut = missing != 0 && trace.preamble.data != Data::None;
     let Some(line) = losses::damage_of(trace).or_else(|| is_cut.then(cut)) else { return DONE };

@@ -3,4 +3,5 @@
 pub mod bar;
 pub mod color;
 pub mod exit;
+pub mod help;
 pub mod standard_output;

@@ -82,7 +82,7 @@ fn each_operation_brings_what_it_does() {
     run(record(&older, 2, "all", KEPT).env("RING_VERSION", "3")).expect(0);
     let report = json(&mut replay(&older, 0, &["--json"]), 0);
     let reasons = report["reasons"].to_string();
-    assert!(reasons.contains("NCCL does not tell how many ranks there are (2 calls"), "{report}");
+    assert!(reasons.contains("NCCL does not report the number of ranks (2 calls"), "{report}");
 }
 
 /// A job, and a call of this kind of its second rank behind which the CPU writes nothing for four calls; if there is
@@ -117,7 +117,7 @@ fn a_step_of_a_rank_is_repeated_without_the_others() {
         let options = ["--loop", "3", "--scope", &scope, "--times", times, "--json"];
         let report = json(&mut replay(&place, 1, &options), 0);
         let told = &report["loop"];
-        assert_eq!((&told["delivered_launches"], &told["brought_bytes"]), (&1.into(), &64.into()), "{report}");
+        assert_eq!((&told["delivered_launches"], &told["result_bytes"]), (&1.into(), &64.into()), "{report}");
         assert_eq!((&told["calls"], &told["differing_runs"]), (&3.into(), &0.into()), "{report}");
         assert_eq!(told["works"]["step"]["times"], 3, "{report}");
         // What stands in the place of the collective is a copy of ours.
@@ -132,13 +132,13 @@ fn a_rank_by_itself_is_said_to_wait_for_the_others() {
     let (place, without) = (Place::new(), Place::new());
     run(&mut record(&place, 2, "", KEPT)).expect(0);
     run(&mut record(&without, 2, "", &[])).expect(0);
-    const KEPT_OF_IT: &str = "replay --alone writes what it delivered in its place";
+    const KEPT_OF_IT: &str = "replay --alone writes its recorded result instead";
     for (place, how, chosen_how) in [
         (&place, KEPT_OF_IT, KEPT_OF_IT),
-        (&without, "replay of the job's directory has them all", "their traces are not among those that are replayed"),
+        (&without, "replay the job's directory to include all ranks", "their traces are not part of this replay"),
     ] {
         let info = json(place.cutrace(["info", "--json"]).arg(&traces(place)[1]), 0);
-        let why = |how| format!("cuLaunchKernel: waits for ranks that are not replayed here: {how} (6 calls: ");
+        let why = |how| format!("cuLaunchKernel: waits for ranks that are not replayed: {how} (6 calls: ");
         assert!(info["verdict"] == "partly" && info["reasons"].to_string().contains(&why(how)), "{info}");
         let chosen = json(&mut place.cutrace(["replay", "run/", "--rank", "1", "--dry-run", "--json"]), 0);
         assert!(chosen["processes"][0]["replay"]["reasons"].to_string().contains(&why(chosen_how)), "{chosen}");
@@ -149,13 +149,13 @@ fn a_rank_by_itself_is_said_to_wait_for_the_others() {
     // Its collectives are not launched: they would wait, or fault where memory of the others was.
     let chosen = json(&mut place.cutrace(["replay", "run/", "--rank", "1", "--json"]), 6);
     let left = chosen["processes"][0]["replay"].to_string();
-    assert!(left.contains("waits for ranks that are not replayed here"), "{left}");
+    assert!(left.contains("waits for ranks that are not replayed"), "{left}");
 }
 
 /// What decides is which ranks of the communicator are there, not what else a directory lacks.
 #[test]
 fn collectives_are_left_out_where_ranks_of_theirs_are() {
-    const LEFT_OUT: &str = "waits for ranks that are not replayed here";
+    const LEFT_OUT: &str = "waits for ranks that are not replayed";
     let place = Place::new();
     // What ranks write for each other into shared host memory need not be told apart from what the CPU writes.
     let whole =
@@ -188,10 +188,10 @@ fn ranks_that_wait_for_one_that_comes_no_further_are_given_up() {
         run(record(&place, 2, "", KEPT).env("first_alone", "CUTRACE_CALLS=20")).expect(0);
         run(&mut place.cutrace(["replay", "run/", "--timeout", "1"]))
     };
-    let has_waited = |ran: &Outcome| ran.stdout.contains("no process came further for 1 s");
+    let has_waited = |ran: &Outcome| ran.stdout.contains("no process made progress for 1 s");
     let ran = std::iter::repeat_with(replayed).take(20).find(has_waited).expect("a wait");
     let told = ran.stdout.lines().last().unwrap_or_default();
-    assert!(told.contains(" --alone puts in what its collectives delivered"), "{}{}", ran.stdout, ran.stderr);
+    assert!(told.contains(" --alone uses recorded results of its collectives"), "{}{}", ran.stdout, ran.stderr);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn what_is_kept_is_told_and_goes_with_the_trace() {
     run(&mut record(&place, 2, "", KEPT)).expect(0);
     let path = traces(&place).remove(1);
     let info = run(place.cutrace(["info"]).arg(&path)).expect(0).stdout;
-    assert!(info.contains("384 B that 6 operations delivered (replay --alone)"), "{info}");
+    assert!(info.contains("384 B of 6 operations (for replay --alone)"), "{info}");
     let told = &json(place.cutrace(["info", "--json"]).arg(&path), 0)["collectives"];
     assert_eq!((&told["is_kept"], &told["delivered_bytes"], &told["lost"]), (&true.into(), &384.into(), &0.into()));
     run(place.cutrace(["pack", "-o", "packed.bin"]).arg(&path)).expect(0);
@@ -227,7 +227,7 @@ fn what_is_kept_is_told_and_goes_with_the_trace() {
     run(place.cutrace(["replay", "--alone", "--profile", "--times", "events", "-o", "timed.bin"]).arg(&path)).expect(0);
     for copy in ["packed.bin", "redacted.bin", "timed.bin"] {
         let ran = run(&mut place.cutrace(["replay", "--alone", copy])).expect(0);
-        assert!(ran.stdout.contains("in place of 6 launches of NCCL's: 384 B"), "{copy}: {}", ran.stdout);
+        assert!(ran.stdout.contains("recorded results replace 6 launches of NCCL: 384 B"), "{copy}: {}", ran.stdout);
     }
 }
 
@@ -248,8 +248,7 @@ fn memory_of_others_is_stood_in_for() {
             .collect();
         assert_eq!(left_out, ["cuIpcGetEventHandle", "cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2"], "{report}");
         let plan = run(&mut replay(&place, rank, &["--dry-run"])).expect(0).stdout;
-        let note =
-            "note: cuMemImportFromShareableHandle: left out or stood in for, as it is about what other processes have";
+        let note = "note: cuMemImportFromShareableHandle: skipped or emulated, as it concerns other processes";
         assert!(plan.contains(note), "{plan}");
     }
 }
@@ -260,7 +259,9 @@ fn what_uses_memory_of_others_is_named_and_not_compared() {
     run(&mut record(&place, 2, "touched", KEPT)).expect(0);
     let report = json(&mut replay(&place, 0, &["--json"]), 0);
     let reasons = report["reasons"].to_string();
-    assert!(reasons.contains("cuMemcpyDtoDAsync_v2: uses memory of another process, which holds zeros here (1 call"));
+    assert!(
+        reasons.contains("cuMemcpyDtoDAsync_v2: uses memory of another process, which is zero in the replay (1 call")
+    );
     // Two copies before that, and two that show what came of it.
     assert_eq!((&report["outcome"], &report["checked"]["copies"]), (&"verified".into(), &2.into()), "{report}");
     assert_eq!(report["not_compared"]["copies_in_all"], 2, "{report}");
@@ -291,7 +292,7 @@ fn what_uses_memory_of_others_finds_what_it_held() {
     let other = Place::new();
     run(&mut record(&other, 2, "touched", &["--shared-memory"])).expect(0);
     let report: Value = serde_json::from_str(&run(&mut replay(&other, 0, &["--json"])).stdout).expect("JSON");
-    let why = "cuLaunchKernel: what this collective delivered is not in the trace (";
+    let why = "cuLaunchKernel: the result of this collective is not in the trace (";
     assert!(report["verdict"] == "partly" && report["reasons"].to_string().contains(why), "{report}");
 }
 
@@ -303,10 +304,10 @@ fn one_device_does_for_the_rank_of_another() {
         for (here, there) in [("0", "1"), ("0", "2"), ("1", "2"), ("0=1,1=0", "2")] {
             let ran = run(replay(&place, rank, &["--device", here]).env("CUTRACE_SIM_DEVICES", there)).expect(0);
             let told = format!("rank {rank}, --device {here} of {there}: {}", ran.stdout);
-            assert!(ran.stdout.starts_with("verified\n"), "{told}");
+            assert!(ran.stdout.starts_with("verified: "), "{told}");
             for skipped in [
-                "cuDeviceGetP2PAttribute (2, first call 17): is about two devices, which are one here",
-                "cuDevicePrimaryCtxGetState (2, first call 22): asks about a device, or a context of one, that stands in for several here",
+                "cuDeviceGetP2PAttribute (2, first call 17): concerns two devices that map to the same one",
+                "cuDevicePrimaryCtxGetState (2, first call 22): queries a device that several recorded devices map to",
             ] {
                 assert_eq!(ran.stdout.contains(skipped), here.len() == 1, "{skipped} in {told}");
             }
@@ -331,12 +332,12 @@ fn what_was_not_kept_is_refused() {
     let place = Place::new();
     run(&mut record(&place, 2, "", &[])).expect(0);
     let ran = run(&mut replay(&place, 0, &[])).expect(1);
-    assert!(ran.stderr.contains("record --collectives keeps that"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("record them with --collectives"), "{}", ran.stderr);
     for (arguments, why) in [
-        (&["replay", "run/", "--alone"][..], "2 traces; name one: "),
-        (&["replay", "run/", "--alone", "--rank", "0-1"], "; --rank says which one: there are 0-1\n"),
-        (&["replay", "run/", "--alone", "--rank", "7"], "no rank 7; of this job the ranks are 0-1"),
-        (&["replay", "trace.bin", "--alone", "--rank", "0"], "chooses among the traces of a directory"),
+        (&["replay", "run/", "--alone"][..], "2 traces; pass one: "),
+        (&["replay", "run/", "--alone", "--rank", "0-1"], "; choose one with --rank: 0-1\n"),
+        (&["replay", "run/", "--alone", "--rank", "7"], "no rank 7; this job has the ranks 0-1"),
+        (&["replay", "trace.bin", "--alone", "--rank", "0"], "applies to a directory of traces"),
     ] {
         let ran = run(&mut place.cutrace(arguments)).expect(2);
         assert!(ran.stderr.contains(why), "{arguments:?}: {}", ran.stderr);
@@ -363,8 +364,8 @@ fn what_is_captured_is_copied_by_the_graph() {
             let reduced = if special == "graphs" && rank != 0 { 5 * 16 } else { 0 };
             let (launches, bytes) = (launches + further.0, bytes + further.1 - reduced);
             assert_eq!(report["alone"], serde_json::json!({ "launches": launches, "bytes": bytes }), "{told}");
-            let one_by_one = json(&mut replay(&place, rank, &["--sync-launches", "--json"]), 0);
-            assert_eq!(one_by_one["outcome"], "verified", "{special} {rank}: {one_by_one}");
+            let serial_launches = json(&mut replay(&place, rank, &["--sync-launches", "--json"]), 0);
+            assert_eq!(serial_launches["outcome"], "verified", "{special} {rank}: {serial_launches}");
         }
     }
 }
@@ -399,13 +400,13 @@ fn a_graph_with_collectives_is_repeated() {
     let scope = format!("{first}..{}", first + 4);
     let report = json(&mut replay(&place, 1, &["--loop", "3", "--scope", &scope, "--json"]), 0);
     let told = &report["loop"];
-    assert_eq!((&told["brought_bytes"], &told["differing_runs"]), (&64.into(), &0.into()), "{report}");
+    assert_eq!((&told["result_bytes"], &told["differing_runs"]), (&64.into(), &0.into()), "{report}");
 }
 
 #[test]
 fn what_is_not_told_of_a_graph_is_refused_by_name() {
-    const CHANGED: &str = "its executable graph was changed after it was made";
-    const UNTOLD: &str = "nothing is told of this launch of its graph";
+    const CHANGED: &str = "its executable graph was changed after instantiation";
+    const UNTOLD: &str = "the trace has no record of this launch of its graph";
     for (special, why) in
         [("changed", CHANGED), ("switched", CHANGED), ("cloned", UNTOLD), ("child", UNTOLD), ("described", UNTOLD)]
     {
@@ -413,7 +414,7 @@ fn what_is_not_told_of_a_graph_is_refused_by_name() {
         let ran = run(&mut record(&place, 2, special, KEPT)).expect(0);
         assert_eq!(sorted(&ran), sorted(&run(&mut record(&Place::new(), 2, special, &[])).expect(0)), "{special}");
         let report: Value = serde_json::from_str(&run(&mut replay(&place, 0, &["--json"])).stdout).expect("JSON");
-        let reason = format!("cuGraphLaunch: what this collective delivered is not in the trace: {why} (5 calls");
+        let reason = format!("cuGraphLaunch: the result of this collective is not in the trace: {why} (5 calls");
         assert!(report["reasons"].to_string().contains(&reason), "{special}: {report}");
         assert_eq!(report["refused"], 5, "{special}: {report}");
         // What was written where a node is switched off is the same without the graph, and may be compared.
@@ -425,7 +426,7 @@ fn what_is_not_told_of_a_graph_is_refused_by_name() {
     run(&mut record(&place, 2, "graph", KEPT)).expect(0);
     let ran = run(place.cutrace(["replay", "--json"]).arg(&traces(&place)[0]));
     let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
-    let lacks = "cuGraphLaunch: launches a graph that lacks nodes, as calls that made them are refused (5 calls";
+    let lacks = "cuGraphLaunch: launches a graph with missing nodes: the calls that add them are refused (5 calls";
     assert!(report["reasons"].to_string().contains(lacks), "{report}");
     let (compared, others) = (&report["checked"]["copies"], &report["not_compared"]["copies_in_all"]);
     assert!((compared, others) == (&1.into(), &3.into()) || (compared, others) == (&0.into(), &4.into()), "{report}");
@@ -453,12 +454,12 @@ fn what_is_not_there_is_named_and_what_depends_on_it_is_not_compared() {
         assert!(report.to_string().contains(why), "{why}: {report}");
         assert_eq!((&report["outcome"], &report["refused"]), (&"unverified".into(), &1.into()), "{report}");
     };
-    let missing = "what this collective delivered is not in the trace: a part of the file is missing";
+    let missing = "the result of this collective is not in the trace: part of the file is missing";
     forged(|delivered| delivered.pieces[0] = [7; 16], missing);
     forged(|delivered| delivered.len += 4, missing);
-    forged(|delivered| delivered.len = 1 << 40, "what the trace says of it does not fit together");
-    forged(|delivered| delivered.address = u64::MAX, "what the trace says of it does not fit together");
-    let elsewhere = "its bytes go to memory that is not here";
+    forged(|delivered| delivered.len = 1 << 40, "its records in the trace contradict each other");
+    forged(|delivered| delivered.address = u64::MAX, "its records in the trace contradict each other");
+    let elsewhere = "its destination is memory that the replay does not have";
     forged(|delivered| delivered.address = 0x1000, elsewhere);
     forged(|delivered| delivered.address += 1 << 30, elsewhere);
 }

@@ -79,8 +79,8 @@ fn every_command_takes_a_colour() {
     run(record.arg(client("vector_add.c"))).expect(0);
     let replay =
         |color: &str| run(&mut place.cutrace(["replay", "--driver", "sim", "--color", color])).expect(0).stdout;
-    assert!(replay("always").starts_with("\x1b[32mverified\x1b[0m\n"));
-    assert!(replay("never").starts_with("verified\n") && replay("auto").starts_with("verified\n"));
+    assert!(replay("always").starts_with("\x1b[32mverified: "));
+    assert!(replay("never").starts_with("verified: ") && replay("auto").starts_with("verified: "));
     let report = |arguments: &[&str]| run(&mut place.cutrace(arguments)).expect(0).stdout;
     assert!(report(&["--color", "always", "report"]).contains("\x1b[1m"));
     assert_eq!(report(&["report", "--color", "never"]), report(&["report"]));

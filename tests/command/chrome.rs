@@ -154,7 +154,7 @@ fn without_device_times_streams_have_what_was_submitted() {
     let launches: u64 = periods.iter().map(|period| period["args"]["submissions"].as_u64().expect("a count")).sum();
     assert_eq!(launches as usize, calls_named(&trace, "cuGraphLaunch").len());
     assert!(of(&events, "s", "ac2g").next().is_none(), "nothing would end a flow");
-    let counted = events.iter().filter(|event| event["ph"] == "C" && event["name"] == "outstanding submissions");
+    let counted = events.iter().filter(|event| event["ph"] == "C" && event["name"] == "submissions in flight");
     let most = counted.map(|event| event["args"]["submissions"].as_i64().expect("a count"));
     assert_eq!(most.collect::<Vec<_>>(), [1, 0, 1, 0, 1, 2, 0]);
 }

@@ -142,7 +142,7 @@ fn the_rank_that_is_behind_is_named_and_the_operation_that_the_others_wait_in() 
     run(hanging_ranks(&place, &program(), 3, 1, 6).env("RING_VERSION", "7")).expect(0);
     let report = json(&mut place.cutrace(["report", "run/", "-r", "collectives", "--json"]));
     let members = table(&report, "communicators");
-    let told = "communicator \"world\" (0x1234567890abcdef): rank 1 is behind: the last begun is #5 AllReduce of 16 B, \
+    let told = "communicator \"world\" (0x1234567890abcdef): rank 1 is behind: the last one begun is #5 AllReduce of 16 B, \
                 finished; ranks 0, 2 wait in #6 AllReduce of 16 B";
     assert_eq!(members["notes"], serde_json::json!([told]));
     let counts: Vec<_> = members["rows"]
@@ -169,7 +169,7 @@ fn the_rank_that_is_behind_is_named_and_the_operation_that_the_others_wait_in() 
         .collect();
     assert_eq!(
         latest,
-        [(0, 6, "under way"), (2, 6, "under way"), (0, 5, "finished")].map(|(r, n, s)| (r.into(), n.into(), s.into()))
+        [(0, 6, "in flight"), (2, 6, "in flight"), (0, 5, "finished")].map(|(r, n, s)| (r.into(), n.into(), s.into()))
     );
     // All ranks of a host are on one clock: none is done before all have begun.
     for number in 1..=5 {
@@ -184,19 +184,22 @@ fn the_rank_that_is_behind_is_named_and_the_operation_that_the_others_wait_in() 
     }
 
     let info = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
-    let told = "communicator \"world\" (0x1234567890abcdef): rank 1 is behind: the last begun is #5 AllReduce of 16 B; \
-                ranks 0, 2 have begun #6 AllReduce of 16 B\n  cutrace report run/ -r collectives tells more\n";
+    let told = "communicator \"world\" (0x1234567890abcdef): rank 1 is behind: the last one begun is #5 AllReduce of 16 B; \
+                ranks 0, 2 have begun #6 AllReduce of 16 B\n  details: cutrace report run/ -r collectives\n";
     assert!(info.contains(told), "{info}");
     let both =
         run(&mut place.cutrace(["report", "run/", "-r", "ranks,collectives", "--format", "csv"])).expect(0).stdout;
     assert!(both.contains("last_begun") && both.contains("waiting_percent"), "{both}");
     // Of some of the ranks: who is not there is said.
     let some = run(&mut place.cutrace(["report", "run/", "--rank", "0-1", "-r", "collectives"])).expect(0).stdout;
-    assert!(some.contains("rank 0 waits in #6") && some.contains("of its 3 ranks no trace is read: 2"), "{some}");
+    assert!(
+        some.contains("rank 0 waits in #6") && some.contains("no trace was read for rank 2 of its 3 ranks"),
+        "{some}"
+    );
     // One by itself disagrees with nobody.
     let one = traces(&place).remove(0).path;
     let alone = run(place.cutrace(["report", "-r", "collectives"]).arg(&one)).expect(0).stdout;
-    assert!(alone.contains("#6 AllReduce of 16 B") && alone.contains("not known to have finished"), "{alone}");
+    assert!(alone.contains("#6 AllReduce of 16 B") && alone.contains("may be unfinished"), "{alone}");
     assert!(run(place.cutrace(["info"]).arg(&one)).expect(0).stdout.contains("2 communicators of NCCL, 7 operations"));
 }
 
@@ -224,7 +227,10 @@ fn operations_are_selected_as_their_launches_are() {
     assert_eq!(counts(&one), [once, never]);
     // Ranks are not compared by what one has looked at.
     let notes = &table(&report(&["--calls", &format!("..{call}")]), "communicators")["notes"].to_string();
-    assert!(notes.contains("who is behind is told of all operations") && !notes.contains("rank 1 is"), "{notes}");
+    assert!(
+        notes.contains("which rank is behind is found from all operations") && !notes.contains("rank 1 is"),
+        "{notes}"
+    );
 
     let from = third["begin_ns"].as_i64().expect("a time");
     let rows = operations(&report(&["--window", &format!("{from}ns..")]));
@@ -260,7 +266,7 @@ fn the_viewer_has_all_ranks_on_one_time_axis() {
     let frame = once(&[]);
     assert!(["rank 0 ", "rank 1 ", "rank 2 "].iter().all(|rank| frame.contains(rank)), "{frame}");
     assert!(frame.matches("NCCL world").count() == 3 && frame.matches("NCCL 0xfeed").count() == 3, "{frame}");
-    assert!(frame.contains("3 processes on one time axis; sums and tables are of rank "), "{frame}");
+    assert!(frame.contains("3 processes on one time axis; sums and tables show rank "), "{frame}");
     let some = run(&mut place.cutrace(["view", "run/", "--no-index", "--once", "--rank", "1-2"])).expect(0).stdout;
     assert!(some.contains("2 processes on one time axis") && !some.contains("rank 0 "), "{some}");
 
@@ -271,22 +277,22 @@ fn the_viewer_has_all_ranks_on_one_time_axis() {
     screen.run(&format!("{cutrace} view run/ --no-index --row {world}"));
     screen.wait("NCCL world");
     screen.keys(&["End", ","]);
-    let text = screen.wait("has not begun it");
+    let text = screen.wait("has not begun");
     let line = |text: &str, label: &str| {
         let found = text.lines().rfind(|line| line.starts_with(label)).map(|line| line.trim_end().to_owned());
         found.unwrap_or_else(|| panic!("no {label} in {text}"))
     };
     assert!(line(&text, "#6 ").ends_with("AllReduce(16 B)"), "{text}");
-    assert!(line(&text, "when ").ends_with(", not known to be done"), "{text}");
-    assert!(line(&text, "rank 1         ").ends_with("has not begun it"), "{text}");
-    assert!(line(&text, "rank 2         ").ends_with(", not known to be done"), "{text}");
+    assert!(line(&text, "when ").ends_with(", end unknown"), "{text}");
+    assert!(line(&text, "rank 1         ").ends_with("has not begun"), "{text}");
+    assert!(line(&text, "rank 2         ").ends_with(", end unknown"), "{text}");
     assert!(text.contains("] next rank"), "{text}");
     // From rank to rank, by the key that the screen names: the lane is another, the number the same.
     screen.keys(&["]"]);
-    let text = screen.wait("rank 0         begun ");
+    let text = screen.wait("rank 0         began ");
     assert!(text.contains("#6 "), "{text}");
     screen.keys(&["]"]);
-    screen.wait("rank 2         begun ");
+    screen.wait("rank 2         began ");
     screen.keys(&["q"]);
 }
 
@@ -323,11 +329,11 @@ fn a_communicator_has_one_name_in_the_viewer() {
     screen.run(&format!("{} view run/ --no-index", artifact("cutrace").display()));
     screen.wait("NCCL two");
     screen.keys(&["i"]);
-    screen.wait("from where a rank began the collective at the cursor to where the next one did");
+    screen.wait("connects the beginnings of the collective at the cursor, rank by rank");
     screen.keys(&["i", "?"]);
     screen.wait("Keys");
     screen.keys(&["PageDown", "PageDown", "PageDown"]);
-    screen.wait("At a collective a line leads from where one rank began it to where the next did");
+    screen.wait("On a collective, a line connects its beginnings from rank to rank");
     screen.keys(&["q", "q"]);
 }
 
@@ -375,12 +381,12 @@ fn without_the_plugin_the_names_of_kernels_tell() {
     let report = json(&mut place.cutrace(["report", "run/", "-r", "collectives", "--json"]));
     let members = table(&report, "communicators");
     let told =
-        "NCCL's kernels: rank 1 is behind: the last begun is #2 AllReduce, finished; rank 0 waits in #3 AllReduce";
+        "NCCL's kernels: rank 1 is behind: the last one begun is #2 AllReduce, finished; rank 0 waits in #3 AllReduce";
     assert_eq!(members["notes"][0], told);
-    assert_eq!((&members["rows"][0]["communicator"], &members["rows"][0]["begun"]), (&"not told".into(), &3.into()));
+    assert_eq!((&members["rows"][0]["communicator"], &members["rows"][0]["begun"]), (&"unknown".into(), &3.into()));
     let operation = &table(&report, "operations")["rows"][0];
     assert_eq!((&operation["function"], &operation["datatype"]), (&"AllReduce".into(), &"u32".into()));
-    assert_eq!((&operation["bytes"], &operation["state"]), (&Value::Null, &"under way".into()));
+    assert_eq!((&operation["bytes"], &operation["state"]), (&Value::Null, &"in flight".into()));
 }
 
 #[test]

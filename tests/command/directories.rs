@@ -33,9 +33,9 @@ fn a_copy_of_a_trace_is_no_process() {
     std::fs::copy(&traces[0], place.join("run/a.bin")).expect("our own file");
     run(place.cutrace(["pack", "-o", "run/packed.bin"]).arg(&traces[1])).expect(0);
     let copies = [format!("a.bin ({})", name(&traces[0])), format!("packed.bin ({})", name(&traces[1]))];
-    let line = format!("left aside, as another file has the same process: {}", copies.join(", "));
+    let line = format!("ignored, another file has the same process: {}", copies.join(", "));
     let all = info(&place, 0);
-    assert_eq!((&all["processes"], &all["troubles"]), (&told, &serde_json::json!([line])));
+    assert_eq!((&all["processes"], &all["warnings"]), (&told, &serde_json::json!([line])));
     for command in [&["report", "run/", "-r", "ranks"][..], &["view", "run/", "--once"], &["replay", "run/"]] {
         let ran = run(&mut place.cutrace(command));
         assert_eq!(ran.said().iter().filter(|said| said.ends_with(&line)).count(), 1, "{command:?}: {}", ran.stderr);
@@ -44,7 +44,7 @@ fn a_copy_of_a_trace_is_no_process() {
     assert!(!one.stderr.contains("a.bin") && one.stderr.contains("packed.bin"), "{}", one.stderr);
     std::fs::remove_dir_all(place.join("run/processes")).expect("our own directory");
     let all = info(&place, 0);
-    assert_eq!(all["troubles"], serde_json::json!([line]));
+    assert_eq!(all["warnings"], serde_json::json!([line]));
     assert_eq!(all["processes"].as_array().map(Vec::len), Some(2));
 }
 
@@ -58,7 +58,7 @@ fn of_copies_the_whole_one_is_read() {
         std::fs::remove_dir_all(place.join("run/processes")).expect("our own directory");
         std::fs::rename(&traces[0], place.join("run/middle.bin")).expect("our own file");
         std::fs::write(place.join("run").join(damaged), &bytes[..bytes.len() / 2]).expect("written");
-        let told = info(&place, 0)["troubles"].to_string();
+        let told = info(&place, 0)["warnings"].to_string();
         assert!(told.contains(&format!("has the same process: {damaged} (middle.bin)")), "{told}");
     }
 }
@@ -73,7 +73,7 @@ fn a_trace_that_has_another_name_is_that_of_its_process() {
     let told: Vec<_> =
         with_traces.map(|of| (of["rank"].as_u64(), of["trace"].as_str().map(Path::new).map(name))).collect();
     assert_eq!(told, [(Some(0), Some(name(&traces[0]))), (Some(1), Some("other".into()))]);
-    assert_eq!(all["troubles"], serde_json::json!([]));
+    assert_eq!(all["warnings"], serde_json::json!([]));
 }
 
 /// One that the job does not have is a mistake; one that it has and whose trace is gone is missing, and the
@@ -95,10 +95,10 @@ fn ranks_that_are_asked_for_and_not_there() {
     for command in commands {
         let ran = |ranks: &str| run(place.cutrace(command).args(["--rank", ranks]));
         let none = ran("0-2,9").expect(2);
-        assert_eq!(none.stderr, "cutrace: run/: no rank 9; of this job the ranks are 0-2\n", "{command:?}");
+        assert_eq!(none.stderr, "cutrace: run/: no rank 9; this job has the ranks 0-2\n", "{command:?}");
         let only = ran("1").expect(3);
         assert!(
-            only.stderr.contains(&gone) && only.stderr.contains("of 3 ranks no trace is here: 1"),
+            only.stderr.contains(&gone) && only.stderr.contains("no trace for rank 1 of 3 ranks"),
             "{}",
             only.stderr
         );
@@ -122,10 +122,10 @@ fn a_rank_of_several_processes_is_not_one_trace() {
     run(place.cutrace(record).arg(client("ends.c"))).expect(0);
     let refused = |ranks: &[&str]| run(place.cutrace(["dump", "run/"]).args(ranks)).expect(2).stderr;
     let all = refused(&[]);
-    assert!(all.contains("run/: 3 traces; name one: ") && all.ends_with("; --rank says which one: there are 0-1\n"));
+    assert!(all.contains("run/: 3 traces; pass one: ") && all.ends_with("; choose one with --rank: 0-1\n"));
     let same = refused(&["--rank", "0"]);
-    assert!(same.contains("run/: 2 traces; name one: "), "{same}");
-    assert!(same.ends_with("; all are of rank 0: name its file\n"), "{same}");
+    assert!(same.contains("run/: 2 traces; pass one: "), "{same}");
+    assert!(same.ends_with("; all have rank 0: pass the file\n"), "{same}");
     run(&mut place.cutrace(["dump", "run/", "--rank", "1"])).expect(0);
 }
 
@@ -145,10 +145,10 @@ fn a_directory_without_a_trace_is_said_to_be_one() {
         };
         refused(
             "none/",
-            "No such file or directory (os error 2); expected a trace, or a directory of traces; cutrace record -o NAME PROGRAM makes either",
+            "No such file or directory (os error 2); expected a trace, or a directory of traces; record one with cutrace record -o NAME PROGRAM",
         );
-        refused("empty/", "no trace in it (it is empty); cutrace record -o empty/ PROGRAM makes some");
-        refused(".", "no trace in it (2 directories); ./run/ is one of a job: name that");
+        refused("empty/", "no trace in it (the directory is empty); cutrace record -o empty/ PROGRAM records some");
+        refused(".", "no trace in it (2 directories); ./run/ has the traces of a job: pass that directory");
     }
 }
 
@@ -158,14 +158,15 @@ fn what_is_no_process_among_their_files_is_counted() {
     ranks(&place, 1);
     std::fs::write(place.join("run/processes/notes.txt"), "mine").expect("our own file");
     std::fs::create_dir(place.join("run/processes/more")).expect("our own directory");
-    let line = "cutrace: run/processes: left aside, as nothing about a process: 2 files\n";
+    let line = "cutrace: run/processes: ignored, it describes no process: 2 files\n";
     for command in [&["info", "run/"][..], &["report", "run/"], &["info", "run/", "--rank", "0"]] {
         assert_eq!(run(&mut place.cutrace(command)).expect(0).stderr, line);
     }
     std::fs::write(place.join("run/processes/junk.jsonl"), "no line at all").expect("our own file");
     let ran = run(&mut place.cutrace(["info", "run/"])).expect(3);
     assert!(
-        ran.stderr.starts_with("cutrace: 1 line about processes cannot be read; what traces say "),
+        ran.stderr
+            .starts_with("cutrace: 1 line about processes cannot be read; the traces' own process details are used"),
         "{}",
         ran.stderr
     );
@@ -190,7 +191,7 @@ fn of_several_that_are_named_each_that_can_be_read_is_shown() {
             said.len() == 2 && said[0].contains("broken.bin: ") && said[1].contains("gone.bin: No such file");
         assert!(is_of_each, "{command:?}: {}", ran.stderr);
         let ran = of(&["run/processes"], 0);
-        let line = "cutrace: run/processes: left aside: what its directory says of its processes, and no trace\n";
+        let line = "cutrace: run/processes: ignored: the list of a directory's processes, not a trace\n";
         assert_eq!((&*ran.stdout, &*ran.stderr), (&*both.stdout, line), "{command:?}");
         let none = run(place.cutrace(command).args(["gone.bin", "broken.bin"])).expect(3);
         assert!(none.stdout.is_empty() && none.said().len() == 2, "{command:?}: {}{}", none.stdout, none.stderr);

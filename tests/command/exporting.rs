@@ -154,8 +154,7 @@ fn perfetto_reads_it() {
     assert_eq!(counts["arrows"], serde_json::json!({}));
     // What was submitted, until a wait told of it.
     let tracks = counts["tracks"].as_array().expect("tracks");
-    let is_submitted =
-        |name: &Value| name.as_str().is_some_and(|name| name.ends_with(": submitted, until known to have finished"));
+    let is_submitted = |name: &Value| name.as_str().is_some_and(|name| name.ends_with(": submission to known end"));
     assert!(!tracks.is_empty() && tracks.iter().all(is_submitted), "{tracks:?}");
 
     // With device times, a flow leads from each call to each piece of its work.
@@ -204,7 +203,7 @@ fn perfetto_counts_memory_and_finds_grids() {
     let device = report["reports"][0]["rows"][0].clone();
     assert_eq!(device["where"], "device 0");
     assert_eq!(counts["counters"]["memory of device 0"][1], device["peak_bytes"], "{device}");
-    assert!(counts["counters"]["outstanding submissions"][1].as_u64().is_some_and(|most| most > 0), "{counts}");
+    assert!(counts["counters"]["submissions in flight"][1].as_u64().is_some_and(|most| most > 0), "{counts}");
     assert_eq!(counts["fields"]["cuLaunchKernelEx config.gridDimX"], serde_json::json!([1]), "{}", counts["fields"]);
 }
 
@@ -335,24 +334,24 @@ fn nothing_is_overwritten_or_left_behind() {
     std::fs::hard_link(place.join("trace.bin"), place.join("same")).expect("linked");
     for name in ["trace.bin", "./trace.bin", "same"] {
         let ran = export(&place, &["--to", "jsonl", "--force", "-o", name]).expect(2);
-        assert!(ran.stderr.contains("that is the trace itself"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("this is the trace itself"), "{}", ran.stderr);
     }
     let ran = export(&place, &["--to", "jsonl", "-o", "nowhere/calls"]).expect(1);
-    assert_eq!(ran.stderr, "cutrace: -o nowhere/calls: there is no directory nowhere\n");
+    assert_eq!(ran.stderr, "cutrace: -o nowhere/calls: directory nowhere does not exist\n");
     // Where even root may not write.
     let ran = export(&place, &["--to", "jsonl", "-o", "/proc/self/calls"]).expect(1);
-    assert!(ran.stderr.contains("the directory /proc/self cannot be written to: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("directory /proc/self is not writable: "), "{}", ran.stderr);
     assert!(!ran.stderr.contains(".partial"), "{}", ran.stderr);
     for (wrong, why) in [
         (&["--to", "xml", "-o", "x"][..], "[possible values: perfetto, chrome, jsonl, sqlite, parquet, csv]"),
         (&["--to", "jsonl"], "--output <FILE>"),
         (&["-o", "x"], "--to <FORMAT>"),
-        (&["--to", "jsonl", "--no-args", "-o", "x"], "--no-args is for --to perfetto and chrome"),
+        (&["--to", "jsonl", "--no-args", "-o", "x"], "--no-args applies to --to perfetto and chrome"),
         (&["--to", "jsonl", "--json", "-o", "-"], "give -o a file"),
-        (&["--to", "sqlite", "-o", "-"], "a database is not written from front to back"),
+        (&["--to", "sqlite", "-o", "-"], "a database cannot be streamed"),
         (&["--to", "parquet", "-o", "-"], "give a directory"),
         (&["--to", "csv", "-o", "-"], "give a directory"),
-        (&["--to", "sqlite", "-o", "x.gz"], "nobody reads the other formats compressed"),
+        (&["--to", "sqlite", "-o", "x.gz"], "applies to --to perfetto, chrome and jsonl only"),
     ] {
         let ran = export(&place, wrong).expect(2);
         assert!(ran.stderr.contains(why), "{}", ran.stderr);

@@ -55,19 +55,19 @@ fn report_and_viewer_list_the_same() {
     forge.flip(offset + trace::file::segment::HEADER + header.length as usize / 2);
     forge.write(place.join("damaged.bin"));
     let found = reported(&place, "damaged.bin");
-    assert_eq!(found[0], "calls are lost: the trace is damaged");
+    assert_eq!(found[0], "calls are missing: the trace is damaged");
     assert_eq!(viewed(&place, &["damaged.bin"]), found);
 }
 
 /// A pool that is used in stream order has no pinned memory.
 #[test]
 fn what_to_do_about_memory_depends_on_its_kind() {
-    let (keep, pool) = ("a pinned piece that is kept, or is a part of a large one, ", "(cuMemAllocAsync)");
+    let (keep, pool) = ("reuse a pinned buffer, or take parts of a large one", "(cuMemAllocAsync)");
     for (arguments, what, with_pool) in [
-        (&["pinned", "only"][..], "20 allocations got pinned host memory of a size", false),
+        (&["pinned", "only"][..], "20 pinned buffers freed and allocated again at the same size", false),
         (
             &["pinned"],
-            "2,013 allocations (1,993 of device memory, 20 of pinned host memory) got memory of a size",
+            "2,013 buffers freed and allocated again at the same size (1,993 device buffers, 20 pinned buffers)",
             true,
         ),
     ] {
@@ -129,10 +129,10 @@ fn launches_in_rows_that_repeat_are_found() {
     let finding = one(&findings, "kind", "repeated_launches");
     // 20 rounds that end with a wait; 5 launches and a copy are no row.
     assert_eq!(finding["times"], 20, "{finding}");
-    assert_eq!(finding["what"], "240 launches came in rows that repeat: a graph would launch each row by one call");
+    assert_eq!(finding["what"], "240 launches in repeated sequences: capture each sequence in a CUDA graph");
     let evidence = finding["evidence"].as_str().expect("text");
-    assert!(evidence.contains("has 12 launches and came 20 times, first at call "), "{evidence}");
-    assert!(evidence.contains("not known without device times"), "{evidence}");
+    assert!(evidence.contains("has 12 launches and runs 20 times, first at call "), "{evidence}");
+    assert!(evidence.contains("without device times, "), "{evidence}");
     let calls = report(&place, &["-r", "cuda_api_sum", "--json"]).expect(0).stdout;
     let calls: Value = serde_json::from_str(&calls).expect("JSON");
     let mut all = calls["reports"][0]["rows"].as_array().expect("rows").iter();
@@ -144,7 +144,7 @@ fn launches_in_rows_that_repeat_are_found() {
     let trace = trace::Trace::open(place.join("timed.bin")).expect("a trace");
     let times: Vec<i64> = trace.timed().filter(|work| work.is_kernel()).map(|work| work.duration()).collect();
     let average = times.iter().sum::<i64>() / times.len() as i64;
-    let is_told = timed.iter().any(|what| what.contains("in rows that repeat"));
+    let is_told = timed.iter().any(|what| what.contains("in repeated sequences"));
     assert!(is_told == (average <= 50_000) || average.abs_diff(50_000) < 25_000, "{average}: {timed:?}");
 }
 
@@ -154,7 +154,7 @@ fn memory_that_is_freed_and_got_again_is_found() {
     let findings = rows(&place, "summary", "findings");
     let finding = one(&findings, "kind", "allocation_churn");
     // All but the first of each size.
-    assert_eq!(finding["what"], "1,993 allocations got device memory of a size that had been freed before");
+    assert_eq!(finding["what"], "1,993 device buffers freed and allocated again at the same size");
     let calls = report(&place, &["-r", "cuda_api_sum", "--json"]).expect(0).stdout;
     let calls: Value = serde_json::from_str(&calls).expect("JSON");
     let memory = calls["reports"][0]["rows"].as_array().expect("rows").iter();

@@ -8,8 +8,8 @@ use tests::*;
 use trace::Trace;
 use trace::file::record::timed::{RECORDED, UNKNOWN_OCCUPANCY};
 
-const NONE: &str = "cutrace: no device times are taken: ";
-const NO_MORE: &str = "cutrace: no more device times are taken: ";
+const NONE: &str = "cutrace: no device times are recorded: ";
+const NO_MORE: &str = "cutrace: no more device times are recorded: ";
 
 fn record(place: &Place, program: impl AsRef<Path>) -> Command {
     let mut command = place.cutrace(["record", "--gpu-times", "--driver", "sim", "--"]);
@@ -111,14 +111,14 @@ fn everything_that_shows_times_shows_them() {
     let report = run(&mut place.cutrace(["report", "-r", "cuda_gpu_kern_sum"])).expect(0).stdout;
     assert!(report.contains("vector_add") && report.contains("(times of the recording, by CUPTI)"), "{report}");
     let page = run(&mut place.cutrace(["report"])).expect(0).stdout;
-    assert!(page.contains("Where the device's time went\n"), "{page}");
+    assert!(page.contains("Device time\n"), "{page}");
     assert!(!page.contains("replay in "), "{page}");
     run(&mut place.cutrace(["export", "--to", "perfetto", "-o", "t.pftrace"])).expect(0);
     let exported = std::fs::read(place.join("t.pftrace")).expect("exported");
-    let named = b"device 0 cutrace simulated device (times, by CUPTI of CUDA 13.0)";
+    let named = b"device 0 cutrace simulated device (recorded times, by CUPTI of CUDA 13.0)";
     assert!(exported.windows(named.len()).any(|bytes| bytes == named));
     let view = run(&mut place.cutrace(["view", "--once", "--size", "112x24", "trace.bin"])).expect(0).stdout;
-    assert!(view.contains("device times as recorded") && !view.contains("in the replay"), "{view}");
+    assert!(view.contains("recorded device times") && !view.contains("in the replay"), "{view}");
 }
 
 /// What CUPTI asks the driver is not the program's.
@@ -163,14 +163,14 @@ fn without_libcupti_it_is_said_once() {
     }
     let mut odd = record(&place, client("vector_add.c"));
     let ran = run(odd.env("CUTRACE_SIM_CUPTI_VERSION", "140000")).expect(0);
-    assert!(ran.said()[0].contains("is CUPTI of version 140000, whose records are not known"), "{}", ran.stderr);
+    assert!(ran.said()[0].contains("is CUPTI version 140000; expected version"), "{}", ran.stderr);
 }
 
 #[test]
 fn beside_another_tool_none_are_taken() {
     let place = Place::new();
     let ran = run(record(&place, client("vector_add.c")).env("CUDA_INJECTION64_PATH", "/opt/tool.so")).expect(0);
-    assert_eq!(ran.said()[0], format!("{NONE}CUDA_INJECTION64_PATH is /opt/tool.so: another tool's use of CUPTI"));
+    assert_eq!(ran.said()[0], format!("{NONE}CUDA_INJECTION64_PATH is /opt/tool.so: another tool uses CUPTI"));
     assert!(!place.trace().has_device_times());
 }
 

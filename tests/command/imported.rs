@@ -99,15 +99,15 @@ fn memory_in_a_graph_and_in_rows() {
     replays_alone("imported_by_graph.c", 1, "replayable");
 }
 
-/// Whose own memory others use as well is told that what they write there is not in the trace.
+/// Whose own memory others use as well is told that what they write there is not stored.
 #[test]
 fn a_ring_of_three_processes() {
     replays_alone("ipc_ring.c", 3, "partly");
     let place = Place::new();
     record(&place, "ipc_ring.c", KEPT).expect(0);
     let alone = run(&mut place.cutrace(["replay", "run/", "--rank", "1", "--alone"])).expect(0);
-    assert!(alone.stdout.starts_with("verified\n") && alone.stdout.contains("  imported     before 3 calls: "));
-    let why = "cuIpcGetMemHandle: other processes may write memory that they are given here: what they wrote is not in the trace";
+    assert!(alone.stdout.starts_with("verified: ") && alone.stdout.contains("memory, before 3 calls"));
+    let why = "cuIpcGetMemHandle: exported memory may be written by processes that are not replayed";
     assert!(alone.stdout.contains(why), "{}", alone.stdout);
     // Together they need none of it.
     let together = json_of(&mut place.cutrace(["replay", "run/", "--json"]), 0);
@@ -161,11 +161,11 @@ fn what_is_not_there_is_named_and_what_depends_on_it_is_not_compared() {
     for (change, why) in [
         (
             &(|held: &mut ImportedMemory| held.pieces[0] = [7; 16]) as &dyn Fn(&mut ImportedMemory),
-            "is not in the trace: a part of the file is missing",
+            "are not in the trace: part of the file is missing",
         ),
-        (&|held| held.len = 1 << 40, "is not in the trace: what the trace says of it does not fit together"),
-        (&|held| held.address = u64::MAX, "is not in the trace: what the trace says of it does not fit together"),
-        (&|held| held.address = 0x1000, "its bytes go to memory that is not here"),
+        (&|held| held.len = 1 << 40, "are not in the trace: its records in the trace contradict each other"),
+        (&|held| held.address = u64::MAX, "are not in the trace: its records in the trace contradict each other"),
+        (&|held| held.address = 0x1000, "its destination is memory that the replay does not have"),
     ] {
         let ran = forged(&first, change);
         assert!(ran.stdout.contains(why), "{why}: {}", ran.stdout);
@@ -174,7 +174,7 @@ fn what_is_not_there_is_named_and_what_depends_on_it_is_not_compared() {
     }
     // How long the memory is nobody tells, or the wrong thing.
     let opened = trace.held.iter().find(|held| held.pieces.is_empty()).expect("the call that opened it").clone();
-    let refused = "cuIpcOpenMemHandle_v2: what memory of another process held is not in the trace";
+    let refused = "cuIpcOpenMemHandle_v2: the contents of another process's memory are not in the trace";
     for change in [
         &(|held: &mut ImportedMemory| held.len = 0) as &dyn Fn(&mut ImportedMemory),
         &|held| held.address = 0x1000,
@@ -192,7 +192,7 @@ fn what_is_kept_goes_with_the_trace() {
     record(&place, "imported_by_graph.c", KEPT).expect(0);
     let path = importing(&place).remove(0);
     let info = run(place.cutrace(["info"]).arg(&path)).expect(0).stdout;
-    assert!(info.contains(" that imported memory held before 12 calls"), "{info}");
+    assert!(info.contains(" before 12 calls"), "{info}");
     run(place.cutrace(["pack", "-o", "packed.bin"]).arg(&path)).expect(0);
     run(place.cutrace(["redact", "-o", "redacted.bin"]).arg(&path)).expect(0);
     run(place.cutrace(["replay", "--profile", "--times", "events", "-o", "timed.bin"]).arg(&path)).expect(0);
@@ -219,13 +219,13 @@ fn what_uses_imported_memory_is_repeated() {
     let report = json_of(replay(&place, &path).args(["--loop", "2", "--scope", &scope]), 0);
     let told = &report["loop"];
     assert_eq!((&told["calls"], &told["differing_runs"]), (&1.into(), &0.into()), "{report}");
-    assert!(told["brought_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{report}");
+    assert!(told["result_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{report}");
     // Without it the call is refused, and so is the loop.
     let without = Place::new();
     record(&without, "ipc_memory_of_parent.c", &[]).expect(0);
     let path = importing(&without).remove(0);
     let ran = run(replay(&without, &path).args(["--loop", "2", "--scope", &scope])).expect(1);
-    assert!(ran.stderr.contains(": uses memory of another process, which is not here"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(": uses memory of a process that is not replayed"), "{}", ran.stderr);
 }
 
 /// A kernel that polls what a peer writes has nobody to wait for: the verdict says so, and what is waited for is
@@ -238,13 +238,13 @@ fn what_may_wait_without_end_is_said_before_and_while_it_does() {
     run(record.env("CUTRACE_SIM_SEED", "1").env("CUTRACE_SIM_DEVICES", "2")).expect(0);
     let path = importing(&place).remove(0);
     let info = json_of(place.cutrace(["info", "--json"]).arg(&path), 0);
-    let why = "cuLaunchKernel of wait: memory of another process that it was given changed meanwhile: if that process \
-               changed it and a kernel waits for it, the replay may wait without end (1 call: 7)";
+    let why = "cuLaunchKernel of wait: memory of another process changed during this launch: if the kernel waits for that \
+               change, the replay may hang (1 call: 7)";
     assert!(info["notes"].to_string().contains(why), "{info}");
     let mut replay = replay(&place, &path);
     let ran = run(replay.args(["--timeout", "11"]).env("CUTRACE_SIM_DEVICES", "2")).expect(1);
     let told = ran.stderr;
-    assert!(told.contains("wait of call 7 may wait for what is written in device memory 0x"), "{told}");
-    assert!(told.contains(" of another process, which is not replayed here; cutrace replay "), "{told}");
-    assert!(told.contains("given up"), "{told}");
+    assert!(told.contains("wait of call 7 may wait for a write to device memory 0x"), "{told}");
+    assert!(told.contains(" of a process that is not replayed; cutrace replay "), "{told}");
+    assert!(told.contains("no verdict"), "{told}");
 }

@@ -83,7 +83,7 @@ fn many_processes_without_calls_take_a_line() {
     let record = ["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script];
     run(place.cutrace(record).arg(client("vector_add.c"))).expect(0);
     let text = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
-    assert!(text.contains(" more never called CUDA, none of which is known to have failed (--json "), "{text}");
+    assert!(text.contains(" more never called CUDA and did not fail (--json "), "{text}");
     assert_eq!(text.matches("never called CUDA").count(), 2, "{text}");
     let all = run(&mut place.cutrace(["info", "run/", "--json"])).expect(0).stdout;
     assert!(all.matches("\"trace\": null").count() > 12, "{all}");
@@ -140,7 +140,7 @@ fn several_record_into_one_directory() {
     let ranks: Vec<&Value> = processes(&all, "/ends").iter().map(|process| &process["rank"]).collect();
     assert_eq!(ranks, [0, 1, 3]);
     assert!(processes(&all, "/ends").iter().all(|process| process["ended"]["status"] == 13));
-    assert_eq!(all["troubles"], serde_json::json!(["of 4 ranks no trace is here: 2"]));
+    assert_eq!(all["warnings"], serde_json::json!(["no trace for rank 2 of 4 ranks"]));
     assert_eq!(all["verdict"], "replayable");
 
     let report = run(&mut place.cutrace(["report", "run/", "--rank", "1-3", "-r", "cuda_api_sum", "--json"])).expect(3);
@@ -153,11 +153,11 @@ fn several_record_into_one_directory() {
     assert_eq!(told, [0, 1, 3].map(|rank| (rank.into(), 6.into())));
     assert!(rows.iter().all(|row| row["elapsed_ns"].as_i64() >= row["outside_ns"].as_i64()), "{rows:?}");
     let refused = run(&mut place.cutrace(["report", "run/", "--rank", "2"])).expect(3);
-    let why = "run/: nothing is left of what --rank names: of 4 ranks no trace is here: 2\n";
+    let why = "run/: --rank selects no process: no trace for rank 2 of 4 ranks\n";
     assert!(refused.stderr.ends_with(why), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["dump", "run/"])).expect(2);
-    assert!(refused.stderr.contains("cutrace: run/: 3 traces; name one: run/"), "{}", refused.stderr);
-    assert!(refused.stderr.ends_with("; --rank says which one: there are 0-1,3\n"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("cutrace: run/: 3 traces; pass one: run/"), "{}", refused.stderr);
+    assert!(refused.stderr.ends_with("; choose one with --rank: 0-1,3\n"), "{}", refused.stderr);
 }
 
 #[test]
@@ -167,18 +167,18 @@ fn what_is_wrong_with_a_rank_is_said_and_the_rest_works() {
     run(&mut record(&place, script, client("ends.c"))).expect(0);
     let all = info(&place, 0);
     let [first, second, third, fourth] = processes(&all, "/ends")[..] else { panic!("{all}") };
-    let (again, pids) = ("rank 2 is 2 processes with traces: ", [&third["pid"], &fourth["pid"]]);
-    assert_eq!(all["troubles"], serde_json::json!([format!("{again}{}, {}", pids[0], pids[1])]));
+    let (again, pids) = ("rank 2 has 2 processes with traces: ", [&third["pid"], &fourth["pid"]]);
+    assert_eq!(all["warnings"], serde_json::json!([format!("{again}{}, {}", pids[0], pids[1])]));
     let path = |process: &Value| place.join(process["trace"].as_str().expect("a path"));
     std::fs::write(path(first), "no trace any more").expect("our own file");
     std::fs::remove_file(path(second)).expect("our own file");
     std::fs::remove_file(path(fourth)).expect("our own file");
     let all = info(&place, 3);
-    let troubles: Vec<&str> = all["troubles"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
-    let said = |what: &str| troubles.iter().any(|trouble| trouble.contains(what));
-    assert!(said("not a cutrace trace"), "{troubles:?}");
-    assert!(said(&format!("the trace of process {}, is not there", second["pid"])), "{troubles:?}");
-    assert!(said("of 3 ranks no trace is here: 0-1"), "{troubles:?}");
+    let warnings: Vec<&str> = all["warnings"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    let said = |what: &str| warnings.iter().any(|trouble| trouble.contains(what));
+    assert!(said("not a cutrace trace"), "{warnings:?}");
+    assert!(said(&format!("the trace of process {}, is missing", second["pid"])), "{warnings:?}");
+    assert!(said("no trace for rank 0-1 of 3 ranks"), "{warnings:?}");
     assert_eq!(processes(&all, "/ends")[2]["verdict"], "replayable");
     let report = run(&mut place.cutrace(["report", "run/", "-r", "cuda_api_sum"])).expect(3);
     assert!(report.stdout.contains("cuMemsetD8"), "{}", report.stdout);
@@ -216,7 +216,7 @@ fn every_command_says_what_a_job_lacks() {
     each(&[], 3, &format!("{name}: at offset "));
     each(&["--rank", "0,2"], 0, &name);
     std::fs::remove_file(&paths[1]).expect("our own file");
-    each(&[], 3, "of 3 ranks no trace is here: 1");
+    each(&[], 3, "no trace for rank 1 of 3 ranks");
 }
 
 /// Nothing but the traces is needed, and no launcher.
@@ -284,7 +284,7 @@ fn recordings_of_one_directory_are_told_apart_and_the_newest_is_read() {
     let text = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
     let line = text.lines().nth(1).expect("lines");
     assert!(line.starts_with("run/ holds 2 recordings: 1: 3 processes, from 20"), "{text}");
-    assert!(line.ends_with("; 2 is read, the newest; --recording chooses others (1, 1-2, all)"), "{text}");
+    assert!(line.ends_with("; the newest, 2, is read; --recording chooses others (1, 1-2, all)"), "{text}");
     assert!(!text.contains(" recording ") && line.matches(" UTC").count() == 2, "{text}");
     let text = run(&mut place.cutrace(["info", "run/", "--recording", "all"])).expect(0).stdout;
     assert!(text.contains(" recording ") && text.contains("; all are read;"), "{text}");
@@ -318,7 +318,7 @@ fn recordings_of_one_directory_are_told_apart_and_the_newest_is_read() {
     // What is wrong with the other one is not said.
     let first = processes(&info_of(&place, &["--recording", "1"]), "/ends")[0]["trace"].clone();
     std::fs::remove_file(place.join(first.as_str().expect("a path"))).expect("our own file");
-    assert_eq!(info(&place, 0)["troubles"], serde_json::json!([]));
+    assert_eq!(info(&place, 0)["warnings"], serde_json::json!([]));
     let replayed = run(&mut place.cutrace(["replay", "run/", "--driver", "sim"])).expect(6);
     assert!(replayed.stdout.contains("unverified: 2 processes in "), "{}{}", replayed.stdout, replayed.stderr);
     run(&mut place.cutrace(["info", "run/", "--recording", "1"])).expect(3);
@@ -361,12 +361,12 @@ fn record_says_that_ranks_are_absent() {
         run(&mut record).said().concat()
     };
     assert!(told("run/", &[("WORLD_SIZE", "1"), ("RANK", "0")], &[]).contains(", all replayable together"));
-    let partly = ", 1 replayable, 1 partly replayable without the other ranks, with which cutrace info ";
+    let partly = ", 1 replayable, 1 partly replayable without the other ranks; cutrace info ";
     // Two processes, and none of the three ranks.
     let without = told("none/", &[("WORLD_SIZE", "3")], &[]);
     assert!(without.contains(partly), "{without}");
     let of_info = run(&mut place.cutrace(["info", "none/"])).expect(3);
-    assert!(of_info.stdout.contains("\nverdict: partly\n"), "{}", of_info.stdout);
+    assert!(of_info.stdout.contains("verdict: partly\n"), "{}", of_info.stdout);
     // A process that makes no driver call is no other rank.
     for rank in ["0", "1"] {
         let with = [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
@@ -394,14 +394,18 @@ fn harmless_damage_makes_no_job_partly() {
     assert!(!damage.loses, "{damage:?}");
     let all = info(&place, 3);
     assert_eq!(all["verdict"], "replayable", "{all}");
-    assert!(all["troubles"].to_string().contains("at offset 0: "), "{all}");
+    assert!(all["warnings"].to_string().contains("at offset 0: "), "{all}");
 
     // What is lost is lost, also of a trace that is closed without it.
     std::fs::write(&importer, &whole[..whole.len() / 2]).expect("ours");
-    let lacks = |all: &Value| all.to_string().matches("other processes may write memory").count();
+    let lacks = |all: &Value| all.to_string().matches("exported memory may be written").count();
     assert_eq!(lacks(&info(&place, 3)), 1);
     let refused = run(&mut place.cutrace(["replay", "run/", "--driver", "sim", "--dry-run", "--json"]));
-    assert!(refused.said().concat().contains("; until cutrace repair run/ has closed it "), "{}", refused.stderr);
+    assert!(
+        refused.said().concat().contains("; not replayed before cutrace repair run/ has closed it"),
+        "{}",
+        refused.stderr
+    );
     run(&mut place.cutrace(["repair", "run/"])).expect(3);
     assert_eq!(lacks(&info(&place, 3)), 1);
     let planned = run(&mut place.cutrace(["replay", "run/", "--driver", "sim", "--dry-run", "--json"]));
@@ -429,7 +433,7 @@ fn several_recordings_have_a_column_for_their_numbers() {
     let mixed =
         |options: &[&str]| run(place.cutrace(["report", "run/", "-r", "errors,ranks"]).args(options)).expect(0).stdout;
     let (text, listed) = (mixed(&[]), mixed(&["--json"]));
-    assert_eq!(text.matches("Processes beside each other").count(), 1, "{text}");
+    assert_eq!(text.matches("Processes by rank (ranks)").count(), 1, "{text}");
     assert_eq!(text.matches("\nrank ").count(), 2, "{text}");
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     assert_eq!(
@@ -468,7 +472,7 @@ fn a_directory_that_was_recorded_last_is_what_is_read() {
     let script = "for rank in 0 1; do RANK=$rank \"$0\" return; done; true";
     run(&mut record(&place, script, client("ends.c"))).expect(0);
     std::fs::create_dir_all(place.join("other/processes")).expect("our own directory");
-    let said = "cutrace: no file is named: reading run/, which was recorded last here\n";
+    let said = "cutrace: no trace given: reading run/, the latest recording here\n";
     let info = ran(&["info"], 0);
     assert_eq!((info.stderr.as_str(), info.stdout.lines().next()), (said, Some("run: 3 processes, 2 traces")));
     let first = ran(&["report", "--rank", "0", "-r", "ranks", "--json"], 0);
@@ -476,11 +480,11 @@ fn a_directory_that_was_recorded_last_is_what_is_read() {
     assert_eq!(first["reports"][0]["rows"][0]["rank"], 0);
     assert!(ran(&["view", "--once", "--no-index"], 0).stdout.contains("2 processes on one time axis"));
     assert!(ran(&["replay", "--driver", "sim"], 6).stdout.contains("unverified: 2 processes in "));
-    assert!(ran(&["dump"], 2).stderr.contains("run: 2 traces; name one: run/"));
+    assert!(ran(&["dump"], 2).stderr.contains("run: 2 traces; pass one: run/"));
     plain();
     assert!(ran(&["info"], 0).stderr.contains("reading trace.1.bin, the latest of 2 traces here"));
     let refused = ran(&["info", "--rank", "0"], 2).stderr;
-    assert!(refused.contains("--rank: chooses among the traces of a directory"), "{refused}");
+    assert!(refused.contains("--rank: applies to a directory of traces"), "{refused}");
 }
 
 #[test]
@@ -488,13 +492,17 @@ fn an_empty_directory_is_no_job() {
     let place = Place::new();
     std::fs::create_dir(place.join("run")).expect("our own directory");
     let refused = run(&mut place.cutrace(["info", "run"])).expect(3);
-    assert!(refused.stderr.contains("run: no trace in it (it is empty); cutrace record"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("run: no trace in it (the directory is empty); cutrace record"),
+        "{}",
+        refused.stderr
+    );
     let refused = run(&mut place.cutrace(["report", "run"])).expect(3);
     assert!(refused.stderr.contains("run: no trace in it"), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["replay", "run/"])).expect(3);
-    assert!(refused.stderr.ends_with("; cutrace record -o run/ PROGRAM makes some\n"), "{}", refused.stderr);
+    assert!(refused.stderr.ends_with("; cutrace record -o run/ PROGRAM records some\n"), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["info", "--rank", "1", "t.bin"])).expect(2);
-    assert!(refused.stderr.contains("--rank: chooses among the traces of a directory"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--rank: applies to a directory of traces"), "{}", refused.stderr);
 }
 
 #[test]
@@ -503,13 +511,13 @@ fn processes_without_a_rank_are_not_chosen_by_one() {
     run(&mut record(&place, "\"$0\" return; true", client("ends.c"))).expect(0);
     let asked = ["export", "run/", "--rank", "0", "--to", "chrome", "-o", "rank0.json"];
     let refused = run(&mut place.cutrace(asked)).expect(2);
-    let why = "run/: no rank 0; none of its processes has a rank: without --rank they are all read\n";
+    let why = "run/: no rank 0; its processes have no ranks; omit --rank to read them all\n";
     assert!(refused.stderr.ends_with(why), "{}", refused.stderr);
 
     run(&mut record(&place, "\"$0\" return; true", client("ends.c"))).expect(0);
     let alone = run(&mut place.cutrace(["replay", "run/", "--alone", "--recording", "all"])).expect(2);
-    assert!(alone.stderr.contains(": 2 traces; name one: run/"), "{}", alone.stderr);
-    assert!(alone.stderr.ends_with("; none of its processes has a rank\n"), "{}", alone.stderr);
+    assert!(alone.stderr.contains(": 2 traces; pass one: run/"), "{}", alone.stderr);
+    assert!(alone.stderr.ends_with("; its processes have no ranks\n"), "{}", alone.stderr);
 }
 
 /// A long trace is closed without a verdict.
@@ -527,7 +535,10 @@ fn a_trace_that_was_not_judged_is_judged_when_it_is_asked_about() {
     let alone = run(place.cutrace(["info", "--json"]).arg(&path)).expect(0);
     assert_eq!(serde_json::from_str::<Value>(&alone.stdout).expect("JSON")["verdict"], "replayable");
     let repaired = run(place.cutrace(["repair"]).arg(&path)).expect(0).stdout;
-    assert!(repaired.contains(": closed and whole: ") && repaired.ends_with("\nverdict: replayable\n"), "{repaired}");
+    assert!(
+        repaired.contains(": closed and complete: ") && repaired.ends_with("\nverdict: replayable\n"),
+        "{repaired}"
+    );
 }
 
 /// A copy that blocks behind a kernel is a wait; one that finds the device idle is none.
@@ -576,7 +587,7 @@ fn a_window_that_one_process_does_not_reach() {
         own.map(|(_, at)| *at).max().expect("a call")
     };
     let window = format!("{}ns..", last(short) + 1);
-    let told = format!("cutrace: process {} has no call in --window: the last begins at ", short.preamble.pid);
+    let told = format!("cutrace: process {} has no call in --window: its last call begins at ", short.preamble.pid);
     for (report, of_others) in [("cuda_api_sum", "process"), ("ranks", "many_calls")] {
         let ran = run(&mut place.cutrace(["report", "run/", "-r", report, "--window", &window])).expect(0);
         assert!(ran.said().iter().any(|line| line.starts_with(&told)), "{}", ran.stderr);
@@ -598,5 +609,5 @@ fn a_window_that_one_process_does_not_reach() {
     }
     let beyond = format!("{}ns..", last(long) + 1);
     let ran = run(&mut place.cutrace(["report", "run/", "--window", &beyond])).expect(2);
-    assert!(ran.stderr.contains("--window: no call of the trace begins so late: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--window: beyond the end of the trace: "), "{}", ran.stderr);
 }

@@ -87,7 +87,7 @@ fn a_file_of_somebody_elses_is_left_alone() {
             run(view.env("XDG_CACHE_HOME", place.join("cache"))).expect(0)
         };
         let (first, second) = (once(), once());
-        let why = "trace.bin.idx is not cutrace's and is left alone";
+        let why = "trace.bin.idx is not a cutrace file";
         assert!(first.stderr.contains(why), "{}", first.stderr);
         assert_eq!((second.stderr.as_str(), second.stdout), ("", first.stdout));
         assert_eq!(fs::read_to_string(&there).expect("there"), content);

@@ -42,9 +42,9 @@ fn objects_that_are_never_destroyed_are_counted_by_kind() {
     let finding = one(&findings, "kind", "not_destroyed");
     let what = finding["what"].as_str().expect("text");
     assert!(what.starts_with("33 events, 9 address reservations, 7 streams"), "{what}");
-    assert!(what.ends_with(" and 2 memory pools not destroyed by the program"), "{what}");
+    assert!(what.ends_with(" and 2 memory pools leaked"), "{what}");
     let evidence = finding["evidence"].as_str().expect("text");
-    assert!(evidence.contains(&format!("module by call {first}, 5 of them from one image")), "{evidence}");
+    assert!(evidence.contains(&format!("module by call {first}, 5 from one image")), "{evidence}");
     assert_eq!(finding["next"], "cutrace report trace.bin -r leaks");
     // Those that were not asked for are not told of.
     let some = report(&place, &["-r", "leaks", "--grep", "cuEventCreate", "--format", "csv"]).expect(0).stdout;
@@ -70,11 +70,11 @@ fn a_sticky_error_is_one_failure_and_what_it_kept_from_being_freed_is_no_leak() 
         [13.into(), "cuCtxSynchronize".into(), "CUDA_ERROR_ILLEGAL_ADDRESS".into()],
     ];
     assert_eq!(told, expected);
-    let again = errors[1]["came_back_from"].as_str().expect("text");
+    let again = errors[1]["returned_by"].as_str().expect("text");
     assert!(again.contains("cuMemFreeHost (4)") && again.contains("cuStreamSynchronize (4)"), "{again}");
     let first = numbers(&errors[1], &["first_call"])[0];
     let text = report(&place, &["-r", "errors"]).expect(0).stdout;
-    let note = format!("the error of call {first}, cuCtxSynchronize, is of work done before it");
+    let note = format!("the error of call {first}, cuCtxSynchronize, belongs to earlier work");
     assert!(text.contains(&note), "{text}");
     assert!(text.contains("cutrace replay trace.bin --sync-launches names the launch"), "{text}");
 
@@ -85,7 +85,7 @@ fn a_sticky_error_is_one_failure_and_what_it_kept_from_being_freed_is_no_leak() 
     let kinds: Vec<&str> = findings.iter().filter_map(|row| row["kind"].as_str()).collect();
     assert!(!kinds.contains(&"not_freed") && !kinds.contains(&"not_destroyed"), "{findings:?}");
     let failed = one(&findings, "kind", "failed_calls");
-    assert_eq!(failed["what"], format!("2 calls failed; 12 more only with the error of call {first}"));
+    assert_eq!(failed["what"], format!("2 calls failed; 12 later calls with the error of call {first} again"));
     assert_eq!(failed["next"], "cutrace replay trace.bin --sync-launches");
 }
 
@@ -133,6 +133,6 @@ fn memory_that_graphs_allocate_is_of_their_launches() {
     let left = one(&findings, "kind", "not_freed");
     assert_eq!(left["cost_bytes"], (1 << 20) + (1 << 17));
     let shown = run(&mut place.cutrace(["view", "--once", "--no-index", "trace.bin"])).expect(0).stdout;
-    let lane = shown.lines().position(|line| line.contains("memory of graphs")).unwrap_or_else(|| panic!("{shown}"));
+    let lane = shown.lines().position(|line| line.contains("graph memory")).unwrap_or_else(|| panic!("{shown}"));
     assert!(shown.lines().nth(lane + 1).is_some_and(|line| line.contains(" of 1.2 MB")), "{shown}");
 }

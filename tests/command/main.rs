@@ -39,3 +39,4 @@ mod tables;
 mod timing;
 mod trace_start;
 mod viewing;
+mod words;

@@ -91,8 +91,8 @@ fn ranks_of_a_directory_are_chosen() {
     assert!(told.starts_with(&format!("one.json: chrome, {} calls, ", traces[&1].len())), "{told}");
     let whole: Value = serde_json::from_slice(&std::fs::read(place.join("one.json")).expect("it")).expect("JSON");
     assert_eq!(whole["distributedInfo"], json!({ "rank": 1, "world_size": 2 }));
-    assert!(some("7", "none.json").expect(2).stderr.contains("no rank 7; of this job the ranks are 0-1"));
+    assert!(some("7", "none.json").expect(2).stderr.contains("no rank 7; this job has the ranks 0-1"));
     let own = traces[&0].path.strip_prefix(place.path()).unwrap_or(&traces[&0].path).display().to_string();
     let ran = run(&mut place.cutrace(["export", "run/", "--to", "jsonl", "--force", "-o", &own])).expect(2);
-    assert!(ran.stderr.contains("that is the trace itself"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("this is the trace itself"), "{}", ran.stderr);
 }

@@ -64,7 +64,7 @@ fn names_say_what_they_are_of() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn sources(directory: &Path) -> Vec<PathBuf> {
+pub fn sources(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
     let files = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
     files.filter(|path| path.extension().is_some_and(|end| end == "rs")).collect()

@@ -22,7 +22,7 @@ fn the_latest_trace_is_read() {
     std::os::unix::fs::symlink("/dev/null", place.join("trace.20.bin")).expect("a link");
     std::os::unix::fs::symlink("/proc/self/stat", place.join("trace.21.bin")).expect("a link");
     std::fs::create_dir(place.join("trace.22.bin")).expect("a directory");
-    let told = "cutrace: no file is named: reading trace.2.bin, the latest of 3 traces here\n";
+    let told = "cutrace: no trace given: reading trace.2.bin, the latest of 3 traces here\n";
     for reader in [&["info"][..], &["dump"], &["report"], &["view"], &["export", "--to", "jsonl", "-o", "-"]] {
         let ran = run(&mut place.cutrace(reader)).expect(0);
         assert_eq!(ran.stderr, told, "{reader:?}");
@@ -43,10 +43,10 @@ fn of_several_processes_the_first_is_read_and_all_can_be() {
     run(&mut place.recorded(client("vector_add.c"))).expect(0);
     run(&mut place.recorded(client("fork_before.c"))).expect(0);
     let ran = run(&mut place.cutrace(["info"])).expect(0);
-    assert!(ran.stdout.starts_with("trace        trace.1.bin "), "{ran:?}");
+    assert!(ran.stdout.contains("\ntrace        trace.1.bin "), "{ran:?}");
     let all = ["trace.1.bin", "trace.2.bin"];
     let info = run(place.cutrace(["info"]).args(all)).expect(0).stdout;
-    assert_eq!(info.matches("\ntrace        ").count() + 1, 2, "{info}");
+    assert_eq!(info.matches("\ntrace        ").count(), 2, "{info}");
     let told = json(&run(place.cutrace(["info", "--json"]).args(all)).expect(0));
     let pids: Vec<u64> = [0, 1].map(|n| told["traces"][n]["program"]["pid"].as_u64().expect("a number")).into();
     let report = run(place.cutrace(["report"]).args(all)).expect(0).stdout;
@@ -63,7 +63,7 @@ fn of_several_processes_the_first_is_read_and_all_can_be() {
     run(place.cutrace(["info"]).args(all)).expect(3);
     let ran = run(place.cutrace(["view", "--once"]).args(all).arg("trace.bin")).expect(2);
     assert!(
-        ran.stderr.contains("one trace, two beside") && ran.stderr.contains("cutrace report FILE..."),
+        ran.stderr.contains("one trace, two to compare") && ran.stderr.contains("cutrace report FILE..."),
         "{}",
         ran.stderr
     );
@@ -119,9 +119,9 @@ fn what_concerns_the_replay_alone_is_said_if_asked_for() {
     run(&mut place.recorded(client("vector_add.c"))).expect(0);
     let calls = place.trace().len();
     let plain = run(&mut place.cutrace(["replay"])).expect(0).stdout;
-    assert!(plain.starts_with(&format!("verified\n  made again   {calls} calls in ")), "{plain}");
+    assert!(plain.contains(&format!("\n  replayed     {calls} calls in ")), "{plain}");
     assert!(plain.contains("\n  memory       3 allocations at their recorded addresses\n"), "{plain}");
-    let more = "6 calls among them got or gave back memory, by other calls than the program's\n";
+    let more = "6 calls of them emulated: allocations and frees that keep the recorded addresses\n";
     assert!(!plain.contains(more), "{plain}");
     let said = run(&mut place.cutrace(["replay", "-v"])).expect(0).stdout;
     assert!(said.contains(more), "{said}");
@@ -145,11 +145,8 @@ fn a_trace_of_the_simulated_driver_is_replayed_on_it() {
     run(&mut place.cutrace(["redact", "-o", "redacted.bin"])).expect(0);
     for file in ["trace.bin", "redacted.bin"] {
         let ran = run(&mut place.cutrace(["replay", file])).expect(0);
-        assert!(ran.stdout.starts_with("verified\n"), "{ran:?}");
-        assert_eq!(
-            ran.stderr,
-            "cutrace: recorded on the simulated driver, and replayed on it; --driver names another\n"
-        );
+        assert!(ran.stdout.starts_with("verified: "), "{ran:?}");
+        assert_eq!(ran.stderr, "cutrace: replaying on the simulated driver, as recorded (--driver chooses another)\n");
         // Another one that is named is taken.
         let ran = run(&mut place.cutrace(["replay", file, "--driver", "missing.so"])).expect(5);
         assert!(ran.stderr.contains("missing.so (--driver): no such file"), "{}", ran.stderr);

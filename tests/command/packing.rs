@@ -60,7 +60,7 @@ fn a_packed_trace_is_read_and_replayed_as_it_was() {
         assert_eq!(is, was, "{kept}");
         if kept.starts_with("golden") {
             let replayed = read(&["replay", "--driver", "sim"], "packed.bin").expect(0).stdout;
-            assert!(replayed.starts_with("verified\n"), "{kept}: {replayed}");
+            assert!(replayed.starts_with("verified: "), "{kept}: {replayed}");
         }
         run(&mut place.cutrace(["pack", "--unpack", "packed.bin", "-o", "again.bin"])).expect(0);
         let bytes = |name: &str| std::fs::read(place.join(name)).expect("a trace");
@@ -124,11 +124,11 @@ fn what_cannot_be_packed_is_said_in_one_line() {
     run(&mut place.preloaded(client("vector_add.c"))).expect(0);
     std::fs::write(place.join("none.bin"), "no trace").expect("written");
     for (arguments, status, said) in [
-        (&["packed.bin", "-o", "new.bin"][..], 1, "packed.bin: it is packed already"),
-        (&["--unpack", "plain.bin", "-o", "new.bin"], 1, "plain.bin: it is not packed"),
+        (&["packed.bin", "-o", "new.bin"][..], 1, "packed.bin: packed already"),
+        (&["--unpack", "plain.bin", "-o", "new.bin"], 1, "plain.bin: not packed"),
         (&["plain.bin", "-o", "packed.bin"], 1, "packed.bin exists already; --force replaces it"),
-        (&["plain.bin", "-o", "plain.bin", "--force"], 2, "-o plain.bin: that is the trace itself"),
-        (&["trace.bin", "-o", "new.bin"], 1, "trace.bin: it is not closed: cutrace repair closes it"),
+        (&["plain.bin", "-o", "plain.bin", "--force"], 2, "-o plain.bin: this is the trace itself"),
+        (&["trace.bin", "-o", "new.bin"], 1, "trace.bin: not closed; run cutrace repair"),
         (&["none.bin", "-o", "new.bin"], 3, "none.bin: not a cutrace trace"),
     ] {
         let ran = run(place.cutrace(["pack"]).args(arguments)).expect(status);
@@ -186,13 +186,13 @@ fn the_traces_of_a_directory_are_packed_into_another() {
     assert!(one.starts_with("one.bin: 19 calls, "), "{one}");
     let packed = lines[1].split_once(": ").expect("a name").0;
     assert!(std::fs::read(place.join("one.bin")).expect("ours") == std::fs::read(place.join(packed)).expect("ours"));
-    refused(&["one.bin", "--rank", "1", "-o", "two.bin"], 2, "--rank: chooses among the traces of a directory");
-    refused(&["run/", "--rank", "0-1", "-o", "two.bin"], 2, "run/: 2 traces; name one: ");
-    refused(&["run/", "-o", "run"], 2, "-o run: that is the directory itself; name another");
+    refused(&["one.bin", "--rank", "1", "-o", "two.bin"], 2, "--rank: applies to a directory of traces");
+    refused(&["run/", "--rank", "0-1", "-o", "two.bin"], 2, "run/: 2 traces; pass one: ");
+    refused(&["run/", "-o", "run"], 2, "-o run: this is the source directory; choose another");
     let opened = place.join("opened");
     run(place.preloaded(client("ends.c")).arg("kill").env("CUTRACE_OUTPUT", place.join("opened/")));
     assert!(opened.is_dir());
-    refused(&["opened/", "-o", "none/"], 1, "it is not closed: cutrace repair closes it");
+    refused(&["opened/", "-o", "none/"], 1, "not closed; run cutrace repair");
     assert!(!place.join("none").exists());
 }
 

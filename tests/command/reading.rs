@@ -62,8 +62,7 @@ fn no_trace_where_one_is_read_by_default() {
     let place = Place::new();
     for reader in [&["info"][..], &["dump"], &["report"], &["view"], &["replay"], &["export", "--to", "jsonl", "-o-"]] {
         let ran = run(&mut place.cutrace(reader)).expect(3);
-        let told =
-            "cutrace: no file is named, and there is no trace.bin here; name a trace, or make one: cutrace record";
+        let told = "cutrace: no trace given, and no trace.bin here; pass a trace, or record one: cutrace record";
         assert!(ran.stderr.starts_with(told) && ran.stdout.is_empty(), "{ran:?}");
     }
 }
@@ -152,13 +151,13 @@ fn a_repaired_trace_is_whole() {
     run(&mut place.cutrace(["repair", "trace.bin", "-o", "repaired.bin", "--force"])).expect(3);
     assert_eq!(std::fs::metadata(place.join("repaired.bin")).expect("a trace").permissions().mode() & 0o777, 0o600);
     let ran = run(&mut place.cutrace(["repair", "trace.bin", "-o", "./trace.bin", "--force"])).expect(2);
-    assert!(ran.stderr.contains("that is the trace itself"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("this is the trace itself"), "{}", ran.stderr);
     // What was lost stays lost.
     let told = run(&mut place.cutrace(["repair", "repaired.bin", "--json"])).expect(3).stdout;
     let told: Value = serde_json::from_str(&told).expect("JSON");
     assert!(told["losses"][0]["what"].as_str().is_some_and(|what| what.starts_with("at offset ")), "{told}");
     let ran = run(&mut place.cutrace(["repair", "repaired.bin"])).expect(3);
-    assert!(ran.stdout.contains("closed, not whole"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("closed, incomplete"), "{}", ran.stdout);
 }
 
 #[test]
@@ -230,9 +229,9 @@ fn dump_selects() {
     assert!(failed[0].contains("cuCtxSynchronize() -> !! CUDA_ERROR_INVALID_CONTEXT (201)"), "{}", failed[0]);
     for (wrong, why) in [
         (["--calls", "x"], "not a call number; expected 7, 10..20"),
-        (["--calls", "5..2"], "no call is in it"),
+        (["--calls", "5..2"], "the range is empty"),
         (["--window", "2ms"], "expected 1.5ms..2ms, 2s.. or ..20ms"),
-        (["--window", "2ms..1ms"], "it ends before it begins"),
+        (["--window", "2ms..1ms"], "the window ends before it begins"),
         (["--limit", "-1"], "expected a count"),
         (["--thread", "t9"], "no thread \"t9\""),
     ] {
@@ -245,8 +244,8 @@ fn dump_selects() {
 fn a_range_beyond_the_end_is_told() {
     let (place, _) = recorded("vector_add.c");
     let last = place.trace().len() - 1;
-    let told = format!("cutrace: --calls: beyond the end of the trace, which holds calls 0 to {last} only\n");
-    let late = "cutrace: --window: no call of the trace begins so late: the last begins at 0.";
+    let told = format!("cutrace: --calls: beyond the end of the trace, which has calls 0 to {last} only\n");
+    let late = "cutrace: --window: beyond the end of the trace: its last call begins at 0.";
     for reader in [
         &["dump"][..],
         &["info"],
@@ -342,7 +341,7 @@ fn data_that_is_not_in_the_file_is_told() {
     // Between two segments: nothing but the missing data tells of the cut.
     let (blob, _) = Forge::open(&path).segments(Kind::Blob)[0];
     std::fs::write(&path, &whole[..blob]).expect("written");
-    for (command, told) in [("dump", "=<missing blob "), ("info", "lost or cut off ")] {
+    for (command, told) in [("dump", "=<missing blob "), ("info", "lost or truncated ")] {
         let ran = run(&mut place.cutrace([command])).expect(3);
         assert!(ran.stdout.contains(told), "{}", ran.stdout);
         assert_eq!(ran.said().len(), 1, "{}", ran.stderr);
@@ -472,7 +471,7 @@ fn a_trace_that_is_cut_while_it_is_read_is_told() {
     let ended = reading.wait_with_output().expect("ended");
     let told = String::from_utf8_lossy(&ended.stderr);
     assert_eq!((ended.status.code(), told.lines().count()), (Some(3), 1), "{told}");
-    assert!(told.contains("cut short by another process"), "{told}");
+    assert!(told.contains("another process truncated the trace"), "{told}");
 }
 
 /// Whenever it is cut, no signal ends who reads it.
@@ -492,7 +491,7 @@ fn a_trace_that_is_cut_while_it_is_planned_or_shown_is_told() {
             let ended = reading.wait_with_output().expect("ended");
             let said = String::from_utf8_lossy(&ended.stderr);
             assert!(ended.status.code().is_some(), "{arguments:?} after {delay} ms: {:?}: {said}", ended.status);
-            told += usize::from(ended.status.code() == Some(3) && said.contains("cut short by another process"));
+            told += usize::from(ended.status.code() == Some(3) && said.contains("another process truncated the trace"));
             if told > 2 {
                 break;
             }
@@ -512,7 +511,7 @@ fn a_damaged_preamble_is_restored_from_its_copy() {
         run(&mut place.cutrace(["repair", "trace.bin", "-o", "whole.bin"])).expect(0);
         run(&mut place.cutrace(["info", "whole.bin"])).expect(0);
         let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "whole.bin"])).expect(0);
-        assert!(replayed.stdout.starts_with("verified\n"), "offset {at}: {}", replayed.stdout);
+        assert!(replayed.stdout.starts_with("verified: "), "offset {at}: {}", replayed.stdout);
     }
 }
 
@@ -576,7 +575,7 @@ fn a_process_may_have_no_more_threads() {
     }
     for threads in 0..4 {
         let ran = limited(&["replay", "--driver", "sim"], threads);
-        let is_told = ran.code() == 1 && ran.said().last().is_some_and(|said| said.contains("be started"));
+        let is_told = ran.code() == 1 && ran.said().last().is_some_and(|said| said.contains("cannot start "));
         // Without one the limit itself would not be there.
         let is_well = threads > 0 && matches!(ran.code(), 0 | 6);
         assert!((is_told || is_well) && !ran.stderr.contains("panicked"), "{threads}: {ran:?}");

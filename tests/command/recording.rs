@@ -134,7 +134,7 @@ fn several_processes_are_better_put_into_a_directory() {
     };
     for (name, instead) in [("run1", "run1.d/"), ("run3.bin", "run3/")] {
         let said = record(name, "fork_before.c");
-        let hint = format!("; with -o {instead} all are in one directory, as a job\n");
+        let hint = format!("; record with -o {instead} to put all into one directory\n");
         assert!(said.starts_with("cutrace: 2 processes: run") && said.ends_with(&hint), "{said}");
         assert!(record(instead, "fork_before.c").contains(&format!("{instead}: 2 processes recorded: ")), "{instead}");
     }
@@ -150,7 +150,7 @@ fn several_processes_are_better_put_into_a_directory() {
 fn a_trace_that_is_still_written_is_left_open() {
     let place = Place::new();
     let ran = run(place.recorded(client("outlives.c")).arg("go")).expect(0);
-    assert!(ran.said()[0].contains("still running, to be closed by cutrace repair: trace"), "{}", ran.stderr);
+    assert!(ran.said()[0].contains("still running (close later with cutrace repair): trace"), "{}", ran.stderr);
     let open =
         || place.trace_paths().into_iter().find(|path| trace::Trace::open(path).is_ok_and(|t| t.footer.is_none()));
     let path = open().expect("an open trace");
@@ -224,8 +224,8 @@ fn output_patterns() {
 fn bad_variables_are_told_and_ignored() {
     let program = client("needed_driver.c");
     for (name, value, told) in [
-        ("CUTRACE_DATA", "everything", "CUTRACE_DATA=\"everything\" is none of none, inputs, all"),
-        ("CUTRACE_DISABLE", "maybe", "CUTRACE_DISABLE=\"maybe\" is neither 0 nor 1"),
+        ("CUTRACE_DATA", "everything", "CUTRACE_DATA=\"everything\": expected none, inputs or all"),
+        ("CUTRACE_DISABLE", "maybe", "CUTRACE_DISABLE=\"maybe\": expected 0 or 1"),
         ("CUTRACE_OUTPUT", "trace-%z.bin", "%z is unknown"),
         ("CUTRACE_LIBCUDA", "/nowhere/libcuda.so.1", "/nowhere/libcuda.so.1: no such file; looking elsewhere"),
     ] {
@@ -277,18 +277,18 @@ fn outputs_that_cannot_be() {
     let place = Place::new();
     std::os::unix::fs::symlink("nowhere", place.join("link.bin")).expect("our own directory");
     for (output, why, status) in [
-        ("/proc", "no file can be made in /proc", 1),
-        ("/dev/null", "is not a plain file", 1),
-        ("link.bin", "link.bin is a link to a file that is not there", 1),
-        ("no/new/", "there is no directory no", 1),
-        ("run-%p/", "a directory is one for all processes", 2),
-        ("no/such.bin", "there is no directory no", 1),
-        ("/proc/trace.bin", "no file can be made in /proc", 1),
+        ("/proc", "cannot create a file in /proc", 1),
+        ("/dev/null", "is not a regular file", 1),
+        ("link.bin", "link.bin is a link to a missing file", 1),
+        ("no/new/", "directory no does not exist", 1),
+        ("run-%p/", "one directory is used for all processes", 2),
+        ("no/such.bin", "directory no does not exist", 1),
+        ("/proc/trace.bin", "cannot create a file in /proc", 1),
         ("", "an empty name", 2),
         ("%z.bin", "%z is unknown", 2),
         ("%q{HOME", "%q is unknown", 2),
-        ("%q{NOT_SET}.bin", "%q{NOT_SET}: there is no such variable", 2),
-        ("x%q{PATH}/trace.bin", "there is no directory x", 1),
+        ("%q{NOT_SET}.bin", "%q{NOT_SET}: no such environment variable", 2),
+        ("x%q{PATH}/trace.bin", "directory x", 1),
     ] {
         let ran = run(&mut place.cutrace(["record", "--driver", "sim", "-o", output, "--", "true"])).expect(status);
         let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stderr) };
@@ -296,7 +296,7 @@ fn outputs_that_cannot_be() {
     }
     let mut record = place.cutrace(["record", "--driver", "sim", "--", "true"]);
     let ran = run(record.env("CUTRACE_OUTPUT", "/dev/null")).expect(1);
-    assert_eq!(ran.stderr, "cutrace: CUTRACE_OUTPUT: /dev/null is not a plain file\n");
+    assert_eq!(ran.stderr, "cutrace: CUTRACE_OUTPUT: /dev/null is not a regular file\n");
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_program_without_a_trace_is_no_success() {
         let mut record = place.cutrace(["record", "--driver", "sim", "-o", "there/t.bin", "--", "sh", "-c", &script]);
         let ran = run(record.env("STATUS", status)).expect(code);
         let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
-        let (_, why) = line.split_once("sh called the CUDA driver, and nothing was recorded: ").expect(line);
+        let (_, why) = line.split_once("sh called the CUDA driver, but nothing was recorded: ").expect(line);
         assert!(why.contains("there/t.bin"), "{line}");
     }
 }
@@ -333,7 +333,7 @@ fn a_driver_that_is_no_library_starts_nothing() {
     let place = Place::new();
     std::fs::write(place.join("driver.so"), "no library").expect("written");
     let ran = run(&mut place.cutrace(["record", "--driver", "driver.so", "--", "touch", "ran"])).expect(5);
-    assert!(ran.stderr.contains("the driver cannot be loaded: ") && !place.join("ran").exists(), "{}", ran.stderr);
+    assert!(ran.stderr.contains("cannot load the driver: ") && !place.join("ran").exists(), "{}", ran.stderr);
 }
 
 #[test]
@@ -457,7 +457,7 @@ fn a_file_size_limit_is_no_end_of_the_recording() {
 fn standard_output_is_no_trace() {
     let place = Place::new();
     let ran = run(&mut place.cutrace(["record", "--driver", "sim", "-o", "-", "--", "true"])).expect(2);
-    assert!(ran.stderr.contains("--output: a trace cannot go to standard output"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--output: a trace cannot be written to standard output"), "{}", ran.stderr);
     assert!(!place.join("-").exists());
 }
 
@@ -546,7 +546,7 @@ fn a_directory_for_temporary_files_that_is_not_there_is_named() {
     for arguments in [&["record", "true"][..], &["demo"]] {
         let ran = run(place.cutrace(arguments.iter().copied()).env("TMPDIR", "/nowhere")).expect(1);
         assert!(
-            ran.stderr.contains(" in /nowhere (TMPDIR may name another directory): No such file"),
+            ran.stderr.contains(" in /nowhere (set TMPDIR to use another directory): No such file"),
             "{}",
             ran.stderr
         );

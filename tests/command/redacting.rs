@@ -20,7 +20,7 @@ fn a_redacted_trace_names_no_machine_and_replays() {
     run(&mut program).expect(0);
     let before = Trace::open(place.join("trace.bin")).expect("a trace");
     let told = run(&mut place.cutrace(["redact", "-o", "shared.bin"])).expect(0).stdout;
-    assert!(told.contains("taken out") && told.contains("verdict: replayable"), "{told}");
+    assert!(told.contains("8 names removed") && told.contains("verdict: replayable"), "{told}");
     let bytes = std::fs::read(place.join("shared.bin")).expect("a trace");
     let (directory, program) = (before.preamble.directory.as_str(), before.preamble.program.as_str());
     for gone in [directory, program, "/home/somebody", before.preamble.driver_path.as_str()] {
@@ -58,7 +58,7 @@ fn names_in_records_are_overwritten_and_data_can_be_left_out() {
     }
     let info = run(&mut place.cutrace(["info", "shared.bin"])).expect(0).stdout;
     assert!(info.contains("\ndata left out by cutrace redact --drop-data\n") && !info.contains("lost"), "{info}");
-    let why = "its data was left out when it was copied: ";
+    let why = "copied without its data: ";
     assert!(info.contains(why) && !info.contains("not recorded") && !info.contains("--data=none"), "{info}");
     let dump = run(&mut place.cutrace(["dump", "shared.bin"])).expect(0).stdout;
     assert!(dump.contains(" bytes, left out>") && !dump.contains("missing"), "{dump}");
@@ -94,8 +94,8 @@ fn of_a_directory_it_is_said_how_to_redact_each() {
     let record = ["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script];
     run(place.cutrace(record).arg(client("ends.c"))).expect(0);
     let told = run(&mut place.cutrace(["redact", "run/", "-o", "rr/"])).expect(2).stderr;
-    assert!(told.starts_with("cutrace: run/: 2 traces; name one: run/"), "{told}");
-    let rest = "; each is redacted by a command of its own, and the list in run/processes names host, ";
+    assert!(told.starts_with("cutrace: run/: 2 traces; pass one: run/"), "{told}");
+    let rest = "; redact each with its own command, and do not copy run/processes along: ";
     assert!(told.contains(rest), "{told}");
 }
 
@@ -180,7 +180,7 @@ fn a_copy_with_data_has_no_words_of_the_command_line() {
     let place = with_secrets("inputs");
     for from in ["trace.bin", "packed.bin"] {
         let ran = run(&mut place.cutrace(["redact", from, "-o", "shared.bin", "--force"])).expect(1);
-        assert!(ran.stderr.contains(" pieces of module images or data still name"), "{ran:?}");
+        assert!(ran.stderr.contains(" pieces of module images or data still contain"), "{ran:?}");
         assert_eq!(found(&place.join("shared.bin"), &[&["SECRETfile"], &TOKENS[..]].concat()), [""; 0], "{from}");
         let trace = Trace::open(place.join("shared.bin")).expect("a trace");
         let said: Vec<String> = trace.annotations().filter_map(|said| said.message.map(|m| m.into_owned())).collect();

@@ -73,7 +73,7 @@ fn a_trace_is_replaced_and_never_changed() {
     std::fs::hard_link(&path, place.join("before.bin")).expect("a link");
     std::os::unix::fs::symlink("trace.bin", place.join("link.bin")).expect("a link");
     let ran = run(&mut place.cutrace(["repair", "link.bin"])).expect(0);
-    assert!(ran.stdout.contains("its copy was used; mended"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("its copy was used; repaired"), "{}", ran.stdout);
     assert!(std::fs::read(place.join("before.bin")).expect("there") == bytes);
     assert!(place.join("link.bin").is_symlink());
     run(&mut place.cutrace(["info"])).expect(0);
@@ -93,10 +93,14 @@ fn a_trace_that_lost_its_beginning_cannot_be_replayed() {
     forge.write(&path);
     let info = json(&run(&mut place.cutrace(["info", "--json"])).expect(3));
     assert_eq!(info["verdict"], "no", "{}", info["reasons"]);
-    assert!(info["reasons"].to_string().contains("calls are lost that initialised the driver"), "{}", info["reasons"]);
+    assert!(
+        info["reasons"].to_string().contains("the calls that initialised the driver are missing"),
+        "{}",
+        info["reasons"]
+    );
     run(&mut place.cutrace(["repair", "trace.bin"])).expect(3);
     let again = run(&mut place.cutrace(["repair", "trace.bin"])).expect(3).stdout;
-    assert!(again.contains("closed, not whole") && again.contains("lost: at offset "), "{again}");
+    assert!(again.contains("closed, incomplete") && again.contains("lost: at offset "), "{again}");
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(1);
     assert!(ran.stdout.starts_with("verdict: no"), "{}", ran.stdout);
 }
@@ -117,13 +121,13 @@ fn the_traces_of_a_directory_are_repaired_one_by_one() {
 
     let ran = run(&mut place.cutrace(["repair", "run/"])).expect(3);
     let lines: Vec<&str> = ran.stdout.lines().collect();
-    assert!(lines[0].starts_with(&format!("{first}: closed and whole: 19 calls, ")), "{}", ran.stdout);
+    assert!(lines[0].starts_with(&format!("{first}: closed and complete: 19 calls, ")), "{}", ran.stdout);
     assert!(lines[1].starts_with(&format!("{second}: ")) && lines[1].ends_with("; footer written"), "{}", ran.stdout);
     assert!(ran.stdout.contains("\nlost: ") || ran.stdout.contains("\ndamage: "), "{}", ran.stdout);
-    assert!(lines.iter().any(|line| line.starts_with(&format!("{third}: closed and whole: "))), "{}", ran.stdout);
-    assert_eq!(lines.last(), Some(&"run/: 3 traces: 1 closed now, 1 not whole; verdict: cutrace info run/"));
+    assert!(lines.iter().any(|line| line.starts_with(&format!("{third}: closed and complete: "))), "{}", ran.stdout);
+    assert_eq!(lines.last(), Some(&"run/: 3 traces: 1 closed, 1 incomplete; verdict: cutrace info run/"));
     let again = run(&mut place.cutrace(["repair", "run/"])).expect(3).stdout;
-    assert!(again.ends_with("run/: 3 traces: 0 closed now, 1 not whole; verdict: cutrace info run/\n"), "{again}");
+    assert!(again.ends_with("run/: 3 traces: 0 closed, 1 incomplete; verdict: cutrace info run/\n"), "{again}");
     // Of the job it is still known.
     let told = run(&mut place.cutrace(["info", "run/"])).expect(3).stderr;
     assert!(told.contains(&format!("{second}: ")), "{told}");
@@ -131,7 +135,7 @@ fn the_traces_of_a_directory_are_repaired_one_by_one() {
     run(&mut place.cutrace(["report", "run/", "-r", "ranks", "--rank", "0,2"])).expect(0);
 
     let some = run(&mut place.cutrace(["repair", "run/", "--rank", "0,2"])).expect(0).stdout;
-    assert!(some.ends_with("run/: 2 traces: 0 closed now, 0 not whole; verdict: cutrace info run/\n"), "{some}");
+    assert!(some.ends_with("run/: 2 traces: 0 closed, 0 incomplete; verdict: cutrace info run/\n"), "{some}");
     let one = run(&mut place.cutrace(["repair", "run/", "--rank", "1", "-o", "one.bin"])).expect(3).stdout;
     assert!(one.starts_with("one.bin: "), "{one}");
 
@@ -139,9 +143,9 @@ fn the_traces_of_a_directory_are_repaired_one_by_one() {
     let ran = json(&run(&mut place.cutrace(["repair", "run/", "--json"])).expect(3));
     let paths: Vec<_> = ran["traces"].as_array().expect("a list").iter().map(|of| of["path"].clone()).collect();
     assert_eq!(paths, [first.as_str(), second.as_str()]);
-    assert!(ran["troubles"].to_string().contains("not a cutrace trace"), "{ran}");
+    assert!(ran["warnings"].to_string().contains("not a cutrace trace"), "{ran}");
     let refused = run(&mut place.cutrace(["repair", "run/", "-o", "other.bin"])).expect(2).stderr;
-    assert!(refused.contains("-o other.bin: the traces of a directory are repaired in their places"), "{refused}");
+    assert!(refused.contains("-o other.bin: the traces of a directory are repaired in place"), "{refused}");
 }
 
 /// A job of some ranks, none of whose traces is closed.
@@ -168,12 +172,16 @@ fn a_link_out_of_a_directory_is_not_followed() {
     std::os::unix::fs::symlink(&elsewhere, &traces[1]).expect("a link");
     let before = std::fs::read(&elsewhere).expect("a trace");
     let ran = run(&mut place.cutrace(["repair", "run/"])).expect(1);
-    assert!(ran.stderr.contains(": a link to ") && ran.stderr.contains(": name it to repair it"), "{}", ran.stderr);
-    assert!(ran.stdout.contains("run/: 2 traces: 1 closed now, 0 not whole, 1 not repaired"), "{}", ran.stdout);
+    assert!(
+        ran.stderr.contains(": a link to ") && ran.stderr.contains(": pass that file to repair it"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stdout.contains("run/: 2 traces: 1 closed, 0 incomplete, 1 not repaired"), "{}", ran.stdout);
     assert!(std::fs::read(&elsewhere).expect("a trace") == before);
     run(&mut place.cutrace(["repair", "elsewhere.bin"])).expect(0);
     let ran = run(&mut place.cutrace(["repair", "run/"])).expect(0);
-    assert!(ran.stdout.contains("run/: 2 traces: 0 closed now, 0 not whole; "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("run/: 2 traces: 0 closed, 0 incomplete; "), "{}", ran.stdout);
 }
 
 /// It waits between two traces, for the one who reads what it says of the second.

@@ -430,7 +430,7 @@ fn reports_select() {
     assert_eq!(report(&place, &["--thread", "t9"]).code(), 2);
 }
 
-/// Time in calls that were left out, or not asked for, is not outside of the driver.
+/// Time in calls that were left out, or not asked for, is not outside the driver.
 #[test]
 fn time_in_other_calls_is_told_apart() {
     let place = recorded("two_contexts.c");
@@ -440,16 +440,16 @@ fn time_in_other_calls_is_told_apart() {
         line.unwrap_or_else(|| panic!("{ran}")).to_owned()
     };
     let whole = host_time(&[]);
-    assert!(whole.contains(" in the driver, ") && whole.contains(" outside of it"), "{whole}");
+    assert!(whole.contains(" in the driver, ") && whole.contains(" outside it"), "{whole}");
     let some = host_time(&["--grep", "^cuLaunchKernel "]);
-    for words in [" in these calls, ", " in others between them, ", " outside of the driver"] {
+    for words in [" in these calls, ", " in other calls between them, ", " outside the driver"] {
         assert!(some.contains(words), "{some}");
     }
     let place = Place::new();
     let mut record = place.recorded(client("differing_calls.c"));
     run(record.args(["queries", "40"]).env("CUTRACE_CALLS", "20")).expect(0);
     let ran = report(&place, &[]).expect(0).stdout;
-    assert!(ran.contains(" outside of it or in calls that were left out"), "{ran}");
+    assert!(ran.contains(" outside it or in calls outside the recorded range"), "{ran}");
 }
 
 #[test]
@@ -504,11 +504,11 @@ fn work_that_a_hanging_program_waits_for() {
         }
         assert!(hanging.try_wait().expect("the program").is_none(), "it has ended");
     };
-    assert!(told.contains("it still runs: this moment counts as the end"), "{told}");
+    assert!(told.contains("the process is running: times count until now"), "{told}");
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
-    assert!(info.contains("is inside call 14 cuStreamSynchronize, since ") && info.contains(" by now"), "{info}");
-    assert!(info.contains(&format!(", not closed: process {} still writes it)", hanging.id())), "{info}");
-    // The timeline draws the first that is not known to have finished, and not the last, as the one that goes
+    assert!(info.contains("is inside call 14 cuStreamSynchronize, since ") && info.contains(" so far"), "{info}");
+    assert!(info.contains(&format!(", open: process {} is still writing it)", hanging.id())), "{info}");
+    // The timeline draws the first that is possibly unfinished, and not the last, as the one that goes
     // on.
     std::thread::sleep(std::time::Duration::from_secs(1));
     let drawn = run(&mut place.cutrace(["view", "--once", "--no-index", "trace.bin"])).expect(0).stdout;
@@ -523,7 +523,7 @@ fn work_that_a_hanging_program_waits_for() {
     assert!(stands(&["t0 hanging", "cuStreamSynchronize"]), "{told}");
     assert!(stands(&["stream#1", "cuLaunchKernel of wait_for_host"]), "{told}");
     assert!(stands(&["stream#1", "cuLaunchKernel of add_two"]), "{told}");
-    assert!(told.contains("the last moment of the trace counts as the end"), "{told}");
+    assert!(told.contains("times count until the last call of the trace"), "{told}");
 }
 
 #[test]
@@ -583,11 +583,11 @@ fn copies_that_do_not_fit_say_so() {
     let place = Place::new();
     run(&mut place.recorded(client("copies_too_long.c"))).expect(0);
     let wanted = [
-        "4000 bytes into the 1000 of mem#1",
-        "4000 bytes out of the 744 from mem#1+0x100 on",
-        "2000 bytes into the 1000 of mem#1",
-        "4000 bytes into the 1000 of mem#1",
-        "4000 bytes into the 1000 of mem#1",
+        "4000 bytes into mem#1, which has 1000",
+        "4000 bytes from mem#1+0x100, which has 744",
+        "2000 bytes into mem#1, which has 1000",
+        "4000 bytes into mem#1, which has 1000",
+        "4000 bytes into mem#1, which has 1000",
     ];
     let report = run(&mut place.cutrace(["report", "-r", "errors", "--json"])).expect(0).stdout;
     let dump = run(&mut place.cutrace(["dump"])).expect(0).stdout;
@@ -613,7 +613,7 @@ fn arguments_that_are_not_as_declared_are_told() {
     run(&mut place.recorded(client("wrong_arguments.c"))).expect(FAULT);
     let said = rows(&place, "errors", "said");
     let texts: Vec<Value> = said.iter().map(|row| row["text"].clone()).collect();
-    assert_eq!(texts, ["add_two: 16 bytes given, 12 declared"]);
+    assert_eq!(texts, ["add_two: 16 bytes passed, 12 declared"]);
     let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0);
     let launches: Vec<Value> =
         objects(&dump.stdout).into_iter().filter(|call| call["function"] == "cuLaunchKernel").collect();
@@ -634,7 +634,7 @@ fn arguments_that_are_not_as_declared_are_told() {
     let info = run(&mut place.cutrace(["info"])).expect(0);
     assert!(info.stdout.contains("cuLaunchKernel of twice, since"), "{}", info.stdout);
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
-    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+    assert!(replayed.stdout.starts_with("verified: "), "{}", replayed.stdout);
 }
 
 /// Only where it is certain.
@@ -644,11 +644,11 @@ fn launches_that_ask_for_too_much_are_told() {
     let said = rows(&place, "errors", "said");
     let told: Vec<&str> = said.iter().filter_map(|row| row["text"].as_str()).collect();
     let expected = [
-        "2048 threads in a block, which has 1024 at the most",
-        "100000 bytes of shared memory in a block, which has 49152 unless its kernel is allowed more",
-        "232449 bytes of shared memory in a block, which has 232448 at the most",
+        "2048 threads in a block; the limit is 1024",
+        "100000 bytes of shared memory in a block; the limit is 49152 unless the kernel raises it",
+        "232449 bytes of shared memory in a block; the limit is 232448",
         "a dimension of the block is 0",
-        "no arguments, of a kernel that takes 2",
+        "no arguments, but the kernel takes 2",
     ];
     assert_eq!(told, expected);
     assert!(said.iter().all(|row| row["what"] == "launch"), "{said:?}");
@@ -680,19 +680,19 @@ fn failures_are_explained_by_what_was_done_before() {
     let (recorded, memory) = (call("cuEventRecord", 2), call("cuMemAlloc_v2", 0));
     let reset = calls_named(&place.trace(), "cuDevicePrimaryCtxReset_v2")[0].number;
     let expected = [
-        ("hEnd", format!("event#2, made by call {untimed}, was made without timing (CU_EVENT_DISABLE_TIMING)")),
-        ("hEnd", format!("event#3, made by call {never}, was never recorded")),
+        ("hEnd", format!("event#2, created by call {untimed}, was created without timing (CU_EVENT_DISABLE_TIMING)")),
+        ("hEnd", format!("event#3, created by call {never}, was never recorded")),
         (
             "hEnd",
             format!(
-                "event#4, made by call {captured}, was recorded last in a capture (call {recorded}), which gives it no time"
+                "event#4, created by call {captured}, was last recorded in a capture (call {recorded}), so it has no time"
             ),
         ),
         ("devPtr", format!("the memory is not managed, from cuMemAlloc_v2 (call {memory})")),
         ("devPtr", format!("the memory is not managed, from cuMemAlloc_v2 (call {memory})")),
-        ("limit", "77 is no CUlimit that is known".into()),
-        ("hStream", format!("stream#2 has ended with its context, by call {reset}")),
-        ("hEvent", format!("event#5 has ended with its context, by call {reset}")),
+        ("limit", "77 is not a known CUlimit".into()),
+        ("hStream", format!("stream#2 was destroyed with its context by call {reset}")),
+        ("hEvent", format!("event#5 was destroyed with its context by call {reset}")),
     ];
     let expected: Vec<(&str, &str)> = expected.iter().map(|(what, text)| (*what, &text[..])).collect();
     assert_eq!(told, expected);

@@ -42,7 +42,7 @@ fn a_real_program_is_looked_at() {
     screen.keys(&["0", "Home", "e"]);
     screen.wait("CUDA_ERROR_");
     screen.keys(&["7"]);
-    screen.wait("as far as the host knows");
+    screen.wait("GPU idle for at least");
     screen.keys(&["9"]);
     screen.wait("Made by");
     screen.keys(&["3", "Enter"]);
@@ -77,7 +77,7 @@ fn a_light_background_is_found_out() {
 fn marks_are_kept_beside_the_trace() {
     let place = real();
     let screen = Screen::new(&place);
-    for (say, typed) in [("note of the mark", "slow here"), ("slow here", ", and why")] {
+    for (say, typed) in [("note: ", "slow here"), ("slow here", ", and why")] {
         screen.run(&format!("clear; {}; echo status=$?", view()));
         screen.wait("whole trace");
         match typed {
@@ -106,7 +106,7 @@ fn marks_are_kept_beside_the_trace() {
     screen.keys(&["'"]);
     screen.wait("slow here, and why");
     screen.keys(&["M"]);
-    screen.wait("nothing of this kind");
+    screen.wait("none in the trace");
     screen.keys(&["q"]);
     screen.wait("status=0");
     assert!(!place.join("trace.bin.marks").exists());
@@ -129,9 +129,9 @@ fn a_damaged_chunk_is_a_hole() {
     assert!(frame.contains("lost x failed !") && frame.contains("xxx"), "{frame}");
     assert!(frame.contains("damaged: t0: ") && frame.contains(" lost at "), "{frame}");
     let findings = once(&["--view", "findings"]);
-    assert!(findings.contains("calls are lost: the trace is damaged"), "{findings}");
+    assert!(findings.contains("calls are missing: the trace is damaged"), "{findings}");
     let bytes = format!("bytes {}..{}", offset + HEADER, offset + HEADER + header.length as usize);
-    assert!(findings.contains(&bytes) && findings.contains("nothing known for"), "{findings}");
+    assert!(findings.contains(&bytes) && findings.contains("no data for"), "{findings}");
     let report = run(&mut place.cutrace(["view"])).expect(3).stdout;
     assert!(report.contains("lost: t0: ") && report.contains(&bytes), "{report}");
 }
@@ -148,11 +148,11 @@ fn a_pair_is_followed() {
     until("the program waits", || trace::Trace::open(place.join("trace.bin")).is_ok_and(has_copied));
     let screen = Screen::new(&place);
     screen.run(&format!("{} first.bin trace.bin --view kernels; echo status=$?", view()));
-    let text = screen.wait("the second is still being written");
+    let text = screen.wait("second trace: still being written");
     assert!(text.contains("Count 2"), "{text}");
     std::fs::write(place.join("later"), "").expect("written");
     assert!(program.wait().expect("it ends").success());
-    screen.wait("the second is partial");
+    screen.wait("second trace: partial");
     // Launched once in both: the second is read again a moment after it was closed.
     let counts = |text: &str| {
         let line = text.lines().find(|line| line.contains("vector_add")).unwrap_or_default().to_owned();
@@ -181,7 +181,7 @@ fn a_storm_of_sizes_and_other_keys() {
     let text = screen.wait("failed ! sync | load +");
     assert!(text.is_ascii(), "{text}");
     screen.keys(&["q"]);
-    screen.wait("q asks for nothing");
+    screen.wait("q is not bound");
     screen.keys(&["F"]);
     screen.wait("Function");
     // The title has the key that was set, once all is drawn.

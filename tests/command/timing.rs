@@ -165,7 +165,7 @@ fn gaps_have_causes() {
     assert!(device.iter().any(|row| row["cause"] == "host"), "{device:?}");
     let page = run(&mut place.cutrace(["report", "timed.bin"])).expect(0).stdout;
     assert!(page.contains("  device time   device 0 busy for "), "{page}");
-    assert!(page.contains("Where the device's time went (in a replay)\n"), "{page}");
+    assert!(page.contains("Device time (of a replay)\n"), "{page}");
 }
 
 /// `dump`, the tables with the columns of Nsight Systems, `gaps` and Perfetto's tracks name one stream alike,

@@ -133,7 +133,7 @@ fn annotations_are_shown_between_the_calls() {
     assert!(info.contains("annotations       8 ranges, 9 marks, 8 names, in 2 domains\n"), "{info}");
     // Nothing in it computes; what there is agrees.
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).stdout;
-    assert!(replayed.contains("made again   8 calls") && replayed.contains("compared     8 results"), "{replayed}");
+    assert!(replayed.contains("  replayed     8 calls") && replayed.contains("compared     8 results"), "{replayed}");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn what_nvtx_should_not_be_told() {
         ("by a later NVTX", 1),
         ("payloads of annotations of a type", 1),
         ("messages of annotations of a type", 1),
-        ("that nobody registered", 2),
+        ("without registration", 2),
         ("beyond 64 KiB", 1),
     ] {
         let lost: Vec<_> = trace.losses.iter().filter(|(name, _)| name.contains(what)).map(|(_, n)| *n).collect();
@@ -213,7 +213,10 @@ fn what_nvtx_should_not_be_told() {
     }
 
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
-    assert!(info.contains("note: not recorded: texts of annotations beyond 64 KiB (1); no replay needs it"), "{info}");
+    assert!(
+        info.contains("note: not recorded: texts of annotations beyond 64 KiB (1); replay does not need it"),
+        "{info}"
+    );
     assert!(!info.contains("lost: "), "{info}");
     assert!(info.contains("verdict: replayable\n"), "no replay needs what was lost: {info}");
 

@@ -121,7 +121,7 @@ fn no_file_can_be_made() {
         }
         assert_eq!(ran.code(), 1, "{ran:?}");
         let name = client(PROGRAM).display().to_string();
-        let begins = format!("cutrace: {name} called the CUDA driver, and nothing was recorded: {why}");
+        let begins = format!("cutrace: {name} called the CUDA driver, but nothing was recorded: {why}");
         said_once(&place, &ran, way, &begins);
         assert_eq!(ran.said().len(), 1, "{}", ran.stderr);
         place.no_traces();
@@ -135,7 +135,7 @@ fn one_of_two_processes_makes_no_file() {
     let ran = run(place.recorded("sh").args(["-c", script]).arg(client(PROGRAM))).expect(1);
     let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
     assert!(line.starts_with("cutrace: trace.bin: 7 calls, "), "{line}");
-    let why = "; 1 process called the driver and has no trace: ";
+    let why = "; 1 process with driver calls but without a trace: ";
     assert!(line.contains(why) && line.ends_with("the file-size limit of 4096 bytes is reached"), "{line}");
 }
 
@@ -195,7 +195,7 @@ fn what_is_not_known_is_not_said() {
         return;
     }
     assert!(
-        ran.stderr.contains("whether true called the CUDA driver is unknown: no shared memory: "),
+        ran.stderr.contains("it is unknown whether true called the CUDA driver: no shared memory: "),
         "{}",
         ran.stderr
     );

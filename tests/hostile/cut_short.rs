@@ -46,10 +46,10 @@ fn cut(command: fn(&Place, &Path) -> Command, threads: &str, to: u64, ends: &str
 
 fn is_unharmed(ran: &Outcome, trace: &Trace, code: i32) {
     assert_eq!((ran.code(), ran.stdout.as_str()), (code, "done\n"), "{}", ran.stderr);
-    let told = ran.said().iter().filter(|line| line.contains("another process has cut it short")).count();
+    let told = ran.said().iter().filter(|line| line.contains("its earlier contents are lost")).count();
     assert_eq!(told, 1, "{}", ran.stderr);
     assert!(!trace.is_empty() && trace.calls().all(|call| !call.name().is_empty()));
-    let what = "what the trace had held when another process cut it short";
+    let what = "contents of the trace before another process truncated it";
     assert!(trace.losses.iter().any(|(lost, _)| lost == what), "{:?}", trace.losses);
 }
 
@@ -131,6 +131,6 @@ fn shared_memory_is_refused() {
         let trace = Trace::open(place.join("trace.bin")).expect("a trace");
         assert!(trace.len() < 20_004);
         let info = run(&mut place.cutrace(["info"]));
-        assert!(info.stdout.contains("memory of its process alone"), "{}", info.stdout);
+        assert!(info.stdout.contains("private memory of the process"), "{}", info.stdout);
     }
 }

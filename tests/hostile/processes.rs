@@ -44,7 +44,7 @@ fn fork_after_the_first_call() {
     assert_eq!(child.preamble.parent, parent.preamble.pid);
     let info = run(place.cutrace(["info"]).args(place.trace_paths())).expect(0).stdout;
     let said: Vec<&str> = info.lines().filter(|line| line.starts_with("forked ")).collect();
-    let had = "which had initialised the driver: that does not work in a forked child";
+    let had = "which had initialised the driver, which does not work in a forked child";
     let calls = START.len();
     let pid = parent.preamble.pid;
     assert_eq!(said, [format!("forked       of process {pid}, {had}; calls by the thread that forked: {calls}")]);
@@ -58,7 +58,7 @@ fn another_thread_calls_first_after_a_fork() {
     let info = run(place.cutrace(["info"]).args(place.trace_paths())).expect(0).stdout;
     let said: Vec<&str> = info.lines().filter(|line| line.starts_with("forked ")).collect();
     let pid = traces[0].preamble.pid;
-    let had = "which had initialised the driver: that does not work in a forked child";
+    let had = "which had initialised the driver, which does not work in a forked child";
     assert_eq!(said, [format!("forked       of process {pid}, {had}")]);
 }
 
@@ -341,7 +341,7 @@ fn a_recording_that_could_not_begin_is_no_program_without_calls() {
     // The simulated driver cannot do without either.
     let ran = run(record.args(["madvise", "return"])).expect(99);
     let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
-    assert!(line.contains("called the CUDA driver, and nothing was recorded: MADV_WIPEONFORK: "), "{line}");
+    assert!(line.contains("called the CUDA driver, but nothing was recorded: MADV_WIPEONFORK: "), "{line}");
     assert!(!ran.stderr.contains("made no CUDA driver call"), "{}", ran.stderr);
     place.no_traces();
 }

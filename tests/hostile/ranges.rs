@@ -66,7 +66,8 @@ fn ranges_of_the_program() {
         let told = info(&place);
         assert_eq!((&told["verdict"], &told["left_out"]["calls"]), (&"partly".into(), &trace.calls_left_out().into()));
         assert!(told["left_out"]["works"].as_u64() >= Some(16), "{told}");
-        let why = "the range left calls out before it: what device memory held when it was made is not known";
+        let why =
+            "the recorded range begins after earlier calls: the contents of device memory at its start are unknown";
         assert!(told["reasons"][0].as_str().is_some_and(|reason| reason.starts_with(why)), "{told}");
         let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6).stdout;
         assert!(replayed.starts_with("unverified") && replayed.contains("2 copies to the host"), "{replayed}");
@@ -93,7 +94,10 @@ fn a_range_that_needs_nothing_from_before() {
         run(record.arg(&program).arg(way)).expect(0);
         let told = info(&place);
         assert_eq!(told["verdict"], verdict, "{way}: {told}");
-        assert_eq!(told["notes"][0].as_str().map(|note| note.starts_with("calls left out by the range")), Some(true));
+        assert_eq!(
+            told["notes"][0].as_str().map(|note| note.starts_with("calls outside the recorded range")),
+            Some(true)
+        );
         let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(code);
         let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
         assert_eq!(report["checked"]["copies"], compared, "{way}: {report}");
@@ -142,12 +146,12 @@ fn so_many_calls() {
     assert_eq!(trace.calls_left_out(), 4 * 6);
     let told = info(&place);
     assert_eq!(told["verdict"], "replayable", "{told}");
-    assert_eq!(told["notes"][0], "calls left out by the range (24)", "{told}");
+    assert_eq!(told["notes"][0], "calls outside the recorded range (24)", "{told}");
     let text = run(&mut place.cutrace(["info"])).expect(0).stdout;
-    assert!(text.contains("left out          24 calls by the range, 16 of work for devices\n"), "{text}");
+    assert!(text.contains("outside range     24 calls, 16 of them device work\n"), "{text}");
     assert!(text.contains("range        the first 13 calls\n"), "{text}");
     let text = run(&mut place.cutrace(["report"])).expect(0).stdout;
-    assert!(text.contains("left out      24 calls by the range (the first 13 calls)\n"), "{text}");
+    assert!(text.contains("left out      24 calls outside the recorded range (the first 13 calls)\n"), "{text}");
     run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
 }
 
@@ -179,12 +183,12 @@ fn no_delay_leaves_nothing_out() {
 #[test]
 fn a_range_that_never_begins_is_said() {
     for (option, range, way, why) in [
-        ("--range", "nvtx:part@domain", "push", "no NVTX range is part@domain; there were other, inner, part\n"),
-        ("--range", "nvtx:step", "start", "no NVTX range is step; there were part@domain\n"),
-        ("--range", "nvtx:step", "profiler", "no NVTX range is step; the program made none\n"),
+        ("--range", "nvtx:part@domain", "push", "no NVTX range is part@domain; it has other, inner, part\n"),
+        ("--range", "nvtx:step", "start", "no NVTX range is step; it has part@domain\n"),
+        ("--range", "nvtx:step", "profiler", "no NVTX range is step; the program has none\n"),
         ("--range", "profiler", "push", "cuProfilerStart was not called\n"),
-        ("--range", "signals", "push", "SIGUSR1 did not come\n"),
-        ("--delay", "3600", "push", "no driver call came later than 3600 s after the first\n"),
+        ("--range", "signals", "push", "SIGUSR1 was not received\n"),
+        ("--delay", "3600", "push", "no driver call was later than 3600 s after the first\n"),
     ] {
         let (trace, ran) = recorded(&Place::new(), &[option, range], &[way], 0);
         assert!(ran.stderr.ends_with(&format!("cutrace: the range never began: {why}")), "{}", ran.stderr);
@@ -207,6 +211,6 @@ fn unknown_ranges_are_refused() {
         assert_eq!(ran.stdout, "");
     }
     let told = run(place.cutrace(["record", "--range", "kernel"]).arg("--").arg(program())).expect(2).stderr;
-    assert!(told.contains("there are profiler, nvtx:NAME, nvtx:NAME@DOMAIN and signals"), "{told}");
+    assert!(told.contains("expected profiler, nvtx:NAME, nvtx:NAME@DOMAIN or signals"), "{told}");
     place.no_traces();
 }

@@ -18,8 +18,11 @@ fn is_cut_at_the_limit(place: &Place, ran: &Outcome, made: u64) -> Trace {
     let all = trace.calls_made() + beyond;
     assert!(limit == "3M" && (made - 1024..=made + 1).contains(&all), "{} and {beyond} of {made}", trace.calls_made());
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
-    let why = format!("recording ended at its size limit of 3M, after {} calls: later ones", trace.calls_made());
-    assert!(info.contains(&format!("verdict: partly\n  {why} are missing, at least ({beyond})\n")), "{info}");
+    let why = format!("recording ended at its size limit of 3M, after {} calls", trace.calls_made());
+    assert!(
+        info.contains(&format!("verdict: partly\n  {why}: at least this many later calls are missing ({beyond})\n")),
+        "{info}"
+    );
     assert!(!info.contains("unfinished: "), "{info}");
     trace
 }
@@ -55,7 +58,7 @@ fn data_fill_the_trace() {
     assert!(trace.calls().last().is_some_and(|call| call.result.is_none() && call.name() == "cuMemcpyHtoD_v2"));
     assert!(trace.losses.iter().all(|(what, _)| what.starts_with("calls beyond the size limit")), "{:?}", trace.losses);
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0).stdout;
-    assert!(replayed.starts_with("verified\n") && replayed.contains(&format!("{copied} copies to the host")));
+    assert!(replayed.starts_with("verified: ") && replayed.contains(&format!("{copied} copies to the host")));
     assert!(replayed.contains("recording ended at its size limit of 3000K, after "), "{replayed}");
 }
 
@@ -90,7 +93,7 @@ fn no_size() {
     }
     place.no_traces();
     let ran = run(place.preloaded(&program).arg("10").env("CUTRACE_MAX_SIZE", "5 MB")).expect(0);
-    let told = "cutrace: CUTRACE_MAX_SIZE=\"5 MB\" is no size of 1M or more (500M, 2G); not kept";
+    let told = "cutrace: CUTRACE_MAX_SIZE=\"5 MB\": expected a size of 1M or more (500M, 2G); ignored";
     assert_eq!(ran.said(), [told]);
     assert_eq!(place.trace().len(), 14);
 }

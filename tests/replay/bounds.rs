@@ -26,7 +26,7 @@ fn what_names_memory_that_could_not_be_allocated_is_refused() {
         let ran = run(replay.args(options).env("CUTRACE_SIM_SEED", "99000000")).expect(4);
         let is_refused = |name: &str| {
             let line = ran.stdout.lines().find(|line| line.trim_start().starts_with(&format!("refused      {name} (")));
-            line.is_some_and(|line| line.contains("is memory that is not here"))
+            line.is_some_and(|line| line.contains("is memory that the replay does not have"))
         };
         for name in [
             "cuMemcpy",
@@ -65,7 +65,7 @@ fn no_more_of_an_image_is_read_than_the_trace_has() {
         forge.reseal();
         forge.write(&path);
         let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4);
-        let why = format!("says that data has {forged} bytes, of which there are {size}");
+        let why = format!("data should have {forged} bytes and has {size}");
         assert!(ran.stdout.contains(&why), "{}", ran.stdout);
     }
 }
@@ -107,7 +107,7 @@ fn no_more_arguments_are_read_than_the_trace_has() {
         forge.write(&path);
         let ran = run(place.cutrace(["replay", "--driver", "sim"]).env("CUTRACE_SIM_GUARD", "1"));
         assert!(matches!(ran.code(), 4 | 6), "{app} {name}: {ran:?}");
-        is_refused(&ran, name, &format!("the kernel takes {count} arguments, of which the trace has {}", count - 1));
+        is_refused(&ran, name, &format!("the kernel takes {count} arguments, the trace has {}", count - 1));
     }
 }
 
@@ -173,13 +173,13 @@ fn what_depends_on_a_refused_call_is_not_compared() {
         forge.reseal();
         forge.write(&path);
         let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6);
-        assert!(ran.stdout.starts_with("unverified: what came back could not be compared\n"), "{}", ran.stdout);
-        let why = format!("call {result} differs, which may be for call {} {name}: it was refused", call.number);
-        assert!(ran.stdout.contains(&why) && !ran.stdout.contains("launched before"), "{}", ran.stdout);
+        assert!(ran.stdout.starts_with("unverified: the copies to the host could not be compared\n"), "{}", ran.stdout);
+        let why = format!("call {result} differs, possibly because call {} {name} was refused", call.number);
+        assert!(ran.stdout.contains(&why) && !ran.stdout.contains("first launch failed"), "{}", ran.stdout);
         let report = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(6).stdout;
         let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
         let behind = serde_json::json!([{ "call": result, "refused": call.number }]);
-        assert_eq!((&report["divergences"], &report["not_compared"]["behind_refused"]), (&0.into(), &behind));
+        assert_eq!((&report["divergences"], &report["not_compared"]["dependents"]), (&0.into(), &behind));
     }
 }
 
@@ -209,7 +209,7 @@ fn variables_that_do_not_change_what_is_computed_are_not_set() {
     });
     forge.write(&path);
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
-    assert!(ran.stdout.starts_with("verified\n"), "{}", ran.stdout);
+    assert!(ran.stdout.starts_with("verified: "), "{}", ran.stdout);
     let line = ran.stdout.lines().find(|line| line.trim_start().starts_with("not set "));
     assert!(line.is_some_and(|line| line.contains(" CUDA_LOG_FILE, CUDA_=, CUDA_DEVICE_ORDER: ")), "{}", ran.stdout);
 }
@@ -232,7 +232,7 @@ fn resources_are_those_that_calls_handed_out() {
     forge.reseal();
     forge.write(&path);
     let ran = run(place.cutrace(["replay", "--driver", "sim"]).env("CUTRACE_SIM_GUARD", "1")).expect(4);
-    is_refused(&ran, "cuDevSmResourceSplitByCount", "needs a resource that no call in the trace handed out");
+    is_refused(&ran, "cuDevSmResourceSplitByCount", "needs a resource that no call in the trace returned");
 }
 
 /// Values of options may be addresses.
@@ -247,7 +247,7 @@ fn options_of_the_linker_are_those_that_are_known() {
     forge.reseal();
     forge.write(&path);
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6);
-    is_refused(&ran, "cuLinkCreate_v2", "option 1000 is none that this cutrace knows");
+    is_refused(&ran, "cuLinkCreate_v2", "this version of cutrace does not know option 1000");
 }
 
 /// The driver knows it from a launch of its graph on.
@@ -266,7 +266,7 @@ fn memory_of_a_graph_that_was_not_launched_is_refused() {
     for options in [&[][..], &["--no-placement"]] {
         let mut replay = place.cutrace(["replay", "--driver", "sim"]);
         let ran = run(replay.args(options).env("CUTRACE_SIM_SEED", "99000000").env("CUTRACE_SIM_GUARD", "1")).expect(4);
-        is_refused(&ran, "cuMemcpyDtoHAsync_v2", "is memory that is not here");
+        is_refused(&ran, "cuMemcpyDtoHAsync_v2", "is memory that the replay does not have");
     }
 }
 

@@ -34,7 +34,8 @@ fn a_fault_that_was_recorded_is_met_again() {
     let place = recorded("late_fault.c", &[]);
     let ran = replayed(&place, &[]).expect(0);
     assert!(
-        ran.stdout.starts_with("verified\n") && ran.stdout.contains("replay --sync-launches names the launch"),
+        ran.stdout.starts_with("verified: ")
+            && ran.stdout.contains("find the failing launch with replay --sync-launches"),
         "{}",
         ran.stdout
     );
@@ -64,7 +65,7 @@ fn graphs_under_way_at_the_end_keep_their_memory() {
     let place = recorded("work_at_exit.c", &["graph"]);
     for options in [&[][..], &["--no-placement"], &[], &["--no-placement"]] {
         let ran = replayed(&place, options).expect(6);
-        assert!(ran.stdout.contains("the effect of 40 of 40 launches"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("the results of 40 of 40 launches"), "{}", ran.stdout);
     }
 }
 
@@ -74,7 +75,7 @@ fn a_fault_after_the_last_call_is_a_difference() {
     let report = report(&place, &[], 4);
     assert_eq!(report["divergences"], 1);
     let first = &report["first_divergence"];
-    assert_eq!(first["what"], "the work that was under way when the recording ended");
+    assert_eq!(first["what"], "the work in flight when the recording ended");
     assert_eq!(first["found"], "CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
@@ -91,7 +92,7 @@ fn freed_pinned_memory_is_compared_first() {
 fn pinned_memory_is_written_when_its_copy_has_read_it() {
     let place = recorded("pinned_rewritten_after_callback.c", &[]);
     for options in [&[][..], &["--no-placement"]] {
-        assert!(replayed(&place, options).expect(0).stdout.starts_with("verified\n"));
+        assert!(replayed(&place, options).expect(0).stdout.starts_with("verified: "));
     }
 }
 
@@ -117,7 +118,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {
-            assert!(replayed(&place, options).expect(0).stdout.starts_with("verified\n"), "{app}");
+            assert!(replayed(&place, options).expect(0).stdout.starts_with("verified: "), "{app}");
         }
     }
 }
@@ -138,7 +139,7 @@ fn what_kernels_write_beside_copies_is_not_the_cpus() {
     let dry = report(&place, &["--dry-run"], 0);
     assert_eq!((&dry["verdict"], &dry["notes"]), (&"replayable".into(), &serde_json::json!([])));
     for place in [place, recorded("copy_during_callback.c", &[])] {
-        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
     }
 }
 
@@ -147,14 +148,14 @@ fn what_the_cpu_may_have_put_back_is_named() {
     let dry = report(&recorded("flag_restored_by_cpu.c", &[]), &["--dry-run"], 0);
     let reasons = dry["reasons"].to_string();
     assert_eq!(dry["verdict"], "partly");
-    assert!(reasons.contains("in which the CPU wrote what had been there before"), "{reasons}");
+    assert!(reasons.contains("CPU writes that restored earlier bytes"), "{reasons}");
 }
 
 #[test]
 fn what_the_cpu_writes_where_a_copy_has_landed_is_not_an_earlier_callbacks() {
     let place = recorded("write_found_by_other_callback.c", &[]);
     for _ in 0..3 {
-        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
     }
 }
 
@@ -162,7 +163,7 @@ fn what_the_cpu_writes_where_a_copy_has_landed_is_not_an_earlier_callbacks() {
 fn what_a_copy_has_replaced_is_not_what_a_graph_brought() {
     let place = recorded("graph_copy_overwritten.c", &[]);
     for _ in 0..3 {
-        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
     }
 }
 
@@ -172,13 +173,13 @@ fn what_a_waiting_copy_brings_is_not_the_cpus() {
     let trace = place.trace();
     let found = trace.found_writes();
     assert!(!found.is_empty() && found.iter().all(|found| trace.call(found.call).is_some_and(|call| call.thread == 0)));
-    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
 }
 
 #[test]
 fn what_changes_while_it_is_stored_is_stored_whole() {
     let place = recorded("graph_source_written_by_thread.c", &[]);
-    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
 }
 
 #[test]
@@ -186,7 +187,7 @@ fn an_echo_verifies_nothing() {
     let place = recorded("echo.c", &[]);
     let ran = replayed(&place, &[]).expect(6);
     assert!(ran.stdout.starts_with("unverified"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("the effect of 1 of 1 launches"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("the results of 1 of 1 launches"), "{}", ran.stdout);
 }
 
 #[test]
@@ -200,7 +201,7 @@ fn launches_of_graphs_reach_what_is_copied() {
 fn refused_calls_stand_in_the_first_line() {
     let place = recorded("stream_waits.c", &[]);
     let ran = replayed(&place, &[]).expect(0);
-    assert!(ran.stdout.starts_with("verified, except for 2 calls that were refused\n"), "{}", ran.stdout);
+    assert!(ran.stdout.contains(" identical, except for 2 refused calls\n"), "{}", ran.stdout);
     assert_eq!(report(&place, &[], 0)["refused"], 2);
 }
 
@@ -287,7 +288,7 @@ fn kernels_are_let_go_while_a_call_waits() {
         let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
         let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
         assert_eq!(info["verdict"], "partly", "{way}: {info}");
-        assert!(info["reasons"].to_string().contains("while it waited, the CPU wrote"), "{way}: {info}");
+        assert!(info["reasons"].to_string().contains("during this wait the CPU wrote"), "{way}: {info}");
         let report = report(&place, &[], 0);
         assert_eq!(report["outcome"], "verified", "{way}: {report}");
     }
@@ -319,14 +320,14 @@ fn fixed_buffers_are_named() {
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     assert_eq!(info["verdict"], verdict, "{info}");
-    assert_eq!(info["reasons"].to_string().contains("io_uring keeps fixed"), verdict == "partly", "{info}");
+    assert_eq!(info["reasons"].to_string().contains("io_uring writes to fixed buffers"), verdict == "partly", "{info}");
 }
 
 /// It would fill the disk; that it is not there is counted once, and said.
 #[test]
 fn pinned_memory_that_is_too_large_is_not_recorded() {
     let place = recorded("pinned_large.c", &[]);
-    assert_eq!(place.trace().losses, [("host memory of more than 1 GiB that kernels were given".to_owned(), 1)]);
+    assert_eq!(place.trace().losses, [("host memory of more than 1 GiB passed to kernels".to_owned(), 1)]);
     assert!(std::fs::metadata(place.join("trace.bin")).expect("a trace").len() < 1 << 20);
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
@@ -341,7 +342,7 @@ fn long_inputs_of_graphs_are_recorded() {
     let (verdict, reasons) = trace.footer.as_ref().map(|footer| (&footer.verdict, &footer.reasons)).expect("closed");
     assert_eq!((verdict.as_str(), &trace.losses[..]), ("replayable", &[][..]), "{reasons:?}");
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
-    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+    assert!(replayed.stdout.starts_with("verified: "), "{}", replayed.stdout);
     // In pieces or not, the length of all is shown.
     let dump = run(&mut place.cutrace(["dump", "--grep", "cuMemcpyHtoDAsync|cuGraphAddMemcpyNode"])).expect(0).stdout;
     let lengths = ["69206016 bytes>", "69197824 bytes>"].map(|length| dump.matches(length).count());
@@ -362,9 +363,9 @@ fn long_sources_of_nodes_may_be_unmapped() {
 /// the CPU writes is told with that, and written too early.
 #[test]
 fn parts_of_pinned_memory_are_named() {
-    let copied = "kernels used parts of pinned memory to which host memory was being copied";
-    let written = "the CPU wrote in parts of pinned memory that kernels under way had been given";
-    let called_back = "kernels used parts of pinned memory of which callbacks on other streams wrote others";
+    let copied = "kernels used pinned memory that was the destination of a host copy";
+    let written = "the CPU wrote pinned memory of kernels in flight";
+    let called_back = "kernels and callbacks of other streams wrote the same pages of pinned memory";
     for (app, how, verdict, why) in [
         ("pinned_arena.c", "", "partly", copied),
         ("pinned_written_in_part_of_page.c", "1", "partly", written),

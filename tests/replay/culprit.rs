@@ -30,8 +30,8 @@ fn a_launch_that_does_not_end_is_named() {
     hanging.kill().and_then(|()| hanging.wait()).expect("the program");
     let waiting = calls_named(&place.trace(), "cuLaunchKernel")[0].number;
     let text = replayed(&place, &[]).expect(1).stdout;
-    assert!(text.starts_with("a launch does not end, as recorded\n"), "{text}");
-    assert!(text.contains("\nthe launch that does not end: no end within "), "{text}");
+    assert!(text.starts_with("a launch does not finish, as recorded\n"), "{text}");
+    assert!(text.contains("\nthe launch that does not finish: not finished after "), "{text}");
     let report = report(&place, &["--bisect"], 1);
     let culprit = &report["culprit"];
     assert_eq!((&culprit["call"], &culprit["kernel"]), (&waiting.into(), &"wait_for_host".into()));
@@ -51,7 +51,7 @@ fn the_launch_that_failed_is_named() {
         assert_eq!(culprit["failure"], "CUDA_ERROR_ILLEGAL_ADDRESS");
         assert_eq!((&culprit["grid"], &culprit["block"]), (&[4, 1, 1].into(), &[256, 1, 1].into()));
         assert_eq!((&culprit["recorded"]["same"], &culprit["recorded"]["launches"]), (&true.into(), &1.into()));
-        assert_eq!((&report["one_by_one"]["launches"], &report["divergences"]), (&11.into(), &0.into()));
+        assert_eq!((&report["serial_launches"]["launches"], &report["divergences"]), (&11.into(), &0.into()));
         let arguments = culprit["arguments"].as_array().expect("a list");
         let place = |index: usize| arguments[index]["places"][0]["place"].as_str().unwrap_or("");
         assert!(place(0).starts_with("in mem#1 (0x") && place(0).ends_with(", 4000 bytes)"), "{culprit}");
@@ -94,7 +94,7 @@ fn a_graph_that_cannot_be_taken_apart_is_launched_whole() {
     let report = report(&place, &[], 1);
     let why = "it has a node of type CU_GRAPH_NODE_TYPE_HOST";
     assert_eq!((&report["culprit"]["what"], &report["culprit"]["graph"]), (&"graph".into(), &why.into()));
-    let whole = &report["one_by_one"]["graphs_whole"][0];
+    let whole = &report["serial_launches"]["graphs_whole"][0];
     assert_eq!((&whole["reason"], &whole["count"]), (&why.into(), &1.into()));
 }
 
@@ -118,9 +118,9 @@ fn what_does_not_fail_is_verified() {
         let place = recorded(app, &[]);
         let report = report(&place, &[], 0);
         assert_eq!((&report["outcome"], &report["culprit"]), (&"verified".into(), &Value::Null), "{app}");
-        let one_by_one = &report["one_by_one"];
-        let counts = ["launches", "graphs", "nodes"].map(|what| one_by_one[what].as_u64().expect("a number"));
-        assert_eq!(counts, [launches, graphs, nodes], "{app}: {one_by_one}");
+        let serial_launches = &report["serial_launches"];
+        let counts = ["launches", "graphs", "nodes"].map(|what| serial_launches[what].as_u64().expect("a number"));
+        assert_eq!(counts, [launches, graphs, nodes], "{app}: {serial_launches}");
     }
 }
 
@@ -129,7 +129,7 @@ fn a_conditional_graph_is_launched_whole() {
     let place = recorded("conditional_graph.c", &[]);
     let report = report(&place, &[], 0);
     let why = "it has a node of type CU_GRAPH_NODE_TYPE_CONDITIONAL";
-    assert_eq!(report["one_by_one"]["graphs_whole"][0]["reason"], why);
+    assert_eq!(report["serial_launches"]["graphs_whole"][0]["reason"], why);
 }
 
 /// A capture would not survive a wait, so what runs beside it is waited for afterwards.
@@ -137,7 +137,7 @@ fn a_conditional_graph_is_launched_whole() {
 fn nothing_is_waited_for_while_a_stream_is_captured() {
     let place = recorded("launch_beside_capture.c", &[]);
     let verified = report(&place, &[], 0);
-    let counts = ["launches", "not_waited"].map(|what| verified["one_by_one"][what].as_u64());
+    let counts = ["launches", "not_waited"].map(|what| verified["serial_launches"][what].as_u64());
     assert_eq!((&verified["outcome"], counts), (&"verified".into(), [Some(1), Some(2)]));
 
     let place = recorded("launch_beside_capture.c", &["fault"]);
@@ -175,7 +175,7 @@ fn where_all_addresses_are_good_another_tool_is_named() {
     let next = format!("compute-sanitizer cutrace replay --no-placement --until {launch} trace.bin");
     assert_eq!(culprit["next"], next);
     let text = replayed(&place, &[]).expect(1).stdout;
-    assert!(text.contains("all that it was given lie in live allocations") && text.contains(&next), "{text}");
+    assert!(text.contains("all point into live allocations") && text.contains(&next), "{text}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn launches_that_do_not_fail_are_verified() {
     {
         let place = recorded(app, &[]);
         let text = replayed(&place, &[]).expect(0).stdout;
-        assert!(text.starts_with("verified\n"), "{app}: {text}");
+        assert!(text.starts_with("verified: "), "{app}: {text}");
     }
 }
 
@@ -217,7 +217,7 @@ fn a_kernel_without_parameters_has_a_name() {
     let text = replayed(&place, &[]).expect(1).stdout;
     assert!(text.contains("\n  kernel       fail\n"), "{text}");
     assert!(
-        text.contains("it was given none; on a GPU") && text.contains("compute-sanitizer cutrace replay"),
+        text.contains("the kernel has none; on a GPU") && text.contains("compute-sanitizer cutrace replay"),
         "{text}"
     );
     assert_eq!(report(&place, &[], 1)["culprit"]["kernel"], "fail");
@@ -228,7 +228,7 @@ fn a_kernel_without_parameters_has_a_name() {
 fn an_access_just_past_an_allocation_fails_without_placement() {
     let place = recorded("access_past_end.c", &[]);
     let told = replayed(&place, &[]).expect(4).stdout;
-    assert!(told.contains("with --no-placement it allocates and frees as the program did"), "{told}");
+    assert!(told.contains("--no-placement allocates and frees as the program did"), "{told}");
     let report = report(&place, &["--no-placement"], 1);
     assert_eq!((&report["outcome"], &report["culprit"]["kernel"]), (&"faulted".into(), &"add_two".into()), "{report}");
 }

@@ -41,13 +41,12 @@ fn a_kernel_that_does_not_compute_the_same_twice() {
     for (how, function, kernel, node) in [
         ("direct", "cuLaunchKernel", "stamp", ""),
         ("through", "cuLaunchKernel", "stamp_through", ""),
-        ("graph", "cuGraphLaunch", "stamp", ", node 2 of its graph,"),
+        ("graph", "cuGraphLaunch", "stamp", ", node 2 of its graph"),
     ] {
         let place = recorded("nondeterministic.c", &[how]);
         let nth = if function == "cuLaunchKernel" { 2 } else { 0 };
         let call = calls_named(&place.trace(), function)[nth].number;
-        let line =
-            format!("diverged: nondeterministic, kernel {kernel} of call {call}{node} computes otherwise each time");
+        let line = format!("diverged: kernel {kernel} (call {call}{node}) is nondeterministic: it reads the clock");
         for options in [&[][..], &["--sync-launches"], &["--bisect"]] {
             let text = replayed(&place, options).stdout;
             assert_eq!(text.lines().next(), Some(&*line), "{options:?}: {text}");
@@ -112,7 +111,7 @@ fn nothing_is_explained_that_is_not_to_be() {
     assert!(text.starts_with("diverged\n") && text.contains("replay --bisect"), "{text}");
     assert_eq!(report(&place, &["--no-explain"])["explanation"], Value::Null);
     let text = replayed(&place, &["--explain-within", "0"]).stdout;
-    assert!(text.starts_with("diverged\n") && text.contains("would be made twice more within 0 s"), "{text}");
+    assert!(text.starts_with("diverged\n") && text.contains("two more have to fit into 0 s"), "{text}");
     let explanation = report(&place, &["--explain-within", "0"])["explanation"].take();
     assert_eq!((&explanation["line"], &explanation["conclusion"]), (&"diverged".into(), &Value::Null));
     let sound = recorded("vector_add.c", &[]);
@@ -129,9 +128,9 @@ fn what_nothing_orders() {
         let other = calls_named(&trace, later)[0].number;
         run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
         let text = replayed(&place, &["--sync-launches"]).stdout;
-        let line = format!("diverged: nondeterministic, nothing orders call {launch} and call {other}\n");
+        let line = format!("diverged: calls {launch} and {other} use the same memory without an order");
         assert!(text.starts_with(&line), "{how}: {text}");
-        assert!(text.contains("each launch was waited for here, as the program does not"), "{text}");
+        assert!(text.contains("this replay waited for each launch, the program does not"), "{text}");
         assert!(text.contains(&format!("no order     call {launch} cuLaunchKernel late on stream#1\n")), "{text}");
         let explanation = report(&place, &["--sync-launches"])["explanation"].take();
         let unordered = &explanation["unordered"];
@@ -160,7 +159,7 @@ fn a_batch_that_nothing_orders() {
         forge.write(&path);
         let text = replayed(&place, &[]).stdout;
         let line = text.lines().next().unwrap_or_default();
-        let says = format!(" nothing orders call {fill} and call {batch}");
+        let says = format!(" calls {fill} and {batch} use the same memory without an order");
         assert!(line.starts_with("diverged: ") && line.ends_with(&says), "{count}: {text}");
     }
 }
@@ -181,8 +180,9 @@ fn what_nothing_orders_is_told_of_whatever_diverges() {
     forge.reseal();
     forge.write(&path);
     let text = replayed(&place, &[]).stdout;
-    let line =
-        format!("diverged: the replay differs from the recording, and nothing orders call {fill} and call {launch}\n");
+    let line = format!(
+        "diverged: the replay differs from the recording; calls {fill} and {launch} use the same memory without an order"
+    );
     assert!(text.starts_with(&line) && !text.contains("because"), "call {}: {text}", copy.number);
     assert!(text.contains(&format!("no order     call {fill} cuMemsetD32Async on stream#2\n")), "{text}");
 }

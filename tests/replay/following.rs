@@ -11,7 +11,7 @@ fn a_callback_that_never_returns() {
     let place = Place::new();
     run(place.recorded(client("slow_callbacks.c")).arg("never")).expect(0);
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
-    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+    assert!(replayed.stdout.starts_with("verified: "), "{}", replayed.stdout);
 }
 
 /// Nobody knows whose a change is while a callback runs, and the verdict says so.
@@ -20,7 +20,7 @@ fn what_changed_while_a_callback_ran() {
     let place = Place::new();
     run(&mut place.recorded(client("slow_callbacks.c"))).expect(0);
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
-    assert!(info.contains("note: memory written while a callback ran, by it or by others"), "{info}");
+    assert!(info.contains("note: memory written during a callback, by it or by other threads"), "{info}");
     let place = Place::new();
     run(&mut place.recorded(client("mapped_input.c"))).expect(0);
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
@@ -37,7 +37,7 @@ fn where_the_kernel_tells_nothing() {
     assert!(what.contains("cannot follow"), "{what}");
     assert_eq!(*count, 1);
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-explain"])).expect(4);
-    assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
+    assert!(replayed.stdout.contains("partly recorded"), "{}", replayed.stdout);
 }
 
 /// What others may write into it through a mapping of their own is in no page table of the program's.
@@ -46,16 +46,16 @@ fn memory_that_a_child_has_too() {
     let place = Place::new();
     run(&mut place.recorded(client("shared_with_child.c"))).expect(0);
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
-    assert!(info.contains("partly") && info.contains("not recorded: shared memory, into which others may"), "{info}");
+    assert!(info.contains("partly") && info.contains("not recorded: writes of other processes to shared"), "{info}");
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-explain"])).expect(4);
-    assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
+    assert!(replayed.stdout.contains("partly recorded"), "{}", replayed.stdout);
 }
 
 /// What copies take is recorded with them, whoever wrote it. What kernels read in place is named, and where the
 /// replay differs its first line has that reason.
 #[test]
 fn a_shared_mapping_that_a_child_fills() {
-    const WHY: &str = "not recorded: shared memory, into which others may write unseen";
+    const WHY: &str = "not recorded: writes of other processes to shared memory";
     let record = |how| {
         let place = Place::new();
         run(place.recorded(client("shared_mapping.c")).arg(how)).expect(0);
@@ -64,12 +64,12 @@ fn a_shared_mapping_that_a_child_fills() {
         place
     };
     let replayed = run(&mut record("child").cutrace(["replay", "--driver", "sim"])).expect(0);
-    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+    assert!(replayed.stdout.starts_with("verified: "), "{}", replayed.stdout);
     let place = record("in place");
     for options in [&["replay", "--driver", "sim"][..], &["replay", "--driver", "sim", "--no-explain"]] {
         let text = run(&mut place.cutrace(options)).expect(4).stdout;
         let first = text.lines().next().unwrap_or_default();
-        assert!(first.starts_with("diverged") && first.ends_with(&format!("; recorded in part: {WHY}")), "{text}");
+        assert!(first.starts_with("diverged") && first.ends_with(&format!("; partly recorded: {WHY}")), "{text}");
     }
 }
 
@@ -80,20 +80,20 @@ fn a_kernel_that_waits_for_a_word_on_the_stack() {
     let place = Place::new();
     run(place.recorded(client("registered_stack_word.c")).arg("flag")).expect(0);
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
-    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+    assert!(replayed.stdout.starts_with("verified: "), "{}", replayed.stdout);
 }
 
 /// Nobody can tell which bytes the driver had taken by then.
 #[test]
 fn pageable_memory_that_a_callback_fills_while_a_copy_reads_it() {
-    const WHY: &str = "not recorded: which bytes copies took of pageable memory that a callback wrote meanwhile";
+    const WHY: &str = "not recorded: copy sources in pageable memory that a callback wrote during the call";
     let place = Place::new();
     let recorded = run(&mut place.recorded(client("pageable_filled_late.c"))).expect(0);
     assert_eq!(recorded.stdout, "524288 from before\n");
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
     assert!(info.contains("partly") && info.contains(WHY), "{info}");
     let text = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4).stdout;
-    assert!(text.lines().next().is_some_and(|first| first.ends_with(&format!("; recorded in part: {WHY}"))), "{text}");
+    assert!(text.lines().next().is_some_and(|first| first.ends_with(&format!("; partly recorded: {WHY}"))), "{text}");
 }
 
 /// Whatever a trace says that the CPU wrote, when, where and in which run of what: the replay ends in one of

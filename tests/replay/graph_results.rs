@@ -25,7 +25,7 @@ fn what_one_launch_brings_is_read_within_bounds_and_the_rest_counted() {
     let report: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
     assert_eq!(report["checked"]["copies"], 2 * 8, "{}", replayed.stdout);
     let told = run(&mut place.cutrace(["info"])).expect(0).stdout;
-    let note = "launches of graphs that copy more to pageable memory than is read (2); no replay needs it";
+    let note = "launches of graphs that copy more to pageable memory than is read (2); replay does not need it";
     assert!(told.contains(note) && told.contains("replayable"), "{told}");
 }
 
@@ -51,7 +51,7 @@ fn arguments_of_a_node_whose_kernel_is_not_known_yet_are_lost() {
     let place = Place::new();
     let bare = run(&mut Place::new().bare(&program)).expect(0);
     place.same(&bare, &run(&mut place.recorded(&program)));
-    let lost = "kernel arguments that nobody could tell before a call that may free them";
+    let lost = "kernel arguments of unknown size before a call that may free them";
     let trace = place.trace();
     assert_eq!(trace.losses, [(lost.to_owned(), 1)]);
     assert!(trace.kernels.values().any(|kernel| kernel.name == "twice" && kernel.params.is_some()));

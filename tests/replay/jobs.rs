@@ -53,9 +53,9 @@ fn memory_by_descriptors_of_other_numbers() {
     // Alone it knows that the memory is none of its own.
     let alone = run(on(&mut place.cutrace(["replay", "--driver", "sim", &importer]), "1")).expect(6);
     for why in [
-        "cuMemImportFromShareableHandle (6, first call 8): shared by a process that is not replayed beside this one",
-        "cuLaunchKernel (6, first call 18): uses memory of another process, which is not here",
-        "cuMemSetAccess (6, first call 10): uses memory of another process, which is not here",
+        "cuMemImportFromShareableHandle (6, first call 8): shared by a process that is not part of this replay",
+        "cuLaunchKernel (6, first call 18): uses memory of a process that is not replayed",
+        "cuMemSetAccess (6, first call 10): uses memory of a process that is not replayed",
     ] {
         assert!(alone.stdout.contains(why), "{why}: {}", alone.stdout);
     }
@@ -79,17 +79,15 @@ fn memory_that_others_write() {
             run(on(replay.arg(&exporter).args(options), "1")).expect(code).stdout
         };
         let text = alone(&[], 6);
-        assert!(text.starts_with("unverified: what came back could not be compared\n"), "{text}");
+        assert!(text.starts_with("unverified: the copies to the host could not be compared\n"), "{text}");
         let named =
-            format!("other processes may have written what call {} {export} handed out", first(&exporter, export));
+            format!("other processes may have written the memory of call {} {export}", first(&exporter, export));
         assert!(text.contains(&named) && !text.contains("no order"), "{text}");
         let report: Value = serde_json::from_str(&alone(&["--json"], 6)).expect("JSON");
-        let told = format!(
-            "{export}: other processes may write memory that they are given here: what they wrote is not in the trace ({calls} call"
-        );
+        let told = format!("{export}: exported memory may be written by processes that are not replayed ({calls} call");
         assert!(report["reasons"].to_string().contains(&told), "{report}");
         assert_eq!((&report["verdict"], &report["divergences"]), (&"partly".into(), &0.into()), "{report}");
-        let exported = &report["not_compared"]["behind_refused"][0]["exported"];
+        let exported = &report["not_compared"]["dependents"][0]["exported"];
         assert_eq!(exported, &first(&exporter, export), "{report}");
     }
 }
@@ -106,7 +104,7 @@ fn memory_that_others_only_read() {
     let mut traces = std::fs::read_dir(place.join("run")).expect("ours").flatten().map(|entry| entry.path());
     let parent = traces.find(|path| path.to_string_lossy().contains("rank0")).expect("a trace");
     let ran = run(on(&mut place.cutrace(["replay", "--driver", "sim", &parent.to_string_lossy()]), "1")).expect(0);
-    assert!(ran.stdout.starts_with("verified\n") && ran.stdout.contains("recorded in part:\n    cuIpcGetMemHandle: "));
+    assert!(ran.stdout.starts_with("verified: ") && ran.stdout.contains("partly recorded:\n    cuIpcGetMemHandle: "));
     // The word that differs then was handed out to nobody.
     let mut filled = place.cutrace(["replay", "--no-explain", "--fill", "0xa5", "--driver", "sim"]);
     run(on(filled.arg(&parent), "1")).expect(4);
@@ -151,11 +149,11 @@ fn processes_are_judged_as_parts_of_their_job() {
     assert_eq!(info(&[processes[0]["trace"].as_str().expect("a path")])["verdict"], "partly");
     let two = info(&["run/", "--rank", "0-1"]);
     assert_eq!(two["verdict"], "partly");
-    let why = "cuIpcOpenMemHandle_v2: shared by a process that is not replayed beside this one (1 call: ";
+    let why = "cuIpcOpenMemHandle_v2: shared by a process that is not part of this replay (1 call: ";
     assert!(two["processes"][0]["reasons"].to_string().contains(why), "{two}");
     let text = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
     assert!(
-        text.contains("verdict: replayable\n  of all together (cutrace replay run/): alone some of them"),
+        text.contains("verdict: replayable\n  for the whole job (cutrace replay run/); a single process"),
         "{text}"
     );
 }
@@ -168,16 +166,16 @@ fn a_ring_of_three_processes() {
     let lines: Vec<&str> = ran.stdout.lines().filter(|line| !line.starts_with("  ")).collect();
     let [first, second, whole] = lines[..] else { panic!("{}", ran.stdout) };
     assert!(first.starts_with("rank 0 (process ") && second.starts_with("rank 1 (process "), "{}", ran.stdout);
-    const WHY: &str = ": unverified, as what came back could not be compared";
+    const WHY: &str = ": unverified, the copies to the host could not be compared";
     assert!(
-        first.contains(&format!("{WHY}, except for 5 calls that were refused (cuIpcOpenMemHandle_v2: "))
+        first.contains(&format!("{WHY}, except for 5 refused calls (cuIpcOpenMemHandle_v2: "))
             && second.contains(&format!("{WHY}: ")),
         "{}",
         ran.stdout
     );
     assert!(whole.starts_with("unverified: 2 processes in "), "{}", ran.stdout);
     let one = run(&mut place.cutrace(["replay", "run/", "--driver", "sim", "--profile"])).expect(2);
-    assert!(one.stderr.contains("--profile is for one process: name its trace"), "{}", one.stderr);
+    assert!(one.stderr.contains("--profile applies to one process: pass its trace"), "{}", one.stderr);
 }
 
 /// What a kernel of one process writes there a kernel of the other reads, and what one's CPU wrote, too.
@@ -217,12 +215,12 @@ fn host_memory_that_a_process_shares_with_one_that_is_not_here() {
     let trace = sound(&child);
     let mut calls = calls_named(&trace, "cuCtxSynchronize").into_iter().map(|call| call.number);
     let Some(call) = calls.find(is_waited_for) else { panic!("{waits}") };
-    assert!(waits.contains(", which rank 0 (process ") && waits.contains("; cutrace replay "), "{waits}");
     assert!(
-        waits.contains(", take of call ") && waits.contains(" may wait for what is written in host memory 0x"),
+        waits.contains(", which is shared with rank 0 (process ") && waits.contains("; cutrace replay "),
         "{waits}"
     );
-    let so_far = format!("given up after about {call} of {} calls; there is no verdict", sound(&child).len());
+    assert!(waits.contains(", take of call ") && waits.contains(" may wait for a write to host memory 0x"), "{waits}");
+    let so_far = format!("stopped after about {call} of {} calls; no verdict", sound(&child).len());
     assert!(ends.contains(&format!("for 12 s; waiting for call {call} ")) && ends.ends_with(&so_far), "{ends}");
     // Nothing of the others is needed to end it.
     std::fs::copy(&child, place.join("alone.bin")).expect("ours");
@@ -257,7 +255,7 @@ fn what_is_wrong_with_one_process_is_said_in_a_line() {
     let nowhere = run(replay(&mut place.cutrace([""; 0]), "1").args(["--device", "7"])).expect(5);
     let whole = nowhere.stdout.lines().last().unwrap_or_default();
     assert!(
-        whole.starts_with("failed: 3 processes") && nowhere.stdout.contains("no device 7 here"),
+        whole.starts_with("failed: 3 processes") && nowhere.stdout.contains("device 7 does not exist on this machine"),
         "{}",
         nowhere.stdout
     );
@@ -272,11 +270,11 @@ fn what_is_wrong_with_one_process_is_said_in_a_line() {
     let whole = cut.stdout.lines().last().unwrap_or_default();
     assert!(whole.starts_with("incomplete: ") && whole.contains("cannot be read: rank 1 (process "), "{}", cut.stdout);
     assert_eq!(cut.stdout.lines().filter(|line| !line.starts_with("  ")).count(), 3, "{}", cut.stdout);
-    assert!(cut.said().iter().any(|line| line.ends_with("it is not replayed")), "{}", cut.stderr);
+    assert!(cut.said().iter().any(|line| line.contains("not replayed before ")), "{}", cut.stderr);
     std::fs::remove_file(of("rank1")).expect("ours");
     let missing = run(replay(&mut place.cutrace([""; 0]), "1")).expect(3);
-    assert!(missing.said().iter().any(|line| line.ends_with("of 3 ranks no trace is here: 1")), "{}", missing.stderr);
-    let refused: Vec<&str> = missing.stdout.lines().filter(|line| line.contains("that were refused")).collect();
+    assert!(missing.said().iter().any(|line| line.ends_with("no trace for rank 1 of 3 ranks")), "{}", missing.stderr);
+    let refused: Vec<&str> = missing.stdout.lines().filter(|line| line.contains("refused calls")).collect();
     assert!(refused.len() == 1 && refused[0].starts_with("rank 2 "), "{}", missing.stdout);
 }
 
@@ -288,7 +286,7 @@ fn what_all_fail_alike_is_said_once() {
     run(on(record.arg(client("vector_add.c")), "1")).expect(0);
     let ran = run(replay(&mut place.cutrace([""; 0]), "1").args(["--device", "7"])).expect(5);
     let told = format!("{}{}", ran.stdout, ran.stderr);
-    assert_eq!(told.matches("there is no device 7 here").count(), 1, "{told}");
+    assert_eq!(told.matches("device 7 does not exist on this machine").count(), 1, "{told}");
     let [first, whole] = ran.stdout.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
     let ranks = first.split(": ").next().unwrap_or_default().split(", ").map(|name| &name[..7]);
     assert_eq!(ranks.collect::<Vec<_>>(), ["rank 0 ", "rank 1 ", "rank 2 "], "{told}");
@@ -332,12 +330,16 @@ fn a_rank_without_its_device() {
     let lines: Vec<&str> = ran.stdout.lines().filter(|line| !line.starts_with("  ")).collect();
     let [first, second, whole] = lines[..] else { panic!("{}", ran.stdout) };
     assert!(first.starts_with("rank 0 ") && first.contains(": verified: "), "{}", ran.stdout);
-    assert!(second.contains("there is no device 1 here") && whole.contains("(1 failed, 1 verified)"), "{}", ran.stdout);
+    assert!(
+        second.contains("device 1 does not exist on this machine") && whole.contains("(1 failed, 1 verified)"),
+        "{}",
+        ran.stdout
+    );
     assert!(ran.stdout.contains("  its trace: run/") && whole.contains("rank 1 (process "), "{}", ran.stdout);
     // By itself it has no memory there: what it uses is the other's.
     let mut alone = place.cutrace(["replay", "run/", "--rank", "1", "--driver", "sim"]);
     let ran = run(alone.env("CUTRACE_SIM_DEVICES", "1")).expect(5);
-    assert!(ran.stdout.contains("there is no device 1 here"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("device 1 does not exist on this machine"), "{}", ran.stdout);
 }
 
 /// A kernel that waits for what a rank did otherwise than recorded is not waited for without end.
@@ -350,11 +352,8 @@ fn a_rank_that_waits_for_one_that_diverged_is_ended() {
     let (differs, waits) = (whole.find("rank 0 (process "), whole.find("rank 1 (process "));
     // Rank 0 waits, too: its last call came behind the end of the other.
     assert!(whole.starts_with("failed: 2 processes in "), "{}", ran.stdout);
-    assert!(whole.contains(": no process came further for 5 s: ") && differs < waits, "{}", ran.stdout);
-    assert!(
-        whole.contains("did not do what was recorded, first in call ") && whole.contains(" cuMemcpyDtoH"),
-        "{whole}"
-    );
+    assert!(whole.contains(": no process made progress for 5 s: ") && differs < waits, "{}", ran.stdout);
+    assert!(whole.contains("differs from its recording, first in call ") && whole.contains(" cuMemcpyDtoH"), "{whole}");
     assert!(whole.ends_with(" cuCtxSynchronize"), "{whole}");
 }
 
@@ -382,11 +381,11 @@ fn ranks_that_a_launcher_starts_replay_together() {
         line.starts_with(&format!("rank {rank} (process ")) && line.contains(" ipc_ring: verified: ")
     });
     assert!(all && lines[6].starts_with("verified: 3 processes in ") && lines.len() == 7, "{}", ran.stdout);
-    assert!(lines[6].ends_with(", 3 handles of one process opened by another"), "{}", ran.stdout);
+    assert!(lines[6].ends_with(", 3 handles shared between processes"), "{}", ran.stdout);
     let unset = run(&mut place.cutrace(["replay", "run/", "--rank", "%q{NO_RANK}"])).expect(2);
-    assert!(unset.stderr.contains("the variable NO_RANK is not set here"), "{}", unset.stderr);
+    assert!(unset.stderr.contains("the environment variable NO_RANK is not set"), "{}", unset.stderr);
     let none = launched(&place, "7", "");
-    assert!(none.stderr.contains("no rank 7; of this job the ranks are 0-2"), "{}", none.stderr);
+    assert!(none.stderr.contains("no rank 7; this job has the ranks 0-2"), "{}", none.stderr);
 }
 
 /// As `mpirun` and `srun` do it: a `record` and a `replay` for each rank, at once, which know their ranks
@@ -445,7 +444,7 @@ fn what_is_wrong_with_a_launched_job_is_said_once() {
     };
     of("rank1").iter().for_each(|path| std::fs::remove_file(path).expect("ours"));
     let ran = launched(&place, "0 2", "");
-    assert_eq!(ran.stderr.matches("of 3 ranks no trace is here: 1").count(), 1, "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.stderr.matches("no trace for rank 1 of 3 ranks").count(), 1, "{}{}", ran.stdout, ran.stderr);
 }
 
 /// Two ranks that are one process come at once.
@@ -455,7 +454,7 @@ fn a_rank_that_does_not_come_is_named() {
     recorded(&place, "ipc_ring.c").expect(0);
     let ran = launched(&place, "0-1", "--timeout 2");
     assert_eq!(ran.stdout, "1\n", "{}", ran.stderr);
-    let why = "rank 2 did not come in time, ranks 0-1 did; --timeout SECONDS waits longer";
+    let why = "rank 2 did not start in time, ranks 0-1 did; wait longer with --timeout SECONDS";
     assert!(ran.said().iter().all(|line| line.ends_with(why)), "{}", ran.stderr);
 }
 
@@ -499,8 +498,12 @@ fn a_launched_rank_that_ends_early_ends_the_others() {
     assert!(lines[..3].iter().all(|status| *status != "0"), "{}", ran.stdout);
     let whole = lines.last().expect("lines");
     assert!(whole.starts_with("failed: 3 processes (1 failed, 2 ended) in "), "{}", ran.stdout);
-    assert!(whole.contains("rank 1 (process ") && whole.contains("there is no device 7 here"), "{}", ran.stdout);
-    assert!(ran.stdout.contains(" ipc_ring: ended, as rank 1 (process "), "{}", ran.stdout);
+    assert!(
+        whole.contains("rank 1 (process ") && whole.contains("device 7 does not exist on this machine"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains(" ipc_ring: killed, as rank 1 (process "), "{}", ran.stdout);
 
     // Killed while the others run.
     let place = Place::new();
@@ -513,7 +516,7 @@ fn a_launched_rank_that_ends_early_ends_the_others() {
     let ran = first.end();
     let told = format!("{}{}", ran.stdout, ran.stderr);
     let is_told = told.contains("rank 1 (process ") && told.contains(" failed: signal 9");
-    let is_led = told.contains("the process that leads the replay of the job has ended");
+    let is_led = told.contains("the coordinating process of the job has ended");
     assert!(ran.code() != 0 && (is_told || is_led), "{told}");
 }
 
@@ -525,7 +528,7 @@ fn each_is_filled_and_compared_as_asked() {
     run(on(record.arg(client("uninitialised.c")), "1")).expect(0);
     let filled = run(replay(&mut place.cutrace([""; 0]), "1").args(["--fill", "0xa5"])).expect(4);
     assert_eq!(filled.stdout.matches(": diverged: ").count(), 2, "{}", filled.stdout);
-    assert_eq!(filled.stdout.matches("\n  more of it: cutrace replay run/").count(), 2, "{}", filled.stdout);
+    assert_eq!(filled.stdout.matches("\n  details: cutrace replay run/").count(), 2, "{}", filled.stdout);
     // The traces hold hashes alone: numbers cannot be compared.
     let numbers = run(replay(&mut place.cutrace([""; 0]), "1").args(["--verify", "1e-3,1e-3"])).expect(2);
     assert!(numbers.stdout.contains("failed: 2 processes"), "{}", numbers.stdout);
@@ -540,5 +543,5 @@ fn two_processes_of_one_rank() {
     let ran = run(replay(&mut place.cutrace([""; 0]), "3")).expect(0);
     assert!(ran.stdout.lines().filter(|line| line.starts_with("rank 1 ")).count() == 2, "{}", ran.stdout);
     assert!(ran.stdout.lines().last().is_some_and(|line| line.starts_with("verified: 6 processes")), "{}", ran.stdout);
-    assert!(ran.said().iter().any(|line| line.contains("rank 1 is 2 processes with traces")), "{}", ran.stderr);
+    assert!(ran.said().iter().any(|line| line.contains("rank 1 has 2 processes with traces")), "{}", ran.stderr);
 }

@@ -68,8 +68,7 @@ fn events_of_the_range_stay() {
     let [made, waits] = ["cuEventCreate", "cuStreamSynchronize"].map(|name| calls_named(&trace, name)[1].number);
     let found = looped(&place, &["--loop", "3", "--scope", &format!("{made}..{}", waits + 1)]);
     assert_eq!((&found["works"]["add_two"]["times"], &found["differing_runs"]), (&6.into(), &0.into()), "{found}");
-    let kept =
-        serde_json::json!([{ "reason": "an event of the range is made once, and ends with the replay", "count": 2 }]);
+    let kept = serde_json::json!([{ "reason": "an event of the range is created once and lives until the replay ends", "count": 2 }]);
     assert_eq!((&found["left_out"], &found["calls"]), (&kept, &5.into()), "{found}");
 }
 
@@ -94,7 +93,7 @@ fn the_range_may_read_what_the_cpu_writes_on_the_way() {
     let scope = scope(&place, "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoH_v2");
     let ran = replayed(&place, &["--loop", "3", "--scope", &scope, "--json"]);
     if ran.code() == 1 {
-        assert!(ran.stderr.contains("cannot be repeated: "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("cannot repeat the range: "), "{}", ran.stderr);
     } else {
         let report: Value = serde_json::from_str(&ran.expect(0).stdout).expect("JSON");
         assert_eq!(report["loop"]["differing_runs"], 0, "{report}");
@@ -114,10 +113,10 @@ fn ranges_by_annotation() {
         assert_eq!((&found["range"], &found["calls"]), (&serde_json::json!([from, from + 2]), &2.into()), "{name}");
     }
     for (name, why) in [
-        ("stepp", "no NVTX range has this name; there are launch, nothing, step, whole@other"),
-        ("step#4", "there are 3 ranges of this name only"),
+        ("stepp", "no NVTX range has this name; the trace has launch, nothing, step, whole@other"),
+        ("step#4", "the trace has 3 ranges of this name only"),
         ("step@other", "no NVTX range has this name"),
-        ("nothing", "no call is in it"),
+        ("nothing", "the range has no calls"),
     ] {
         let told = replayed(&place, &["--loop", "2", "--nvtx", name]).expect(2).stderr;
         assert!(told.contains(why), "{told}");
@@ -142,7 +141,7 @@ fn as_often_as_can_be_said() {
 fn other_ranges_are_proposed_for_one_that_cannot_be_repeated() {
     let told = |place: &Place, range: &[&str]| {
         let ran = replayed(place, &[&["--loop", "2"], range].concat()).expect(1).stderr;
-        assert!(ran.starts_with("cutrace: the range cannot be repeated: call "), "{ran}");
+        assert!(ran.starts_with("cutrace: cannot repeat the range: call "), "{ran}");
         ran
     };
     let place = Place::new();
@@ -150,13 +149,13 @@ fn other_ranges_are_proposed_for_one_that_cannot_be_repeated() {
     let options = ["-I", include.to_str().expect("a path"), "-ldl"];
     run(place.recorded(client_with("ranges.c", &options)).arg("streams")).expect(0);
     let why = told(&place, &[]);
-    let names = "; --nvtx NAME repeats a part of it; there are launch, nothing, step, whole@other\n";
+    let names = "; repeat a part with --nvtx NAME: launch, nothing, step, whole@other\n";
     assert!(why.ends_with(names), "{why}");
-    assert!(!told(&place, &["--nvtx", "whole@other"]).contains("repeats a part"));
+    assert!(!told(&place, &["--nvtx", "whole@other"]).contains("repeat a part"));
     looped(&place, &["--loop", "2", "--nvtx", "step"]);
     let place = recorded("callbacks.c");
     let why = told(&place, &[]);
-    assert!(why.ends_with("; --scope A..B repeats a part of it\n"), "{why}");
+    assert!(why.ends_with("; repeat a part with --scope A..B\n"), "{why}");
 }
 
 #[test]
@@ -166,9 +165,9 @@ fn what_cannot_be_repeated_is_named() {
     let told = |options: &[&str], code| replayed(&place, &[&["--loop", "2"], options].concat()).expect(code).stderr;
     let all = format!("0..{}", trace.len());
     let why = told(&["--scope", &all], 1);
-    let first = "cutrace: the range cannot be repeated: call 4 cuModuleLoadData: it makes an object (module)";
+    let first = "cutrace: cannot repeat the range: call 4 cuModuleLoadData: it creates an object (module)";
     assert!(why.starts_with(first), "{why}");
-    assert!(told(&["--scope", "5..9999"], 2).contains("the trace holds calls 0 to "));
+    assert!(told(&["--scope", "5..9999"], 2).contains("the trace has calls 0 to "));
     for wrong in [&["--scope", "9..5"][..], &["--scope", "x"], &["--profile"], &["--sync-launches"], &["--until", "3"]]
     {
         told(wrong, 2);
@@ -177,7 +176,7 @@ fn what_cannot_be_repeated_is_named() {
     let place = recorded("callbacks.c");
     let why =
         replayed(&place, &["--loop", "2", "--scope", &scope(&place, "cuLaunchHostFunc", "cuLaunchHostFunc")]).expect(1);
-    assert!(why.stderr.contains("its callback is the program's"), "{}", why.stderr);
+    assert!(why.stderr.contains("it runs a callback of the program"), "{}", why.stderr);
     // A node of a graph.
     let why = replayed(&place, &["--loop", "2", "--scope", &scope(&place, "cuGraphLaunch", "cuGraphLaunch")]).expect(1);
     let (launch, told) = (calls_named(&place.trace(), "cuGraphLaunch")[0].number, &why.stderr);
@@ -226,9 +225,9 @@ fn launches_are_marked_for_other_tools() {
     marked(&["vector_add"], &[0, 1, 2, 3]);
     marked(&["vector_add#3"], &[2]);
     let told = replayed(&place, &["--only-kernel", "vector_ad"]).expect(2).stderr;
-    assert!(told.contains("no launch of such a kernel; nearest: vector_add"), "{told}");
+    assert!(told.contains("no such kernel is launched; nearest: vector_add"), "{told}");
     let told = replayed(&place, &["--only-kernel", "vector_add#9"]).expect(2).stderr;
-    assert!(told.contains("it is launched, captured or made a node 4 times only"), "{told}");
+    assert!(told.contains("it is launched, captured or added as a node 4 times only"), "{told}");
 }
 
 /// What is under way at either end of the range would be its own, or be lost.
@@ -240,8 +239,7 @@ fn a_range_that_begins_or_ends_while_a_stream_waits_is_refused() {
     let second = calls_named(&trace, "cuStreamWaitValue32_v2")[1].number;
     for (from, to, at) in [(launch, second, "begins"), (wait, launch + 1, "ends")] {
         let told = replayed(&place, &["--loop", "2", "--scope", &format!("{from}..{to}")]).expect(1).stderr;
-        let why =
-            format!("cannot be repeated: when it {at}, stream#1 has not come to the end of its work: call {wait} ");
+        let why = format!("cannot repeat the range: when it {at}, stream#1 has unfinished work: call {wait} ");
         assert!(told.contains(&why), "{told}");
     }
     looped(&place, &["--loop", "2", "--scope", &format!("{wait}..{second}")]);
@@ -254,6 +252,6 @@ fn a_loop_that_comes_no_further_is_given_up() {
     let range = scope(&place, "cuLaunchKernel", "cuMemcpyDtoH_v2");
     let ran = replayed(&place, &["--loop", "2", "--scope", &range, "--timeout", "1"]).expect(1);
     let wait = calls_named(&place.trace(), "cuStreamSynchronize")[0].number;
-    let told = format!("nothing has come to an end for 1 s; waiting for call {wait} cuStreamSynchronize: given up");
+    let told = format!("no call has returned for 1 s; waiting for call {wait} cuStreamSynchronize: stopped");
     assert!(ran.stderr.contains(&told), "{}", ran.stderr);
 }

@@ -24,7 +24,7 @@ fn profile(place: &Place, options: &[&str]) -> Outcome {
 fn timed(place: &Place, source: &str) -> Trace {
     let file = format!("{source}.timed");
     let ran = profile(place, &["--times", source, "-o", &file]).expect(0);
-    assert!(ran.stdout.starts_with("verified\n"), "{}", ran.stdout);
+    assert!(ran.stdout.starts_with("verified: "), "{}", ran.stdout);
     assert_eq!(ran.stderr, "");
     sound(place.join(&file))
 }
@@ -93,7 +93,7 @@ fn everything_else_stays_as_it_was() {
         }
         // Measured once more, what was measured before is gone.
         let again = profile(&place, &["--times", "events", "-o", "again.timed", "cupti.timed"]).expect(0);
-        assert!(again.stdout.starts_with("verified\n"), "{}", again.stdout);
+        assert!(again.stdout.starts_with("verified: "), "{}", again.stdout);
         let (again, events) = (sound(place.join("again.timed")), sound(place.join("events.timed")));
         assert_eq!(again.timed_works(), events.timed_works(), "{app}");
         assert!(again.timed().all(|work| work.about.source == EVENTS));
@@ -167,21 +167,21 @@ fn what_cannot_be_used_is_told() {
         run(command.args(options).env("CUTRACE_SIM_CUPTI_VERSION", "140000"))
     };
     let told = unknown(&[]).expect(0);
-    let why = "libcuda_sim.so is CUPTI of version 140000, whose records are not known; known are 18 to 28 (CUDA 12)";
-    assert!(told.stderr.contains("warning: times are taken from events: "), "{}", told.stderr);
+    let why = "libcuda_sim.so is CUPTI version 140000; expected version 18 to 28 (CUDA 12)";
+    assert!(told.stderr.contains("warning: device times are measured by events: "), "{}", told.stderr);
     assert!(told.stderr.contains(why), "{}", told.stderr);
     let trace = sound(place.join("t"));
     assert!(trace.profile.as_ref().is_some_and(|profile| profile.source == EVENTS && profile.why.contains(why)));
     let told = unknown(&["--times", "cupti"]).expect(1);
-    assert!(told.said()[0].contains("CUPTI cannot be used: ") && told.said()[0].contains(why), "{}", told.stderr);
+    assert!(told.said()[0].contains("cannot use CUPTI: ") && told.said()[0].contains(why), "{}", told.stderr);
     // Nothing is overwritten, least of all what is being read.
     let told = profile(&place, &["-o", "t"]).expect(1).stderr;
     assert!(told.contains("t exists already; --force replaces it"), "{told}");
     let told = profile(&place, &["-o", "trace.bin", "--force"]).expect(2).stderr;
-    assert!(told.contains("-o trace.bin: that is the trace itself"), "{told}");
+    assert!(told.contains("-o trace.bin: this is the trace itself"), "{told}");
     let mut wrong = place.cutrace(["replay", "--driver", "sim", "--profile", "-o", "x"]);
     let told = run(wrong.env("CUTRACE_CUPTI", "/no/such/file")).expect(0).stderr;
-    assert!(told.contains("times are taken from events: CUTRACE_CUPTI: /no/such/file is not a file"), "{told}");
+    assert!(told.contains("device times are measured by events: CUTRACE_CUPTI: /no/such/file is not a file"), "{told}");
     for options in [&["--sync-launches"][..], &["--bisect"], &["--dry-run"]] {
         profile(&place, options).expect(2);
     }

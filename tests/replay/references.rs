@@ -63,7 +63,7 @@ impl Recorded {
     #[track_caller]
     fn verifies(&self, more: &[&str]) {
         let replayed = self.replay(more).expect(0).stdout;
-        assert!(replayed.starts_with("verified\n"), "{replayed}");
+        assert!(replayed.starts_with("verified: "), "{replayed}");
     }
 
     #[track_caller]
@@ -126,13 +126,12 @@ fn a_file_that_is_another_by_now_is_refused() {
     changed[1000 + 2 * PIECE + 9] ^= 1;
     std::fs::write(&recorded.weights, &changed).expect("our own file");
     let at = format!("the first, {PIECE} bytes at offset {}", 1000 + 2 * PIECE);
-    let why =
-        ["a model.safetensors: 1 of the 6 pieces that the trace names have changed", &at, "it was modified since"];
+    let why = ["a model.safetensors: 1 of the 6 pieces in the trace have changed", &at, "it was modified since"];
     recorded.is_refused(&among, 3, &why);
     std::fs::write(&recorded.weights, &content(SIZE)[..SIZE - 1]).expect("our own file");
     recorded.is_refused(&among, 3, &["1 of the 6 pieces", "lies beyond its end"]);
     std::fs::remove_file(&recorded.weights).expect("our own file");
-    recorded.is_refused(&among, 3, &["a model.safetensors: there is no such file, nor one of its name"]);
+    recorded.is_refused(&among, 3, &["a model.safetensors: there is no such file, and no given file has its name"]);
     // One that has only been moved is found by its name, or by its size.
     std::fs::create_dir(recorded.place.join("moved")).expect("our own directory");
     for (moved, named) in [("moved/a model.safetensors", "moved"), ("moved/other", "moved/other")] {
@@ -148,7 +147,7 @@ fn no_file_is_read_but_those_that_are_named() {
     let recorded = recorded("private");
     std::fs::create_dir(recorded.place.join("other")).expect("our own directory");
     std::fs::write(recorded.place.join("other/notes"), "nothing").expect("our own file");
-    recorded.is_refused(&["--weights", "other"], 3, &["it is not among the files that were named"]);
+    recorded.is_refused(&["--weights", "other"], 3, &["the file is not among the given files"]);
 }
 
 #[test]
@@ -156,7 +155,7 @@ fn pack_makes_the_trace_whole() {
     let recorded = recorded("private");
     let place = &recorded.place;
     let refused = run(&mut place.cutrace(["pack", "trace.bin", "--weights", "trace.bin", "-o", "no.bin"])).expect(3);
-    assert!(refused.said()[0].contains("a model.safetensors: it is not among"), "{}", refused.stderr);
+    assert!(refused.said()[0].contains("a model.safetensors: the file is not among"), "{}", refused.stderr);
     run(&mut place.cutrace(["pack", "trace.bin", "-o", "packed.bin"])).expect(0);
     assert_eq!(recorded.by_reference("packed.bin").0, PIECES as u64);
     for from in ["trace.bin", "packed.bin"] {

@@ -27,7 +27,7 @@ fn memory_before_and_after_a_launch() {
     for options in [&[][..], &["--no-placement"]] {
         let before = ["--break", "vector_add", "--dump-memory", "mem#3", "before", "--force"];
         let ran = replayed(&place, &[options, &before].concat()).expect(0);
-        assert!(ran.stdout.starts_with("stopped, and nothing up to there differs\n"), "{}", ran.stdout);
+        assert!(ran.stdout.starts_with("stopped; no difference before that\n"), "{}", ran.stdout);
         assert!(ran.stdout.contains(&format!("before call {launch} cuLaunchKernel")), "{}", ran.stdout);
         let after = ["--until", &until, "--dump-memory", "alloc#3", "after", "--dump-memory", "mem#1", "a", "--force"];
         replayed(&place, &[options, &after].concat()).expect(0);
@@ -39,7 +39,7 @@ fn memory_before_and_after_a_launch() {
         assert_eq!((floats(&place, "rest"), floats(&place, "two")), (sum[16..].to_vec(), sum[16..18].to_vec()));
         let beyond = ["--until", &until, "--dump-memory", "mem#3+3996+8", "x"];
         let told = replayed(&place, &[options, &beyond].concat()).expect(2).stderr;
-        assert!(told.contains("mem#3+3996+8: the allocation has 4000 bytes only"), "{told}");
+        assert!(told.contains("mem#3+3996+8: the allocation has only 4000 bytes"), "{told}");
         assert_eq!(floats(&place, "a"), (0..1000).map(|i| i as f32).collect::<Vec<_>>());
     }
     let report = replayed(&place, &["--json", "--break", "cuMemcpyDtoH"]).expect(0).stdout;
@@ -79,7 +79,7 @@ fn a_range_of_recorded_addresses() {
     }
     let beyond = format!("{sum:#x}..{:#x}", sum + 4004);
     let told = replayed(&place, &["--dump-memory", &beyond, "x"]).expect(2).stderr;
-    assert!(told.contains("the range ends 4 bytes behind mem#3 (0x"), "{told}");
+    assert!(told.contains("the range ends 4 bytes past the end of mem#3 (0x"), "{told}");
     let told = replayed(&place, &["--dump-memory", "0x5+1", "x"]).expect(2).stderr;
     assert!(told.contains("0x5 is in no allocation; "), "{told}");
     assert!(!place.join("x").exists());
@@ -106,18 +106,18 @@ fn what_is_not_there_is_told() {
     };
     let first_free = number("cuMemFree_v2", 0);
     let gone = format!(
-        "mem#1 is no more: call {first_free} cuMemFree_v2 gives it up; stop before it: --until {}",
+        "mem#1 no longer exists: call {first_free} cuMemFree_v2 frees it; stop before that call: --until {}",
         first_free - 1
     );
     assert!(told(&["--dump-memory", "mem#1", "x"]).contains(&gone));
-    let later = format!("mem#2 is not there yet: call {} makes it", number("cuMemAlloc_v2", 1));
+    let later = format!("mem#2 does not exist yet: call {} allocates it", number("cuMemAlloc_v2", 1));
     assert!(told(&["--break", "cuMemAlloc#2", "--dump-memory", "mem#2", "x"]).contains(&later));
     let none = told(&["--break", "vector_add", "--dump-memory", "mem#9", "x"]);
     assert!(none.contains("the trace has no mem#9; alive at that point: mem#1, mem#2, mem#3"), "{none}");
     let near = told(&["--break", "vectr_add"]);
     assert!(near.contains("nearest: vector_add, "), "{near}");
-    assert!(told(&["--break", "vector_add#2"]).contains("it stands in the trace once only"));
-    assert!(told(&["--until", "999"]).contains("the trace holds calls 0 to 18 only"));
+    assert!(told(&["--break", "vector_add#2"]).contains("the trace has it once only"));
+    assert!(told(&["--until", "999"]).contains("the trace has calls 0 to 18 only"));
     std::fs::write(place.join("x"), "mine").expect("written");
     let ran = replayed(&place, &["--break", "vector_add", "--dump-memory", "mem#1", "x"]).expect(1);
     assert!(ran.stderr.contains("x exists already; --force replaces it"), "{}", ran.stderr);
@@ -134,11 +134,11 @@ fn a_dump_replaces_neither_the_trace_nor_another_dump() {
     let stop = ["--force", "--break", "vector_add", "--dump-memory", "mem#1"];
     for name in ["trace.bin", "./trace.bin", "link", "second"] {
         let ran = replayed(&place, &[&stop[..], &[name]].concat()).expect(2);
-        assert!(ran.stderr.ends_with(&format!("--dump-memory {name}: that is the trace itself\n")), "{}", ran.stderr);
+        assert!(ran.stderr.ends_with(&format!("--dump-memory {name}: this is the trace itself\n")), "{}", ran.stderr);
     }
     assert_eq!(std::fs::read(place.join("trace.bin")).expect("a trace"), trace);
     let ran = replayed(&place, &[&stop[..], &["x", "--dump-memory", "mem#2", "./x"]].concat()).expect(2);
-    assert!(ran.stderr.contains("./x: the file is named twice") && !place.join("x").exists(), "{}", ran.stderr);
+    assert!(ran.stderr.contains("./x: the file is given twice") && !place.join("x").exists(), "{}", ran.stderr);
     replayed(&place, &[&stop[..], &["x"]].concat()).expect(0);
     let mode = std::fs::metadata(place.join("x")).expect("a dump").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -163,8 +163,8 @@ fn what_waits_at_the_stop_is_named() {
     let stop =
         ["--break", "cuStreamWriteValue32", "--dump-memory", "mem#2", "values", "--dump-memory", "mem#3", "copied"];
     let ran = replayed(&place, &stop).expect(0);
-    assert!(ran.stdout.starts_with("stopped, and nothing that the device computed up to there"), "{}", ran.stdout);
-    let what = format!("stream#1 has not come to the end of its work: call {wait} cuStreamWaitValue32_v2 and 1 more");
+    assert!(ran.stdout.starts_with("stopped; no device result was compared"), "{}", ran.stdout);
+    let what = format!("stream#1 has unfinished work: call {wait} cuStreamWaitValue32_v2 and 1 more");
     assert!(ran.stderr.contains(&format!("warning: at the stop, {what}\n")), "{}", ran.stderr);
     let words = |file: &str| std::fs::read(place.join(file)).expect("a dump")[..4].to_vec();
     assert_eq!((words("values"), words("copied")), (3u32.to_le_bytes().to_vec(), vec![0; 4]));
@@ -177,10 +177,7 @@ fn before_what_was_not_recorded() {
     let script = "ulimit -f 1000; exec \"$0\" record --driver sim -- \"$1\" 40";
     run(place.command("bash").args(["-c", script]).arg(artifact("cutrace")).arg(client("copies_blocks.c"))).expect(0);
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(3);
-    assert!(
-        ran.stdout.starts_with("stopped: what call ") && ran.stdout.contains(" needs is not recorded; "),
-        "{ran:?}"
-    );
+    assert!(ran.stdout.starts_with("stopped: data of call ") && ran.stdout.contains(" is not recorded; "), "{ran:?}");
     assert!(ran.stderr.contains(" cuMemcpyHtoD_v2 needs 65.5 kB that were not recorded"), "{}", ran.stderr);
     let dry = run(&mut place.cutrace(["replay", "--dry-run"])).expect(0).stdout;
     assert!(dry.starts_with("verdict: partly"), "{dry}");

@@ -28,7 +28,7 @@ fn found_out(app: &str, find: impl Fn(&Trace, &Forge) -> usize) {
     resealed.trace(); // its checksums hold
     let ran = run(&mut resealed.cutrace(["replay", "--driver", "sim"]));
     // A call that is refused for it makes what depends on it incomparable.
-    let is_refused = ran.code() == 6 && ran.stdout.contains(": it was refused\n");
+    let is_refused = ran.code() == 6 && ran.stdout.contains(" was refused\n");
     assert!(matches!(ran.code(), 3 | 4) || is_refused, "{ran:?}");
     assert!(!ran.stdout.starts_with("verified"), "{}", ran.stdout);
     assert!(!(ran.stdout + &ran.stderr).is_empty());
@@ -151,8 +151,7 @@ fn lost_payloads_and_modules() {
         let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-explain"]));
         assert_eq!(ran.code(), 3, "{app}: {ran:?}");
         let first = place.trace().calls().find(|call| call.name() == first).expect("such a call").number;
-        let told =
-            format!("stopped: what call {first} needs is damaged, or not in the file; nothing up to there differs\n");
+        let told = format!("stopped: data of call {first} is damaged or not in the file; no difference before it\n");
         assert!(ran.stdout.starts_with(&told), "{app}: {ran:?}");
         let [said] = ran.said()[..] else { panic!("{app}: {ran:?}") };
         assert!(said.contains(&format!("stopped: call {first} ")), "{app}: {ran:?}");
@@ -178,13 +177,14 @@ fn the_verdict_names_a_module_image_that_is_gone() {
                     _ => None,
                 });
                 let (hash, len) = image.expect("an image");
-                let what = format!("{first}: needs what is damaged or not in the file: blob {hash} of {len} bytes");
+                let what =
+                    format!("{first}: needs data that is damaged or not in the file: blob {hash} of {len} bytes");
                 (format!("{what}, the first (1 call: {})", call.number), hash)
             }
             None => {
                 let (adopted, hash) =
                     (&whole.adopted[0], trace::base::hash::Hash::from_bytes(whole.adopted[0].images[0]));
-                let what = "was loaded unseen and its image is damaged or not in the file: blob";
+                let what = "was loaded by an unrecorded call and its image is damaged or not in the file: blob";
                 (format!("module {:#x} {what} {hash}", adopted.module), hash)
             }
         };

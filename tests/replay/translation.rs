@@ -44,7 +44,7 @@ fn every_program_with_nothing_placed() {
             (&[], false),
         ] {
             let replayed = run(&mut replay(&place, options));
-            let is_verified = replayed.stdout.starts_with("verified\n");
+            let is_verified = replayed.stdout.starts_with("verified: ");
             assert_eq!(is_verified, !is_exception, "{app} {options:?}: {}{}", replayed.stdout, replayed.stderr);
         }
     }
@@ -72,7 +72,7 @@ fn tagged_addresses_of_variables_are_named() {
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     assert_eq!((&info["verdict"], info["reasons"].as_array().map(Vec::len)), (&"partly".into(), Some(1)), "{info}");
-    assert!(info["reasons"].to_string().contains("beside tags"), "{info}");
+    assert!(info["reasons"].to_string().contains("words with tag bits"), "{info}");
     run(&mut replay(&place, &[])).expect(4);
 }
 
@@ -91,9 +91,12 @@ fn addresses_are_found_and_counted() {
     assert!(arguments > 30, "{elsewhere}");
     let shown = run(&mut replay(&place, &["--no-placement"])).expect(0).stdout;
     let planned = run(&mut replay(&place, &["--no-placement", "--dry-run"])).expect(0).stdout;
-    assert!(planned.contains("\nno memory is put back, all addresses are translated: "), "{planned}");
-    for line in ["  translated   27 addresses in payloads, ", "  translated   2 addresses left, ", "cannot be found\n"]
-    {
+    assert!(planned.contains("\nno memory at its recorded address, all addresses are translated: "), "{planned}");
+    for line in [
+        "  translated   27 addresses in payloads, ",
+        "  translated   2 addresses not translated: ",
+        "cannot be found\n",
+    ] {
         assert!(shown.contains(line), "{shown}");
     }
 }
@@ -128,7 +131,7 @@ fn a_variable_that_nobody_asked_for_is_suspected() {
     let report = report(replay(&recorded("unnamed_variable.c"), &[]));
     assert_eq!(report["outcome"], "diverged", "{report}");
     let found = report["first_divergence"]["found"].as_str().expect("text");
-    let hint = "; 2 of its words lead into memory that no call gave: variables whose address was never asked for?";
+    let hint = "; 2 of its words point into memory that no call returned: variables whose address was never queried?";
     assert!(found.ends_with(hint), "{found}");
 }
 
@@ -210,7 +213,7 @@ fn addresses_that_the_driver_takes() {
             "{report}"
         );
         let told =
-            "cutrace: warning: recorded memory cannot all go where it was: 33554432 bytes, the first 33554432 at ";
+            "cutrace: warning: some recorded addresses are already in use: 33554432 bytes, the first 33554432 at ";
         assert_eq!(ran.stderr.starts_with(told), times > 1, "{}", ran.stderr);
     }
     let left = std::fs::read_dir(place.path()).unwrap().flatten().map(|file| file.file_name());

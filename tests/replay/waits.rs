@@ -42,9 +42,9 @@ fn a_kernel_that_waits_for_the_cpu_is_noted() {
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     assert_eq!((&info["verdict"], info["notes"].as_array().map(Vec::len)), (&"replayable".into(), Some(1)), "{info}");
     let text = run(&mut place.cutrace(["info"])).expect(0).stdout;
-    assert!(text.contains("note: the CPU wrote memory that a launch under way had been given"), "{text}");
+    assert!(text.contains("note: the CPU wrote memory of a launch in flight"), "{text}");
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
-    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+    assert!(replayed.stdout.starts_with("verified: "), "{}", replayed.stdout);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn what_both_write_is_named_and_not_compared() {
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     let reason = info["reasons"][0].as_str().unwrap_or_default();
-    assert!(reason.starts_with("the CPU and a launch under way wrote the same memory"), "{info}");
+    assert!(reason.starts_with("the CPU and a launch in flight wrote the same memory"), "{info}");
     assert_eq!((&info["verdict"], info["reasons"].as_array().map(Vec::len)), (&"partly".into(), Some(1)), "{info}");
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"]));
     let report: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
@@ -70,7 +70,7 @@ fn a_flag_that_shares_its_page_is_not_told_from_its_neighbours() {
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     let reasons = info["reasons"].as_array().expect("a list").iter().filter_map(Value::as_str);
-    let parts = "the CPU wrote in parts of pinned memory that kernels under way had been given";
+    let parts = "the CPU wrote pinned memory of kernels in flight";
     assert!(reasons.into_iter().any(|reason| reason.starts_with(parts)), "{info}");
 }
 
@@ -81,10 +81,9 @@ fn what_the_recording_left_waiting_is_given_up() {
         let place = Place::new();
         run(place.recorded(client("ends_while_streams_wait.c")).arg(how)).expect(0);
         let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
-        assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+        assert!(replayed.stdout.starts_with("verified: "), "{}", replayed.stdout);
         let number = calls_named(&place.trace(), call)[0].number;
-        let named =
-            format!("unfinished   stream#1: 1 submission, from call {number} {call} on, did not come to an end\n");
+        let named = format!("unfinished   stream#1: 1 submission, from call {number} {call} on, did not finish\n");
         assert!(replayed.stdout.contains(&named), "{}", replayed.stdout);
         let report = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(0).stdout;
         let report: Value = serde_json::from_str(&report).expect("JSON");
@@ -100,7 +99,7 @@ fn launches_go_one_by_one_beside_a_stream_that_waits() {
     run(&mut place.recorded(client("stream_value_released.c"))).expect(0);
     for options in [&["--sync-launches"][..], &["--bisect"], &["--only-kernel", "add_two"]] {
         let replayed = run(place.cutrace(["replay", "--driver", "sim"]).args(options)).expect(0);
-        assert!(replayed.stdout.starts_with("verified\n"), "{options:?}: {}", replayed.stdout);
+        assert!(replayed.stdout.starts_with("verified: "), "{options:?}: {}", replayed.stdout);
         let counted = replayed.stdout.contains("one by one   2 launches");
         assert_eq!(counted, options[0] != "--only-kernel", "{options:?}: {}", replayed.stdout);
     }

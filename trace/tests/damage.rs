@@ -117,10 +117,7 @@ fn segments_within_segments_are_damage() {
     let trace = Trace::open(file.path()).expect("readable");
     assert_eq!(
         damage(&trace),
-        [
-            "a segment header that does not match its checksum",
-            "the footer lists a segment that begins within another one"
-        ]
+        ["a segment header that does not match its checksum", "the footer lists a segment within another one"]
     );
     assert_eq!((trace.len(), trace.threads.len()), (2, 1));
 }
@@ -133,7 +130,7 @@ fn a_blob_larger_than_its_segment_is_damage() {
     writer.bytes[at + LENGTH_AT..at + LENGTH_AT + 8].copy_from_slice(&5000u64.to_le_bytes());
     writer.blob(&[8; 5000]);
     let trace = Trace::open(writer.file().path()).expect("readable");
-    assert_eq!(damage(&trace), ["a blob of 5000 bytes in a segment for 4032"]);
+    assert_eq!(damage(&trace), ["a blob of 5000 bytes in a segment of 4032"]);
     assert!(trace.blob(hash).is_none());
 }
 
@@ -163,7 +160,7 @@ fn a_return_without_its_entry_is_damage() {
     writer.leave(0, 7, 300, 0, &[]);
     writer.leave(0, 8, 300, 0, &[]);
     let trace = Trace::open(writer.file().path()).expect("readable");
-    assert_eq!(damage(&trace), ["2 returns of calls whose entries are not in the file"]);
+    assert_eq!(damage(&trace), ["2 returns of calls whose entries are missing"]);
     assert_eq!(trace.len(), 1);
 }
 

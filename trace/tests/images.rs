@@ -53,9 +53,7 @@ fn wrappers_lead_to_their_fatbins() {
     let all = vec![(0x200, 24), (0x1000, 116), (0x300, 8), (0x2000, 24), (0x308, 8)];
     assert_eq!(memory.pieces(0x200), Pieces::Found(all));
     assert_eq!(memory.pieces(0x1000), Pieces::Found(vec![(0x1000, 116)]));
-    for (address, why) in
-        [(0x3000, "headers make no sense"), (0x4000, "headers make no sense"), (0x50, "cannot be read")]
-    {
+    for (address, why) in [(0x3000, "invalid headers"), (0x4000, "invalid headers"), (0x50, "cannot be read")] {
         assert!(matches!(memory.pieces(address), Pieces::Unknown(text) if text.ends_with(why)), "{address:#x}");
     }
     let decoded = Wrapper::decode(&memory.0[1].1).expect("a wrapper");

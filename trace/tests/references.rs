@@ -45,9 +45,9 @@ fn only_what_is_named_and_unchanged_is_read() {
     assert_eq!(good.blob(middle), None);
 
     for (path, why) in [
-        (secret.clone(), "it is not among the files that were named"),
-        (models.join("../secret"), "it is not among the files that were named"),
-        (models.join(".."), "it is not among the files that were named"),
+        (secret.clone(), "the file is not among the given files"),
+        (models.join("../secret"), "the file is not among the given files"),
+        (models.join(".."), "the file is not among the given files"),
         (models.join("nothing"), "there is no such file"),
     ] {
         let mut bad = named(&path, 99, &[(b"345", 3, 3)]);
@@ -63,7 +63,7 @@ fn only_what_is_named_and_unchanged_is_read() {
     ] {
         let mut bad = named(&weights, 10, &[piece, (b"01", 0, 2)]);
         let wrong = follow(&mut bad, &weights);
-        let told = format!("1 of the 2 pieces that the trace names have changed: the first, {} bytes", piece.2);
+        let told = format!("1 of the 2 pieces in the trace have changed: the first, {} bytes", piece.2);
         assert!(matches!(&wrong[..], [line] if line.contains(why) && line.contains(&told)), "{wrong:?}");
         assert_eq!(bad.blob(Hash::compute(b"01")), None, "nothing of a file that has changed");
     }

@@ -15,7 +15,7 @@ result and times, and what a replay does with it. A name ending in `_ptsz` or `_
 of its twin.
 
 Replay: *executed* as recorded; *placed*, reached by other calls that put memory back at its address; *waited for*, a poll: where
-the recorded answer was yes replay waits, any other is left out; *left out*, because it has no effect on what the program computes;
+the recorded answer was yes replay waits, any other is left out; *left out*, because it does not affect the program's results;
 *refused*, named in the verdict with the reason.
 
 Tests: where a call of the function is in a trace whose replay comes out verified: on the *simulator*, by a program of

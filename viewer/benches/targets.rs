@@ -52,12 +52,12 @@ fn measure(calls: u64) {
         let (took, saved) = timed(|| opened.save().expect("saved"));
         let bytes = saved.and_then(|path| std::fs::metadata(path).ok()).map_or(0, |about| about.len());
         println!(
-            "  index written        {took:>10.1?}   {} MB, {:.2} B a call",
+            "  index written        {took:>10.1?}   {} MB, {:.2} B per call",
             bytes / 1_000_000,
             bytes as f64 / calls as f64
         );
         let nodes: usize = opened.model.lanes.iter().map(|lane| lane.pyramid.nodes().len() * 32).sum();
-        println!("  pyramid              {:>10.2} B a call", nodes as f64 / calls as f64);
+        println!("  pyramid              {:>10.2} B per call", nodes as f64 / calls as f64);
         // What is resident with an index is told by a process that never did without.
         let own = std::env::current_exe().expect("this program");
         let again = Command::new(own).arg(calls.to_string()).env("CUTRACE_BENCH_INDEXED", "1").status();
@@ -86,7 +86,7 @@ fn first_frame(path: &Path, index: bool) -> Arc<Opened> {
     });
     let how = if index { "with index" } else { "no index" };
     println!(
-        "  first frame, {how:<10} {took:>9.1?}   resident {} MB, at most {} MB",
+        "  first frame, {how:<10} {took:>9.1?}   resident {} MB, peak {} MB",
         resident("VmRSS:"),
         resident("VmHWM:")
     );
@@ -153,7 +153,7 @@ fn bytes(opened: Arc<Opened>) {
             let (median, most) = (all[10].0, all[19].0);
             let took = all.iter().map(|(_, took)| *took).sum::<Duration>() / 20;
             println!(
-                "  240x60, 1/{part:<6} {name}: first {} B in {:.1?}, unchanged {} B, pan {median} B (most {most} B) in {took:.1?}",
+                "  240x60, 1/{part:<6} {name}: first {} B in {:.1?}, unchanged {} B, pan {median} B (max {most} B) in {took:.1?}",
                 first.0, first.1, still.0
             );
         }

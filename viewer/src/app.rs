@@ -99,7 +99,7 @@ pub fn keep_index(opened: &Opened, options: &Options) {
 fn index_message(opened: &Opened, saved: io::Result<Option<PathBuf>>) -> Option<String> {
     match saved {
         Ok(path) => INDEX.displaced(&opened.path, &path?),
-        Err(error) => Some(format!("no index was kept: {error}")),
+        Err(error) => Some(format!("cannot write the index: {error}")),
     }
 }
 
@@ -138,7 +138,7 @@ fn begin(opened: Arc<Opened>, options: &Options, size: (u16, u16)) -> State {
     let mut state = State::new(opened, options.config.keymap.clone(), size);
     state.marks = export::load_marks(&state.opened.path);
     state.mouse = options.config.mouse.unwrap_or(true);
-    state.pause = options.config.pause.unwrap_or(state.pause);
+    state.gap = options.config.gap.unwrap_or(state.gap);
     state.start();
     state
 }
@@ -233,12 +233,10 @@ fn finish_index(trace: &Path, index: &Receiver<()>, say: fn(&str), ended: &Atomi
         return;
     }
     let index_of = trace.display();
-    say(&format!(
-        "writing the index of {index_of}, by which it opens at once the next time; ctrl-c leaves it unwritten"
-    ));
+    say(&format!("writing the index of {index_of}, for faster opening; ctrl-c skips it"));
     while is_open(Duration::from_millis(100)) {
         if ended.load(Ordering::SeqCst) != 0 {
-            return say("no index was kept");
+            return say("index not written");
         }
     }
 }
@@ -291,7 +289,7 @@ fn show(
                 }
                 News::Rebuilt(opened) => {
                     state.reload(Arc::from(opened));
-                    state.say("the index was damaged: the trace was read again");
+                    state.say("the index was damaged; read the trace instead");
                     *index = load_in_background(state.opened.clone(), (options.index, stop), sender.clone());
                     Vec::new()
                 }
@@ -320,7 +318,7 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<N
         Effect::Copy(text) => term.copy(&text)?,
         Effect::SaveMarks => {
             if let Err(error) = export::save_marks(state) {
-                state.say(format!("{error}; the marks are kept until you quit"));
+                state.say(format!("cannot save the marks (lost on exit): {error}"));
             }
         }
         Effect::Export { path, from, to } if path.ends_with(".pftrace") => {
@@ -354,7 +352,7 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<N
     Ok(())
 }
 
-const NO_THREAD: &str = "no thread can be made";
+const NO_THREAD: &str = "cannot start a thread";
 
 /// Reads the terminal until it is gone.
 fn read_input(sender: Sender<News>) -> io::Result<()> {
@@ -412,9 +410,8 @@ fn load_in_background(
         }
     };
     if let Err(error) = thread::Builder::new().spawn(learn) {
-        let _closed = told.send(News::Say(format!(
-            "shown as it was opened, without names and findings, and not checked: {NO_THREAD}: {error}"
-        )));
+        let _closed =
+            told.send(News::Say(format!("no object names, no findings, not checked for damage: {NO_THREAD}: {error}")));
     }
     kept
 }
@@ -424,7 +421,7 @@ fn look(opened: &Opened, index: bool, sender: &Sender<News>) -> Result<(), SendE
     let was_found = opened.findings().is_some();
     opened.find_findings();
     if index && opened.save_findings().is_err() {
-        sender.send(News::Say("what is worth looking at was not kept in the index".into()))?;
+        sender.send(News::Say("cannot write the findings to the index".into()))?;
     }
     if was_found { Ok(()) } else { sender.send(News::Learned) }
 }

@@ -5,7 +5,7 @@
 //! theme = "light"        # or dark
 //! ascii = false
 //! mouse = true
-//! pause = "100us"        # the shortest that g and G stop at
+//! gap = "100us"          # the shortest gap that g and G stop at
 //! [keys]                 # of any action that the help lists
 //! zoom-in = ["w", "+"]
 //! ```
@@ -22,8 +22,8 @@ pub struct Config {
     pub light: Option<bool>,
     pub ascii: Option<bool>,
     pub mouse: Option<bool>,
-    /// From which length on a pause on a lane is stopped at, ns.
-    pub pause: Option<u64>,
+    /// The shortest gap on a row that g and G stop at, ns.
+    pub gap: Option<u64>,
     pub keymap: Keymap,
 }
 
@@ -64,9 +64,9 @@ fn parse(text: &str) -> Result<Config, String> {
             },
             "ascii" => config.ascii = Some(boolean()?),
             "mouse" => config.mouse = Some(boolean()?),
-            "pause" => {
-                let text = value.as_str().ok_or_else(|| format!("pause: expected as \"100us\", found {value}"))?;
-                config.pause = Some(time(text).map_err(|wrong| format!("pause: {wrong}"))?);
+            "gap" => {
+                let text = value.as_str().ok_or_else(|| format!("gap: expected a time (\"100us\"), found {value}"))?;
+                config.gap = Some(time(text).map_err(|wrong| format!("gap: {wrong}"))?);
             }
             "keys" => {
                 let keys = value.as_table().ok_or_else(|| format!("keys: expected a table, found {value}"))?;
@@ -81,7 +81,7 @@ fn parse(text: &str) -> Result<Config, String> {
                     config.keymap.set(action, &list)?;
                 }
             }
-            _ => return Err(format!("{name:?} is no setting; there are theme, ascii, mouse, pause and keys")),
+            _ => return Err(format!("no setting {name:?}; settings: theme, ascii, mouse, gap, keys")),
         }
     }
     Ok(config)

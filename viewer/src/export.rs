@@ -82,7 +82,7 @@ fn persist(whole: NamedTempFile, path: &Path) -> io::Result<()> {
 /// what it said.
 pub fn perfetto(trace: &Path, path: &str, (first, end): (u32, u32)) -> String {
     if first >= end {
-        return "no call is in this piece of time: nothing was written".into();
+        return "no calls in this time range; nothing was written".into();
     }
     let run = std::env::current_exe().and_then(|own| {
         let mut command = std::process::Command::new(own);
@@ -92,9 +92,9 @@ pub fn perfetto(trace: &Path, path: &str, (first, end): (u32, u32)) -> String {
     match run {
         Ok(done) => {
             let said = if done.status.success() { done.stdout } else { done.stderr };
-            String::from_utf8_lossy(&said).lines().last().unwrap_or("nothing was said").to_owned()
+            String::from_utf8_lossy(&said).lines().last().unwrap_or("cutrace export printed nothing").to_owned()
         }
-        Err(error) => format!("cutrace export: {error}"),
+        Err(error) => format!("cannot run cutrace export: {error}"),
     }
 }
 

@@ -34,8 +34,8 @@ pub fn text(state: &State) -> String {
     }
     for memory in &opened.model.memory {
         let (when, most) = memory.peak();
-        let of = if memory.of.pool.is_some() { ", a pool" } else { "" };
-        line(format!("device {}{of}: at most {} live, at {}", memory.of.device, bytes(most), moment(when, 1_000)));
+        let of = if memory.of.pool.is_some() { " (pool)" } else { "" };
+        line(format!("device {}{of}: memory peak {}, at {}", memory.of.device, bytes(most), moment(when, 1_000)));
     }
     for tab in [Tab::Findings, Tab::Api, Tab::Kernels, Tab::Copies, Tab::Modules, Tab::Ranges] {
         let table = state.table_of(tab);

@@ -145,7 +145,7 @@ impl Output {
     }
 
     fn footer(&mut self, calls: u64) -> io::Result<()> {
-        let reasons = vec!["nobody recorded it".to_owned()];
+        let reasons = vec!["it was not recorded".to_owned()];
         let segments = std::mem::take(&mut self.segments);
         let footer = Footer { segments, calls, blob_bytes: 0, losses: vec![], verdict: "no".into(), reasons };
         let content = encode(&footer);

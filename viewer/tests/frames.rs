@@ -33,9 +33,9 @@ fn found(trace: &Trace) -> Vec<Finding> {
     };
     let lost = "in 1 place; the first: t1: 812 calls lost";
     vec![
-        finding(LOST, "calls are lost: the trace is damaged", lost, Cost::Wrong, 0),
+        finding(LOST, "calls are missing: the trace is damaged", lost, Cost::Wrong, 0),
         finding("failed_calls", "2 calls failed", "the first is call 0: CUDA_ERROR_OUT_OF_MEMORY", Cost::Wrong, 2),
-        finding("polling", "40 queries found the work not ready", "1.2 ms in all", Cost::Time(1_200_000), 40),
+        finding("polling", "40 queries found the work unfinished", "1.2 ms in all", Cost::Time(1_200_000), 40),
         finding(
             "not_freed",
             "15.4 MB in 10 pieces of memory not freed",
@@ -43,7 +43,7 @@ fn found(trace: &Trace) -> Vec<Finding> {
             Cost::Memory(15_400_000),
             10,
         ),
-        finding("not_destroyed", "9 events not destroyed by the program", "event by call 7", Cost::Objects(9), 9),
+        finding("not_destroyed", "9 events leaked", "event by call 7", Cost::Objects(9), 9),
     ]
 }
 

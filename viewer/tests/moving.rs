@@ -84,7 +84,7 @@ fn a_launch_leads_to_its_work_and_back() {
     keys(&mut state, "@");
     text(&mut state, "0");
     keys(&mut state, "enter ]");
-    assert_eq!(state.message, "this call put no work on a stream");
+    assert_eq!(state.message, "this call submitted no work");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn events_are_stepped_through_one_by_one() {
     keys(&mut state, ",");
     assert_eq!(call(&state), second);
     keys(&mut state, ", , ,");
-    assert_eq!(state.message, "no earlier event on this lane");
+    assert_eq!(state.message, "no earlier event on this row");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn rows_are_moved_past_their_neighbours() {
 #[test]
 fn findings_come_when_they_are_known() {
     fn find(_: &Trace) -> Vec<Finding> {
-        let (kind, what, text) = ("polling".into(), "4 queries found the work not ready".into(), String::new());
+        let (kind, what, text) = ("polling".into(), "4 queries found the work unfinished".into(), String::new());
         let (evidence, next) = (text, "cutrace report -r sync".into());
         vec![Finding { kind, what, evidence, next, cost: Cost::Time(5), times: 4, calls: vec![9, 3] }]
     }
@@ -260,7 +260,7 @@ fn findings_come_when_they_are_known() {
     let mut state =
         State::new(Arc::new(Opened::open(&path, false, find).expect("a trace")), Keymap::default(), (120, 40));
     keys(&mut state, "7");
-    assert_eq!((state.table.rows.len(), state.table.note), (0, "still being looked for"));
+    assert_eq!((state.table.rows.len(), state.table.note), (0, "still being computed"));
     state.opened.find_findings();
     state.learned();
     assert_eq!((state.table.rows.len(), state.table.note), (1, ""));
@@ -278,7 +278,7 @@ fn objects_are_looked_through() {
     keys(&mut state, "enter u");
     let filter = state.filter.as_ref().expect("a filter");
     assert!(filter.text.starts_with("uses:") && filter.count > 1, "{}", filter.text);
-    assert!(state.message.contains("calls name"), "{}", state.message);
+    assert!(state.message.contains(" calls"), "{}", state.message);
     let mut seen = vec![filter.text.clone()];
     loop {
         keys(&mut state, "u");
@@ -287,7 +287,7 @@ fn objects_are_looked_through() {
             None => break,
         }
     }
-    assert!(seen.len() > 1 && state.message == "all pass again", "{seen:?}");
+    assert!(seen.len() > 1 && state.message == "filter cleared", "{seen:?}");
     keys(&mut state, "9 enter");
     assert!(state.filter.as_ref().is_some_and(|filter| filter.text.starts_with("uses:")));
     assert_eq!(state.tab, Tab::Timeline);

@@ -217,7 +217,7 @@ impl<'a> Annotations<'a> {
 }
 
 fn name(what: u8) -> &'static str {
-    NAMES.iter().find(|(known, _)| *known == what).map_or("of an unknown kind", |(_, name)| name)
+    NAMES.iter().find(|(known, _)| *known == what).map_or("of unknown kind", |(_, name)| name)
 }
 
 /// What is named.

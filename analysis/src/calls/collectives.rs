@@ -284,14 +284,14 @@ impl Group<'_> {
         let (last, ahead): (Vec<&Member>, Vec<&Member>) =
             self.members.iter().partition(|member| member.begun.len() == least);
         let did = match least.checked_sub(1) {
-            None => "no collective begun".into(),
+            None => "no collective has begun".into(),
             Some(at) => {
                 let finished = match last.iter().map(|member| member.is_finished(at)).min().flatten() {
                     Some(true) => ", finished",
-                    Some(false) => ", not known to have finished",
+                    Some(false) => ", possibly unfinished",
                     None => "",
                 };
-                format!("the last begun is {}{finished}", last[0].described(at))
+                format!("the last one begun is {}{finished}", last[0].described(at))
             }
         };
         let waiting: Vec<&Member> =
@@ -312,16 +312,19 @@ impl Group<'_> {
             self.members.iter().filter(|member| member.is_finished(at) == Some(false)).copied().collect();
         let (first, what) = (unfinished.first()?, self.members[0].described(at));
         let who = labels(&unfinished);
-        let all =
-            if unfinished.len() == self.members.len() { "all have begun it" } else { "the others have finished it" };
+        let all = if unfinished.len() == self.members.len() {
+            "all ranks have begun it"
+        } else {
+            "the others have finished it"
+        };
         match first.unfinished {
             Some(first) if first < at => {
                 let from = unfinished[0].described(first);
                 Some(format!(
-                    "{who}: {from} and what follows up to {what} is not known to have finished; all have begun it"
+                    "{who}: {from} and the operations up to {what} may be unfinished; all ranks have begun it"
                 ))
             }
-            _ => Some(format!("{who}: {what} is not known to have finished; {all}")),
+            _ => Some(format!("{who}: {what} may be unfinished; {all}")),
         }
     }
 
@@ -337,11 +340,11 @@ impl Group<'_> {
         let (mine, theirs) = (first.described(at), other.described(at));
         let theirs = match mine == theirs {
             true => {
-                format!("{theirs} of {} (not {})", plain(&kind(other, at).datatype), plain(&kind(first, at).datatype))
+                format!("{theirs} with {} (not {})", plain(&kind(other, at).datatype), plain(&kind(first, at).datatype))
             }
             false => theirs,
         };
-        Some(format!("ranks disagree: {} called {mine}, {} {theirs}", first.label(), other.label()))
+        Some(format!("ranks disagree: {} called {mine}, {} called {theirs}", first.label(), other.label()))
     }
 
     /// Sends that nobody receives, or the other way round.
@@ -355,11 +358,15 @@ impl Group<'_> {
                 let (me, them) = (member.label(), other.label());
                 if *sent > their_received {
                     let first = their_received + 1;
-                    notes.push(format!("{me} has begun send #{first} to {them}, which has not begun that receive"));
+                    notes.push(format!(
+                        "{me} has begun send #{first} to {them}, which has not begun the matching receive"
+                    ));
                 }
                 if *received > their_sent {
                     let first = their_sent + 1;
-                    notes.push(format!("{me} has begun receive #{first} from {them}, which has not begun that send"));
+                    notes.push(format!(
+                        "{me} has begun receive #{first} from {them}, which has not begun the matching send"
+                    ));
                 }
             }
         }
@@ -373,7 +380,7 @@ impl Group<'_> {
         let there: BTreeSet<u64> = self.members.iter().filter_map(|member| u64::try_from(member.rank?).ok()).collect();
         let missing: Vec<u64> = (0..u64::from(of)).filter(|rank| !there.contains(rank)).collect();
         let all = counted(of.into(), "rank");
-        (!missing.is_empty()).then(|| format!("of its {all} no trace is read: {}", ranges(&missing)))
+        (!missing.is_empty()).then(|| format!("no trace was read for rank {} of its {all}", ranges(&missing)))
     }
 }
 
@@ -440,11 +447,11 @@ mod tests {
     #[test]
     fn who_is_behind_is_named_and_what_the_others_wait_in() {
         let all = [member(0, &[0, 0, 1], 2), member(1, &[0, 0], 2), member(2, &[0, 0, 1], 2)];
-        let told = "communicator \"world\" (0x0000000000000007): rank 1 is behind: the last begun is #2 AllReduce of 16 B, finished; \
+        let told = "communicator \"world\" (0x0000000000000007): rank 1 is behind: the last one begun is #2 AllReduce of 16 B, finished; \
                     ranks 0, 2 wait in #3 AllGather of 16 B";
         assert_eq!(notes(&all), [told]);
         let stuck = [member(0, &[0], 0), member(1, &[0], 1), member(2, &[0], 1)];
-        let told = "communicator \"world\" (0x0000000000000007): rank 0: #1 AllReduce of 16 B is not known to have finished; \
+        let told = "communicator \"world\" (0x0000000000000007): rank 0: #1 AllReduce of 16 B may be unfinished; \
                     the others have finished it";
         assert_eq!(notes(&stuck), [told]);
         assert!(notes(&[member(0, &[0], 1), member(1, &[0], 1), member(2, &[0], 1)]).is_empty());
@@ -456,9 +463,9 @@ mod tests {
         let told = notes(&all);
         assert_eq!(
             told[0],
-            "communicator \"world\" (0x0000000000000007): ranks disagree: rank 0 called #2 AllReduce of 16 B, rank 2 #2 AllGather of 16 B"
+            "communicator \"world\" (0x0000000000000007): ranks disagree: rank 0 called #2 AllReduce of 16 B, rank 2 called #2 AllGather of 16 B"
         );
-        assert_eq!(groups(&all)[0].missing().as_deref(), Some("of its 3 ranks no trace is read: 1"));
+        assert_eq!(groups(&all)[0].missing().as_deref(), Some("no trace was read for rank 1 of its 3 ranks"));
     }
 
     #[test]
@@ -470,7 +477,7 @@ mod tests {
         assert_eq!(
             told,
             [
-                "communicator \"world\" (0x0000000000000007): rank 0 has begun send #3 to rank 1, which has not begun that receive"
+                "communicator \"world\" (0x0000000000000007): rank 0 has begun send #3 to rank 1, which has not begun the matching receive"
             ]
         );
     }

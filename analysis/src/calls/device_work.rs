@@ -8,6 +8,9 @@ use trace::file::record::{Profile, timed};
 use trace::read::device_times::{Work, known_number, memory_kind};
 use trace::show::text::plain;
 
+/// What is said of times in a trace of the simulated driver.
+pub const SIMULATED: &str = "of the simulated driver; they mean nothing on a GPU";
+
 /// What it was measured with.
 pub fn source(source: u8, version: u32) -> String {
     match source {
@@ -15,7 +18,7 @@ pub fn source(source: u8, version: u32) -> String {
             format!("CUPTI of CUDA {}.{}", version / 10_000, version / 100 % 100)
         }
         timed::CUPTI | timed::RECORDED => format!("CUPTI, version {version}"),
-        _ => "events round each submission".into(),
+        _ => "events around each submission".into(),
     }
 }
 
@@ -108,7 +111,7 @@ pub fn lines(profile: &Profile, works: u64) -> Vec<String> {
         lines.push(format!("                  on device {ordinal} {name}, driver {}", profile.driver));
     }
     if !profile.why.is_empty() {
-        let what = if profile.source == timed::RECORDED { "not to the end" } else { "not by CUPTI" };
+        let what = if profile.source == timed::RECORDED { "incomplete" } else { "not timed by CUPTI" };
         lines.push(format!("                  {what}: {}", profile.why));
     }
     for (why, count) in &profile.untimed {

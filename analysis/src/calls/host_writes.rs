@@ -14,10 +14,10 @@ use trace::{Call, Trace};
 /// piece of memory.
 pub fn lines_before(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<String> {
     let what = |written: &Written| match written {
-        _ if written.is_seen() => "had or wrote",
+        _ if written.is_seen() => "held or wrote",
         // It stands before the call that waited.
-        _ if written.may_be_results() => "or a kernel wrote, while the next call waited,",
-        _ if written.is_during_wait() => "wrote, while the next call waited,",
+        _ if written.may_be_results() => "or a kernel wrote, during the next call,",
+        _ if written.is_during_wait() => "wrote, during the next call,",
         _ => "wrote",
     };
     let mut lines = Vec::new();
@@ -36,7 +36,8 @@ pub fn callback_lines(trace: &Trace, call: &Call, objects: &Objects, all: bool) 
         let Some(about) = run.first().map(|written| written.about) else { continue };
         let (begin, end) = (seconds(trace, about.begin), seconds(trace, about.end));
         lines.push(format!("{:>7} {begin} its callback ran until {end}", ""));
-        let whose = |written: &Written| if written.is_recorded_twice() { "it or another wrote" } else { "wrote" };
+        let whose =
+            |written: &Written| if written.is_recorded_twice() { "it or another callback wrote" } else { "wrote" };
         for (written, images) in alike(run, whose) {
             let pieces = pieces_text(trace, &images, objects, all).into_iter();
             lines.extend(pieces.map(|pieces| format!("{:>20}  {} {pieces}", "", whose(&written))));
@@ -66,7 +67,7 @@ fn pieces_text(trace: &Trace, images: &[Image], objects: &Objects, all: bool) ->
         [first, _, ..] if !all => {
             let (count, bytes) = (images.len(), images.iter().map(|image| image.len).fold(0, u64::saturating_add));
             let at = Value::Address { value: first.address, born: false };
-            vec![format!("{count} ranges, {} in all, the first at {}", size(bytes), Text(&at, objects))]
+            vec![format!("{count} ranges, {} in total, the first at {}", size(bytes), Text(&at, objects))]
         }
         images => images.iter().map(|image| place(trace, image, objects)).collect(),
     }

@@ -13,7 +13,7 @@ pub fn damage_of(trace: &Trace) -> Option<String> {
     // What is lost does not come back when the trace is closed.
     let mut lost = trace.losses.iter().filter(|(what, _)| finish::is_damage(what));
     let (first, _) = lost.next()?;
-    Some(format!("{path}: closed without what was {first}{}", more(1 + lost.count())))
+    Some(format!("{path}: some of the recording is missing: {first}{}", more(1 + lost.count())))
 }
 
 /// The same of one that has lost something and was not closed without it: no replay takes that.

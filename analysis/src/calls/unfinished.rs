@@ -16,7 +16,7 @@ pub fn not_closed(trace: &Trace) -> String {
         return String::new();
     }
     match writer(trace) {
-        Some(pid) => format!(", not closed: process {pid} still writes it"),
+        Some(pid) => format!(", open: process {pid} is still writing it"),
         None => ", not closed (see cutrace repair)".into(),
     }
 }
@@ -52,8 +52,8 @@ impl<'t> Unfinished<'t> {
             let (number, since) = (call.number, since(trace, call));
             let lasted = |until: i64| duration((until - since).max(0));
             let still = match (now, until) {
-                (Some(now), _) => format!(" and for {} by now", lasted(now)),
-                (None, Some(end)) => format!(" and for {} until the process ended", lasted(end)),
+                (Some(now), _) => format!(", for {} so far", lasted(now)),
+                (None, Some(end)) => format!(", for {} until the process ended", lasted(end)),
                 (None, None) => String::new(),
             };
             let since = since as f64 / 1e9;
@@ -67,7 +67,7 @@ impl<'t> Unfinished<'t> {
             let count = counted(work.calls.len() as u64, "submission");
             let first = work.calls.first().and_then(|number| trace.call(*number));
             let first = first.map_or(String::new(), |call| format!("{} {}", call.number, call_name(&call)));
-            format!("{}: {count} not known to have finished, the first call {first}", work.stream)
+            format!("{}: {count} possibly unfinished, the first is call {first}", work.stream)
         });
         inside.chain(pending).collect()
     }

@@ -34,7 +34,7 @@ impl FromStr for Range {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Range, String> {
-        const FORMS: &str = "expected 7, 10..20 (20 is not included), 10.. or ..20";
+        const FORMS: &str = "expected 7, 10..20 (without 20), 10.. or ..20";
         let number = |text: &str| {
             let digits = text.trim();
             digits.replace('_', "").parse().map_err(|_| format!("{digits:?} is not a call number; {FORMS}"))
@@ -45,7 +45,7 @@ impl FromStr for Range {
             None => number(text).map(|only: u64| (only, only.saturating_add(1)))?,
         };
         if start >= end {
-            return Err(format!("no call is in it; {FORMS}"));
+            return Err(format!("the range is empty; {FORMS}"));
         }
         Ok(Range { start, end })
     }
@@ -63,14 +63,16 @@ impl FromStr for Window {
 
     fn from_str(text: &str) -> Result<Window, String> {
         let (from, to) = ends(text, moment)?.ok_or("expected 1.5ms..2ms, 2s.. or ..20ms")?;
-        if from < to { Ok(Window { from, to }) } else { Err("it ends before it begins".into()) }
+        if from < to { Ok(Window { from, to }) } else { Err("the window ends before it begins".into()) }
     }
 }
 
 /// A time with its unit: of a number alone nobody can tell whether seconds or nanoseconds are meant.
 pub fn moment(text: &str) -> Result<u64, String> {
     match text.trim().parse::<f64>() {
-        Ok(number) if number != 0.0 => Err(format!("{text:?} has no unit; expected as 300ns, 20us, 1.5ms or 2s")),
+        Ok(number) if number != 0.0 => {
+            Err(format!("{text:?} has no unit; expected a time such as 300ns, 20us, 1.5ms or 2s"))
+        }
         _ => time(text),
     }
 }
@@ -105,10 +107,10 @@ impl Selection {
                 1 => "call 0 only".into(),
                 n => format!("calls 0 to {} only", n - 1),
             };
-            return Err(Error::usage(format_args!("--calls: beyond the end of the trace, which holds {there}")));
+            return Err(Error::usage(format_args!("--calls: beyond the end of the trace, which has {there}")));
         }
         match self.ends_before(trace) {
-            Some(there) => Err(Error::usage(format_args!("--window: no call of the trace begins so late: {there}"))),
+            Some(there) => Err(Error::usage(format_args!("--window: beyond the end of the trace: {there}"))),
             None => Ok(()),
         }
     }
@@ -118,10 +120,10 @@ impl Selection {
         let recorded = trace.len() as u64;
         self.window_of(trace).filter(|window| window.from > 0 && trace.call_from_time(window.from) >= recorded)?;
         let Some(last) = recorded.checked_sub(1).and_then(|last| trace.call(last)) else {
-            return Some("it has none".into());
+            return Some("the trace has no calls".into());
         };
         let at = (trace.nanoseconds(last.begin).max(0) as u64).saturating_add(self.start(trace));
-        Some(format!("the last begins at {}.{:09} s", at / 1_000_000_000, at % 1_000_000_000))
+        Some(format!("its last call begins at {}.{:09} s", at / 1_000_000_000, at % 1_000_000_000))
     }
 
     /// When the trace starts, in nanoseconds since the first of its job does.
@@ -187,7 +189,7 @@ fn find_thread(trace: &Trace, wanted: &str) -> Result<u32> {
         None => {
             let known: Vec<String> =
                 trace.threads.iter().enumerate().map(|(i, t)| format!("t{i} {:?} {}", t.name, t.os_id)).collect();
-            Err(Error::usage(format_args!("no thread {wanted:?} in the trace; there are {}", known.join(", "))))
+            Err(Error::usage(format_args!("no thread {wanted:?} in the trace; its threads: {}", known.join(", "))))
         }
     }
 }

@@ -37,17 +37,17 @@ impl Hole {
     pub fn title(&self) -> String {
         match self.calls() {
             Some(calls) => format!("t{}: {} lost", self.thread, counted(calls.into(), "call")),
-            None => format!("t{}: all calls from here on lost", self.thread),
+            None => format!("t{}: all later calls lost", self.thread),
         }
     }
 
     /// Which calls, for how long, and which bytes.
     pub fn about(&self) -> String {
         let calls = match self.next {
-            Some(next) => format!("{} to {} of the thread", self.first, next - 1),
-            None => format!("from {} of the thread on", self.first),
+            Some(next) => format!("the thread's calls {} to {}", self.first, next - 1),
+            None => format!("the thread's calls from {}", self.first),
         };
-        let mut text = format!("{calls}, nothing known for {}", duration(self.end - self.begin));
+        let mut text = format!("{calls}, no data for {}", duration(self.end - self.begin));
         for (offset, length) in self.bytes.iter().take(4) {
             text.push_str(&format!(", bytes {offset}..{} ({})", offset + length, bytes(*length)));
         }
@@ -178,11 +178,9 @@ fn unlisted(trace: &Trace) -> (Vec<(u64, u64)>, String) {
     match free.as_slice() {
         [(offset, bytes)] => {
             let found = trace.damage.iter().find(|damage| (*offset..offset + bytes).contains(&damage.offset));
-            (vec![(*offset, *bytes)], found.map_or_else(|| "no segment lies there".into(), |found| found.what.clone()))
+            (vec![(*offset, *bytes)], found.map_or_else(|| "no segment there".into(), |found| found.what.clone()))
         }
-        [] => (Vec::new(), "a chunk that is not in the file".into()),
-        many => {
-            (Vec::new(), format!("a chunk that is in one of {} pieces of the file that cannot be read", many.len()))
-        }
+        [] => (Vec::new(), "its chunk is not in the file".into()),
+        many => (Vec::new(), format!("its chunk is in one of {} unreadable ranges of the file", many.len())),
     }
 }

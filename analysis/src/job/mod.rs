@@ -27,7 +27,7 @@ pub struct Job {
     /// In the order in which they began.
     pub recordings: Vec<Recording>,
     /// What is not as it should be, in words.
-    pub troubles: Vec<String>,
+    pub warnings: Vec<String>,
     /// Of those the traces that should be there and are not, or cannot be read.
     pub missing: Vec<String>,
     /// Whether one of those that can be read is damaged.
@@ -88,11 +88,11 @@ impl Job {
         let mut unread = traces::adopt(&mut processes, directory)?;
         if lines > 0 {
             let lines = counted(lines, "line");
-            unread.insert(0, format!("{lines} about processes cannot be read; what traces say of themselves counts"));
+            unread
+                .insert(0, format!("{lines} about processes cannot be read; the traces' own process details are used"));
         }
-        let strange = (strange > 0).then(|| {
-            format!("{}: left aside, as nothing about a process: {}", folder.display(), counted(strange, "file"))
-        });
+        let strange = (strange > 0)
+            .then(|| format!("{}: ignored, it describes no process: {}", folder.display(), counted(strange, "file")));
         processes.sort_by(|a, b| {
             let rank = |process: &Process| process.rank.map_or((0, 0), |rank| (1, rank));
             (rank(a), a.began, a.pid).cmp(&(rank(b), b.began, b.pid))
@@ -102,7 +102,7 @@ impl Job {
             directory: directory.to_path_buf(),
             processes,
             recordings,
-            troubles: Vec::new(),
+            warnings: Vec::new(),
             missing: Vec::new(),
             is_damaged: false,
             unread,
@@ -133,13 +133,13 @@ impl Job {
 
     /// One of its traces cannot be opened, for what reason.
     pub fn lacks(&mut self, why: String) {
-        self.troubles.push(why.clone());
+        self.warnings.push(why.clone());
         self.missing.push(why);
     }
 
     /// One of its traces is found to be damaged when it is read, which need not have cost anything.
     pub fn is_damaged_by(&mut self, damage: String) {
-        self.troubles.push(damage);
+        self.warnings.push(damage);
         self.is_damaged = true;
     }
 

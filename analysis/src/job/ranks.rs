@@ -29,8 +29,8 @@ impl Ranks {
         }
         let (which, known) = (in_words(beyond), known.into_iter().collect::<Vec<_>>());
         let why = match &known[..] {
-            [] => "none of its processes has a rank: without --rank they are all read".into(),
-            known => format!("of this job the ranks are {}", ranges(known)),
+            [] => "its processes have no ranks; omit --rank to read them all".into(),
+            known => format!("this job has the ranks {}", ranges(known)),
         };
         Err(Error::usage(format_args!("{}: no rank {which}; {why}", job.directory.display())))
     }
@@ -55,7 +55,7 @@ fn with_variables(text: &str) -> Result<String, String> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, name)) = rest.split_once("%q{") {
         let (name, behind) = name.split_once('}').ok_or("expected %q{VARIABLE}")?;
-        let value = std::env::var(name).map_err(|_| format!("the variable {name} is not set here"))?;
+        let value = std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))?;
         out += before;
         out += &value;
         rest = behind;
@@ -68,7 +68,7 @@ impl FromStr for Ranks {
 
     fn from_str(text: &str) -> Result<Ranks, String> {
         let named = with_variables(text)?;
-        let ranges = numbers(&named).ok_or_else(|| format!("{named:?}: expected ranks as 3 or 0,3-5"))?;
+        let ranges = numbers(&named).ok_or_else(|| format!("{named:?}: expected ranks such as 3 or 0,3-5"))?;
         Ok(Ranks { ranges, are_launched: named != text })
     }
 }

@@ -111,7 +111,7 @@ pub fn read(all: &[Recording]) -> String {
     let newest = all.len() as u64;
     let read: Vec<u64> = (1..).zip(all).filter(|(_, recording)| recording.is_read).map(|(number, _)| number).collect();
     let which = match &read[..] {
-        [number] if *number == newest => format!("{number} is read, the newest"),
+        [number] if *number == newest => format!("the newest, {number}, is read"),
         [number] => format!("{number} is read"),
         read if read.len() as u64 == newest => "all are read".into(),
         read => format!("{} are read", ranges(read)),

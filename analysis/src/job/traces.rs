@@ -44,8 +44,8 @@ pub(super) fn adopt(processes: &mut Vec<Process>, directory: &Path) -> io::Resul
                     continue;
                 }
                 let (name, pid) = (file_name(&path), process.pid);
-                process.trouble = Some(format!("{name}, the trace of process {pid}, is not there"));
-                "its trace is not there"
+                process.trouble = Some(format!("{name}, the trace of process {pid}, is missing"));
+                "its trace is missing"
             }
             Err(error) => {
                 process.trouble = Some(error.to_string());

@@ -19,29 +19,30 @@ impl Job {
     pub fn judge(&mut self, asked: Option<&Ranks>) {
         let mut missing: Vec<String> =
             self.selected_processes(asked).filter_map(|process| process.trouble.clone()).collect();
-        let mut troubles = Vec::new();
+        let mut warnings = Vec::new();
         let read: Vec<u64> = (1..).zip(&self.recordings).filter(|(_, of)| of.is_read).map(|(n, _)| n).collect();
         for &number in &read {
             let of = if read.len() > 1 { format!("recording {number}: ") } else { String::new() };
             missing.extend(self.without_traces(number, asked).map(|what| format!("{of}{what}")));
-            troubles.extend(self.twice(number, asked).into_iter().map(|what| format!("{of}{what}")));
+            warnings.extend(self.twice(number, asked).into_iter().map(|what| format!("{of}{what}")));
         }
         // It may be of any rank that is missing.
         if asked.is_none() || !missing.is_empty() {
             missing.splice(..0, self.unread.iter().cloned());
         }
-        troubles.extend(self.copied(asked));
+        warnings.extend(self.copied(asked));
         let recorded = self.selected_processes(asked).filter(|process| process.trace.is_some());
         let hosts: BTreeSet<&str> = recorded.map(|process| process.host.as_str()).collect();
         if hosts.len() > 1 {
             // A redacted trace does not tell its own.
-            let named = |host| if str::is_empty(host) { "one that is not told" } else { host };
+            let named = |host| if str::is_empty(host) { "a redacted name" } else { host };
             let hosts = hosts.into_iter().map(named).collect::<Vec<_>>().join(", ");
-            troubles
-                .push(format!("several hosts ({hosts}), each with a clock of its own: times are compared within one"));
+            warnings.push(format!(
+                "several hosts ({hosts}), each with its own clock: times are comparable within one host only"
+            ));
         }
-        troubles.extend(self.strange.clone());
-        self.troubles = missing.iter().cloned().chain(troubles).collect();
+        warnings.extend(self.strange.clone());
+        self.warnings = missing.iter().cloned().chain(warnings).collect();
         self.missing = missing;
     }
 
@@ -59,12 +60,12 @@ impl Job {
         let why = match (self.recordings.len(), self.processes.len() as u64) {
             (0 | 1, 0) => {
                 let (found, below) = (describe_contents(&self.directory), holds_a_job(&self.directory));
-                let to_do = below.map(|below| format!("{name}/{below}/ is one of a job: name that"));
-                let to_do = to_do.unwrap_or_else(|| format!("cutrace record -o {name}/ PROGRAM makes some"));
+                let to_do = below.map(|below| format!("{name}/{below}/ has the traces of a job: pass that directory"));
+                let to_do = to_do.unwrap_or_else(|| format!("cutrace record -o {name}/ PROGRAM records some"));
                 format!("no trace in it ({found}); {to_do}")
             }
-            (0 | 1, told) => format!("no trace of its {}; cutrace info {name}/ says why", counted(told, "process")),
-            _ => "no trace in the recording that is read; --recording chooses another".into(),
+            (0 | 1, told) => format!("{} without a trace; cutrace info {name}/ says why", counted(told, "process")),
+            _ => "no trace in the selected recording; --recording chooses another".into(),
         };
         Error::Unreadable(format!("{shown}: {why}"))
     }
@@ -89,13 +90,13 @@ impl Job {
         let (what, without) = match (count, asked) {
             (Some(count), _) => (counted(count, "rank"), without(&mut (0..count.min(MOST_RANKS)))),
             (None, None) => return None,
-            (None, Some(_)) => ("these ranks".into(), {
+            (None, Some(_)) => ("the selected ranks".into(), {
                 let of = |process: &&Process| process.recording == recording && process.trouble.is_none();
                 let told: BTreeSet<u64> = self.processes.iter().filter(of).filter_map(|process| process.rank).collect();
                 without(&mut told.into_iter())
             }),
         };
-        (!without.is_empty()).then(|| format!("of {what} no trace is here: {}", ranges(&without)))
+        (!without.is_empty()).then(|| format!("no trace for rank {} of {what}", ranges(&without)))
     }
 
     /// Ranks that several processes are.
@@ -107,7 +108,7 @@ impl Job {
         }
         let several = by_rank.into_iter().filter(|(_, pids)| pids.len() > 1);
         let told = |(rank, pids): (u64, Vec<String>)| {
-            format!("rank {rank} is {} processes with traces: {}", pids.len(), pids.join(", "))
+            format!("rank {rank} has {} processes with traces: {}", pids.len(), pids.join(", "))
         };
         several.map(told).collect()
     }
@@ -126,7 +127,7 @@ impl Job {
         let more = all.len().saturating_sub(NAMED);
         all.truncate(NAMED);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        (!all.is_empty()).then(|| format!("left aside, as another file has the same process: {}{more}", all.join(", ")))
+        (!all.is_empty()).then(|| format!("ignored, another file has the same process: {}{more}", all.join(", ")))
     }
 }
 
@@ -138,7 +139,7 @@ fn describe_contents(directory: &Path) -> String {
     let counts = [(files.len(), "other file"), (directories.len(), "directory")];
     let counts = counts.map(|(count, what)| (count > 0).then(|| counted(count as u64, what)));
     match counts.into_iter().flatten().collect::<Vec<_>>().join(" and ") {
-        nothing if nothing.is_empty() => "it is empty".into(),
+        nothing if nothing.is_empty() => "the directory is empty".into(),
         counts => counts,
     }
 }

@@ -67,7 +67,9 @@ impl<'t> Report<'t> for ApiSum<'t> {
         }
         if self.inside > 0 {
             let calls = crate::text::figures::counted(self.inside, "call");
-            table.note(format!("{calls} had not returned: counted up to the end of the process, or to this moment"));
+            table.note(format!(
+                "{calls} had not returned: their time counts up to the end of the process, or until now"
+            ));
         }
         if self.unreturned > 0 {
             table.note(format!(

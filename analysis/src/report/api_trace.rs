@@ -81,12 +81,10 @@ pub fn write(
     if is_cut {
         notes.push("and more rows: --limit".into());
     }
-    notes.push(
-        "CorrID is the call's number, as in cutrace dump; the priority of threads (T-Pri) is not recorded".into(),
-    );
+    notes.push("CorrID is the call number, as in cutrace dump; thread priorities (T-Pri) are not recorded".into());
     if further > 0 {
         notes.push(format!(
-            "of polls that followed each other alike only the first has a row: {} more have none",
+            "identical polls in sequence share the row of the first: {} more have no row",
             grouped(further)
         ));
     }

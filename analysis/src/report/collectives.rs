@@ -66,7 +66,7 @@ const MEMBER_COLUMNS: &[Column] = &[
     column("recording", "recording"),
     column("communicator", "communicator"),
     column("id", "id"),
-    column("its rank", "rank"),
+    column("comm rank", "rank"),
     column("rank", "job_rank"),
     column("process", "pid"),
     column("ranks", "ranks"),
@@ -81,7 +81,7 @@ const FINISHED_AT: usize = 7;
 pub const OPERATIONS: Head = Head {
     report: "collectives",
     part: "operations",
-    title: "Operations of NCCL, the latest first (collectives)",
+    title: "NCCL operations, the latest first (collectives)",
     columns: OPERATION_COLUMNS.split_first().expect("not empty").1,
     layout: Layout::Grid,
 };
@@ -89,7 +89,7 @@ const OPERATION_COLUMNS: &[Column] = &[
     column("recording", "recording"),
     column("communicator", "communicator"),
     column("id", "id"),
-    column("its rank", "rank"),
+    column("comm rank", "rank"),
     column("rank", "job_rank"),
     column("process", "pid"),
     column("number", "number"),
@@ -102,7 +102,7 @@ const OPERATION_COLUMNS: &[Column] = &[
     column("call", "call"),
     column("device from", "device_start_ns"),
     column("device to", "device_end_ns"),
-    column("done by", "done_by_ns"),
+    column("finished by", "done_by_ns"),
     column("state", "state"),
     column("type", "datatype"),
     column("way", "way"),
@@ -147,7 +147,7 @@ impl Collectives<'_> {
             _ if self.finished[at].is_some() => "finished",
             Launch::Captured(_) => "captured",
             _ if operation.is_captured => "captured",
-            Launch::Put(_) => "under way",
+            Launch::Put(_) => "in flight",
             Launch::None if operation.end.is_none() => "in the call",
             Launch::None if operation.given.is_none() => "called",
             Launch::None => "given",
@@ -248,7 +248,7 @@ impl<'t> Report<'t> for Collectives<'t> {
 
 fn name_of(member: &Member) -> Cell {
     match (member.id, member.name.as_str()) {
-        (None, _) => "not told".into(),
+        (None, _) => "unknown".into(),
         (_, "") => Cell::None,
         (_, name) => name.into(),
     }
@@ -351,15 +351,15 @@ fn sort(rows: &mut [Vec<Cell>]) {
 
 /// `is_everything`: whether no operation is left out. `is_job`: whether all of the job's traces are at hand.
 fn notes(members: &[Member], is_everything: bool, is_job: bool) -> Vec<String> {
-    const BY_NAMES: &str = "NCCL has not told what it does (NCCL_PROFILER_PLUGIN): of a process all of its kernels \
-                            count as one communicator's, and their names say what they do";
+    const BY_NAMES: &str = "NCCL reported no operations (NCCL_PROFILER_PLUGIN): all NCCL kernels of a process \
+                            count as one communicator, and their names stand for operations";
     let of_group = |group: Group| {
         let missing = group.missing().filter(|_| is_job).map(|note| format!("{}: {note}", group.name()));
         group.notes().into_iter().chain(missing).collect::<Vec<_>>()
     };
-    const SELECTED: &str = "counted is what was asked for; who is behind is told of all operations, without --calls, \
+    const SELECTED: &str = "the counts follow the selection; which rank is behind is found from all operations, without --calls, \
                             --window, --thread and --grep";
-    const NONE: &str = "nothing of NCCL: it has told of no communicator, and no kernel of its was launched";
+    const NONE: &str = "no NCCL activity: it reported no communicator, and no NCCL kernel was launched";
     let by_names = match members {
         [] => Some(NONE.to_owned()),
         _ => members.iter().any(|member| member.id.is_none()).then(|| BY_NAMES.to_owned()),
@@ -402,7 +402,7 @@ pub fn merge<'t>(
     sort(&mut operations.rows);
     members.notes = notes(&of_all, is_everything, true);
     if hosts.len() > 1 {
-        operations.note("each host has a clock of its own: their times are put beside each other by the time of day");
+        operations.note("each host has its own clock: times of different hosts are aligned by the time of day");
     }
     vec![members, operations]
 }

@@ -8,7 +8,7 @@ use crate::findings::finding::{Cost, Finding};
 use crate::report::refused_launches::Limits;
 use crate::tables::table::{Cell, Column, Head, Layout, Table, column};
 use crate::tables::tally::KEPT;
-use crate::text::figures::{counted, grouped};
+use crate::text::figures::counted;
 use crate::text::shell::shell;
 use foldhash::HashMap;
 use std::collections::BTreeMap;
@@ -67,13 +67,13 @@ const COLUMNS: &[Column] = &[
     column("code", "result_code"),
     column("result", "result"),
     column("function", "function"),
-    column("it came back from", "came_back_from"),
+    column("returned again by", "returned_by"),
 ];
 
 const SAID: Head = Head {
     report: "errors",
     part: "said",
-    title: "What is known of them (errors)",
+    title: "Causes and messages (errors)",
     columns: &[column("call", "call"), column("function", "function"), column("what", "what"), column("text", "text")],
     layout: Layout::Grid,
 };
@@ -84,7 +84,7 @@ const NAMES_LAUNCH: &str = "--sync-launches";
 const HEAD: Head = Head {
     report: "errors",
     part: "",
-    title: "Calls that failed, in the order of the first (errors)",
+    title: "Failed calls, by first call (errors)",
     columns: COLUMNS,
     layout: Layout::Grid,
 };
@@ -231,7 +231,7 @@ impl<'t> Report<'t> for Errors<'t> {
         if let Some(((function, _), failures)) = self.first_sticky() {
             let path = shell(&[ending.trace.path.display().to_string()]);
             table.note(format!(
-                "the error of call {}, {function}, is of work done before it; every later call returns it again. \
+                "the error of call {}, {function}, belongs to earlier work; every later call returns it again. \
                  cutrace replay {path} {NAMES_LAUNCH} names the launch",
                 failures.first
             ));
@@ -252,7 +252,7 @@ impl<'t> Report<'t> for Errors<'t> {
         let name = symbol(CUresult::ENUM, (*result).into());
         let kinds = match sorted.len() {
             1 => String::new(),
-            n => format!("; {n} different failures in all"),
+            n => format!("; {n} different failures in total"),
         };
         let said = self.said.first().filter(|said| said.call == first.first);
         let said = said.and_then(|said| said.text.lines().next()).map_or(String::new(), |line| format!(" ({line})"));
@@ -260,7 +260,7 @@ impl<'t> Report<'t> for Errors<'t> {
         let again: u64 = sticky.map_or(0, |failures| failures.calls - 1);
         let more = match sticky {
             Some(failures) if again > 0 => {
-                format!("; {} more only with the error of call {}", grouped(again), failures.first)
+                format!("; {} with the error of call {} again", counted(again, "later call"), failures.first)
             }
             _ => String::new(),
         };

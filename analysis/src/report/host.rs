@@ -91,7 +91,7 @@ impl Stretches {
         Finding {
             kind: kind.into(),
             what,
-            evidence: format!("in {}; the longest: {}", counted(self.count, "stretch"), told.join(", ")),
+            evidence: format!("{}; the longest: {}", counted(self.count, "gap"), told.join(", ")),
             next: "cutrace report -r host".into(),
             cost: Cost::Time(self.time()),
             times: self.count,
@@ -128,16 +128,13 @@ const COLUMNS: &[Column] = &[
 const OUTSIDE: Head = Head {
     report: "host",
     part: "outside",
-    title: "The longest stretches in which no thread was in the driver (host)",
+    title: "The longest gaps without a thread in the driver (host)",
     columns: COLUMNS,
     layout: Layout::Grid,
 };
 
-const IDLED: Head = Head {
-    part: "idle",
-    title: "The longest stretches in which nothing was outstanding, as far as the host knew (host)",
-    ..OUTSIDE
-};
+const IDLED: Head =
+    Head { part: "idle", title: "The longest gaps without submitted work, as seen from the host (host)", ..OUTSIDE };
 
 impl<'t> Report<'t> for Host {
     fn needs(&self) -> Needs {
@@ -187,10 +184,10 @@ impl<'t> Report<'t> for Host {
             }
             let more = stretches.count.saturating_sub(table.rows.len() as u64);
             if more > 0 {
-                table.note(format!("and {} more, {} in all", counted(more, "stretch"), duration(stretches.time())));
+                table.note(format!("and {} more, {} in total", counted(more, "gap"), duration(stretches.time())));
             }
             if ending.trace.calls_left_out() > 0 {
-                table.note("calls that were left out may have been made meanwhile");
+                table.note("calls outside the recorded range may have been made in these gaps");
             }
             tables.push(table);
         }
@@ -206,12 +203,12 @@ impl<'t> Report<'t> for Host {
         // What calls that were left out did in between is not known.
         if ending.trace.calls_left_out() == 0 {
             if self.outside.time() > elapsed / 2 {
-                let what = format!("no thread was in the driver for {}", share(self.outside.time()));
+                let what = format!("CPU outside the driver for {}", share(self.outside.time()));
                 found.push(self.outside.finding("host_bound", what, ending));
             }
             if self.idled.time > 0 && !ending.trace.has_device_times() {
                 let time = share(self.idled.time);
-                let what = format!("as far as the host knows, devices had nothing to do for {time}");
+                let what = format!("GPU idle for at least {time}: no work was submitted");
                 found.push(self.idled.finding(IDLE[1], what, ending));
             }
         }

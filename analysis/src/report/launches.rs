@@ -86,7 +86,7 @@ const SHAPES: Head = Head {
 const ARGUMENTS: Head = Head {
     report: "launches",
     part: "arguments",
-    title: "Arguments that are not the same in all launches (launches)",
+    title: "Arguments that vary between launches (launches)",
     columns: &[
         column("changes", "changes"),
         column("launches", "launches"),
@@ -187,16 +187,16 @@ impl<'t> Report<'t> for Launches<'t> {
                 ]);
             }
             if kernel.shapes.len() > LISTED || kernel.other_shapes > 0 {
-                shapes.note(format!("of {name}, the {LISTED} most frequent of {}", kernel.shapes.len()));
+                shapes.note(format!("{name}: the {LISTED} most frequent of {}", kernel.shapes.len()));
             }
         }
-        kernels.note("varying: arguments that are not the same in all launches");
+        kernels.note("varying: arguments that differ between launches");
         if !arguments.rows.is_empty() {
-            arguments.note("argument: its position; changes: launches that gave another value than the one before");
+            arguments.note("argument: its position; changes: launches with another value than the launch before");
         }
         if self.graphs > 0 {
             let launches = crate::text::figures::counted(self.graphs, "graph launch");
-            kernels.note(format!("beside these, {launches}, whose kernels are not counted here"));
+            kernels.note(format!("plus {launches}, whose kernels are not counted here"));
         }
         vec![kernels, shapes, arguments]
     }

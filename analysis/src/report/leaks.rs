@@ -97,7 +97,7 @@ pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
 const MEMORY_LEFT: Head = Head {
     report: "leaks",
     part: "memory",
-    title: "Memory not freed by the program (leaks)",
+    title: "Leaked memory (leaks)",
     columns: leaked::WITH_CALLS,
     layout: Layout::Grid,
 };
@@ -105,16 +105,16 @@ const MEMORY_LEFT: Head = Head {
 const HEAD: Head = Head {
     report: "leaks",
     part: "",
-    title: "Not destroyed by the program (leaks)",
+    title: "Leaked objects (leaks)",
     columns: &[
         column("objects", "objects"),
-        column("of", "made"),
+        column("made", "made"),
         column("kind", "kind"),
         column("first", "first_call"),
-        column("of one image", "same_image"),
+        column("same image", "same_image"),
         column("how they ended", "end"),
         column("function", "function"),
-        column("made by calls", "calls"),
+        column("created by calls", "calls"),
     ],
     layout: Layout::Grid,
 };
@@ -160,14 +160,12 @@ impl<'t> Report<'t> for Leaks<'t> {
                 sort.name().into(),
                 group.calls.first().copied().map(Cell::Number).into(),
                 group.of_one_image().map(Cell::Count).into(),
-                how.cell("the call that should destroy it failed"),
+                how.cell("the destroying call failed"),
                 function.into(),
                 listed(&group.calls).into(),
             ]);
         }
-        table.note(
-            "of: made in all; of one image: as many of these modules or libraries were loaded from the same bytes",
-        );
+        table.note("made: all created by the program; same image: modules or libraries loaded from the same bytes");
         // Where the trace was not closed, this one says so.
         vec![table, self.memory.table(MEMORY_LEFT, ending)]
     }
@@ -194,12 +192,12 @@ impl<'t> Report<'t> for Leaks<'t> {
         let what: Vec<String> = sorts.iter().map(|(sort, group)| counted(group.count, sort.name())).collect();
         let first = |(sort, group): &(Sort, Group)| {
             let image = group.of_one_image().filter(|same| *same > 1);
-            let image = image.map_or(String::new(), |same| format!(", {same} of them from one image"));
+            let image = image.map_or(String::new(), |same| format!(", {same} from one image"));
             format!("{} by call {}{image}", sort.name(), group.calls.first().unwrap_or(&0))
         };
         vec![Finding {
             kind: "not_destroyed".into(),
-            what: format!("{} not destroyed by the program", enumerated(&what)),
+            what: format!("{} leaked", enumerated(&what)),
             evidence: format!("the first of each: {}", sorts.iter().map(first).collect::<Vec<_>>().join("; ")),
             next: "cutrace report -r leaks".into(),
             cost: Cost::Objects(count),

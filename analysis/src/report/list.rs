@@ -12,7 +12,7 @@ use crate::text::shell::shell;
 use trace::Trace;
 
 pub const NO_ANNOTATIONS: &str =
-    "needs NVTX annotations, and this trace has none: the program made none, or the recorder could not take them";
+    "needs NVTX annotations, and this trace has none: the program made none, or they could not be recorded";
 
 /// What a report is made of besides the recorded calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +32,7 @@ impl Needs {
             (_, true) => Some(NO_ANNOTATIONS.into()),
             (true, _) => {
                 let path = shell(&[trace.path.display().to_string()]);
-                let how =
-                    format!("cutrace replay {path} --profile -o timed.bin makes one that does, or record --gpu-times");
+                let how = format!("cutrace replay {path} --profile -o timed.bin adds them, or record with --gpu-times");
                 Some(format!("needs device times, and this trace has none: {how}"))
             }
             _ => None,
@@ -101,26 +100,22 @@ pub const TOGETHER: [&str; 2] = [RANKS, COLLECTIVES];
 
 /// The names of Nsight Systems come with its columns, and a shipped report keeps its columns.
 const REPORTS: &[Entry] = &[
-    entry(SUMMARY, "one page: what ran, where the host's time went, what to look at", Way::Walk(summary::make)),
+    entry(SUMMARY, "one page: what ran, host time by call, findings", Way::Walk(summary::make)),
     entry("cuda_api_sum", "driver functions: calls and their times", Way::Walk(api_sum::make)),
     entry("cuda_api_trace", "every call: start, duration, result", Way::Stream(Stream::Calls)),
-    entry("sync", "who waited for what, and how long", Way::Walk(sync::make)),
-    entry("host", "when no thread was in the driver, and when nothing was outstanding", Way::Walk(host::make)),
+    entry("sync", "waits of the host: for which work, how long", Way::Walk(sync::make)),
+    entry("host", "gaps without a thread in the driver, or without submitted work", Way::Walk(host::make)),
     entry("memory", "bytes by kind of memory: peak, churn, live at the peak, leaks", Way::Walk(memory::make)),
-    entry(
-        "leaks",
-        "memory not freed; streams, events, modules, graphs, contexts ... not destroyed",
-        Way::Walk(leaks::make),
-    ),
-    entry("transfers", "copies: direction, pageable or pinned, rate; the same bytes again", Way::Walk(transfers::make)),
+    entry("leaks", "leaked memory, streams, events, modules, graphs, contexts", Way::Walk(leaks::make)),
+    entry("transfers", "copies: direction, pageable or pinned, rate, redundant copies", Way::Walk(transfers::make)),
     entry("launches", "kernels: launches, configurations, arguments that vary", Way::Walk(launches::make)),
     entry("modules", "module images: size, loads, time", Way::Walk(modules::make)),
     entry("errors", "calls that failed", Way::Walk(errors::make)),
-    entry("pending", "submitted, and not known to have finished at the end", Way::Walk(pending::make)),
-    entry(RANKS, "the processes of a job beside each other: work, waits, who is slowest", Way::Walk(ranks::make)),
+    entry("pending", "calls and submissions unfinished at the end", Way::Walk(pending::make)),
+    entry(RANKS, "the processes of a job compared: work, waits, the slowest", Way::Walk(ranks::make)),
     entry(
         COLLECTIVES,
-        "NCCL's communicators and operations: which rank is behind, what the others wait in",
+        "NCCL communicators and operations: which rank is behind, where the others wait",
         Way::Walk(collectives::make),
     ),
     measured("cuda_gpu_kern_sum", "kernels: device times", kernels::by_name, Needs::DeviceTimes),
@@ -136,7 +131,7 @@ const REPORTS: &[Entry] = &[
     measured("cuda_gpu_sum", "kernels, copies and fills: device times", kernels::all, Needs::DeviceTimes),
     measured(
         "cuda_api_gpu_sum",
-        "driver functions beside kernels, copies and fills",
+        "driver functions, kernels, copies and fills together",
         kernels::with_calls,
         Needs::DeviceTimes,
     ),
@@ -147,13 +142,13 @@ const REPORTS: &[Entry] = &[
         Stream::Launches,
         Needs::DeviceTimes,
     ),
-    measured("gaps", "why the device idled", gaps::tables, Needs::DeviceTimes),
+    measured("gaps", "why the device was idle", gaps::tables, Needs::DeviceTimes),
     measured("nvtx_sum", "NVTX ranges", nvtx::all, Needs::Annotations),
-    measured("nvtx_pushpop_sum", "NVTX ranges that were pushed and popped", nvtx::pushed, Needs::Annotations),
-    streamed("nvtx_pushpop_trace", "every NVTX range that was pushed", Stream::Pushed, Needs::Annotations),
-    measured("nvtx_startend_sum", "NVTX ranges that were started and ended", nvtx::started, Needs::Annotations),
-    measured("nvtx_startend_trace", "every NVTX range that was started", ranges::started, Needs::Annotations),
-    measured("nvtx_kern_sum", "kernels by the NVTX ranges that they were launched in", ranges::kernels, Needs::Both),
+    measured("nvtx_pushpop_sum", "NVTX push/pop ranges", nvtx::pushed, Needs::Annotations),
+    streamed("nvtx_pushpop_trace", "every NVTX push/pop range", Stream::Pushed, Needs::Annotations),
+    measured("nvtx_startend_sum", "NVTX start/end ranges", nvtx::started, Needs::Annotations),
+    measured("nvtx_startend_trace", "every NVTX start/end range", ranges::started, Needs::Annotations),
+    measured("nvtx_kern_sum", "kernels by the NVTX ranges around their launches", ranges::kernels, Needs::Both),
     measured("nvtx_gpu_proj_sum", "NVTX ranges on the device", nvtx::projected, Needs::Both),
     streamed("nvtx_gpu_proj_trace", "every NVTX range on the device", Stream::Projected, Needs::Both),
 ];
@@ -262,7 +257,7 @@ pub fn find(name: &str) -> Result<Chosen, String> {
     let found = REPORTS.iter().find(|entry| entry.name == known).map(Chosen);
     found.ok_or_else(|| match ELSEWHERE.contains(&name) {
         true => format!(
-            "{name}: Nsight Systems makes it of what is no call of the CUDA driver, which a trace does not hold"
+            "{name}: Nsight Systems takes this report from other sources than the CUDA driver; a trace has driver calls only"
         ),
         false => format!("[possible values: {}]", names().collect::<Vec<_>>().join(", ")),
     })

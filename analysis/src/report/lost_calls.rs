@@ -41,9 +41,9 @@ impl<'t> Report<'t> for Lost {
         let Some(first) = holes.first() else { return Vec::new() };
         vec![Finding {
             kind: LOST.into(),
-            what: "calls are lost: the trace is damaged".into(),
+            what: "calls are missing: the trace is damaged".into(),
             evidence: format!(
-                "in {}; the first: {}, {}",
+                "{}; the first: {}, {}",
                 counted(holes.len() as u64, "place"),
                 first.title(),
                 first.about()

@@ -146,11 +146,11 @@ impl<'t> Report<'t> for Modules<'t> {
                 image.function.into(),
             ]);
         }
-        table.note("repeated: loaded again into a context that had loaded the same bytes before");
+        table.note("repeated: loaded again into a context that already had the same bytes");
         for adopted in &ending.trace.adopted {
             let images = counted(adopted.images.len() as u64, "image");
             table.note(format!(
-                "module {:#x} was loaded by no recorded call: {images} from {}",
+                "module {:#x} was not loaded by a recorded call: {images} from {}",
                 adopted.module, adopted.origin
             ));
         }
@@ -161,8 +161,8 @@ impl<'t> Report<'t> for Modules<'t> {
         let mut found = Vec::new();
         let finding = |kind: &str, what: &str, tally: &Tally, most: String| Finding {
             kind: kind.into(),
-            what: format!("{} {what}", counted(tally.calls, "module load")),
-            evidence: format!("{} in all; {most}", duration(tally.time)),
+            what: format!("{}{what}", counted(tally.calls, "module load")),
+            evidence: format!("{} in total; {most}", duration(tally.time)),
             next: "cutrace report -r modules".into(),
             cost: Cost::Time(tally.time),
             times: tally.calls,
@@ -172,10 +172,10 @@ impl<'t> Report<'t> for Modules<'t> {
         if let Some(most) = again.max_by_key(|image| (image.repeated_time, std::cmp::Reverse(image.first))) {
             found.push(finding(
                 "repeated_module_loads",
-                "brought an image that its context had loaded before",
+                ": the context had already loaded the same image",
                 &self.repeated,
                 format!(
-                    "most of it an image of {}, loaded {}, first by call {}",
+                    "the costliest image has {} and is loaded {}, first by call {}",
                     size(most.bytes),
                     counted(most.loads, "time"),
                     most.first
@@ -186,10 +186,10 @@ impl<'t> Report<'t> for Modules<'t> {
         if let Some(longest) = compiled.max_by_key(|image| (image.longest, std::cmp::Reverse(image.first))) {
             found.push(finding(
                 "ptx_loads",
-                "brought PTX, which the driver compiles",
+                " with PTX, which the driver compiles",
                 &self.compiled,
                 format!(
-                    "the longest took {}, of an image first loaded by call {}",
+                    "the longest took {}; call {} first loaded that image",
                     duration(longest.longest),
                     longest.first
                 ),

@@ -38,7 +38,7 @@ const INSIDE: Head = Head {
 const SUBMITTED: Head = Head {
     report: "pending",
     part: "submitted",
-    title: "Submitted, and not known to have finished (pending)",
+    title: "Submissions possibly unfinished (pending)",
     columns: SUBMITTED_COLUMNS,
     layout: Layout::Grid,
 };
@@ -102,11 +102,11 @@ impl<'t> Report<'t> for Pending<'t> {
             }
         }
         let end = match (now(trace), trace.ended_at) {
-            (Some(_), _) => "it still runs: this moment counts as the end",
-            (None, Some(_)) => "the end of the process counts as the end",
-            (None, None) => "when the process ended is not known: the last moment of the trace counts as the end",
+            (Some(_), _) => "the process is running: times count until now",
+            (None, Some(_)) => "times count until the process ended",
+            (None, None) => "the end of the process is unknown: times count until the last call of the trace",
         };
-        let tables = [(&mut inside, end.into()), (&mut submitted, format!("of each stream the first {LISTED}; {end}"))];
+        let tables = [(&mut inside, end.into()), (&mut submitted, format!("the first {LISTED} of each stream; {end}"))];
         for (table, note) in tables {
             if !table.rows.is_empty() {
                 table.note(note);
@@ -130,10 +130,10 @@ impl<'t> Report<'t> for Pending<'t> {
             return Vec::new();
         }
         let first = ending.pending.iter().filter_map(|work| work.calls.first().copied());
-        let pending = format!("{} not known to have finished", counted(calls as u64, "submission"));
+        let pending = format!("{} possibly unfinished", counted(calls as u64, "submission"));
         vec![Finding {
             kind: "unfinished".into(),
-            what: "the trace ends while the program was at work".into(),
+            what: "the program was still working when the trace ended".into(),
             evidence: inside.into_iter().chain([pending]).collect::<Vec<_>>().join("; "),
             next: "cutrace report -r pending".into(),
             cost: Cost::Wrong,

@@ -33,7 +33,7 @@ pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
 pub const HEAD: Head = Head {
     report: "ranks",
     part: "",
-    title: "Processes beside each other, by rank (ranks)",
+    title: "Processes by rank (ranks)",
     columns: COLUMNS.split_first().expect("not empty").1,
     layout: Layout::Grid,
 };
@@ -156,8 +156,8 @@ fn slowest(rows: &[Vec<Cell>]) -> Option<String> {
     let (longest, shortest) = (duration(outside(most)), duration(outside(least)));
     let (slowest, fastest) = (name(most), name(least));
     Some(format!(
-        "{slowest} was outside waits longest, {longest}, and {fastest} shortest, {shortest}: who waits for the others \
-         has more time in waits"
+        "{slowest} spent the most time outside waits, {longest}, and {fastest} the least, {shortest}: a rank that waits for \
+         others has more time in waits"
     ))
 }
 
@@ -191,12 +191,15 @@ mod tests {
             row
         };
         let told = slowest(&[row(Some(0), 10), row(Some(1), 5_000), row(None, 2)]).expect("they differ");
-        assert!(told.starts_with("rank 1 was outside waits longest, 5.0 us, and rank 0 shortest, 10 ns"), "{told}");
+        assert!(
+            told.starts_with("rank 1 spent the most time outside waits, 5.0 us, and rank 0 the least, 10 ns"),
+            "{told}"
+        );
         let told = slowest(&[row(None, 10), row(None, 2)]).expect("they differ");
-        assert!(told.starts_with("process 77 was outside waits longest, 10 ns"), "{told}");
+        assert!(told.starts_with("process 77 spent the most time outside waits, 10 ns"), "{told}");
         // One that made no calls, in the time that is looked at, waited for nobody.
         let told = slowest(&[row(Some(0), 10), row(Some(1), 0), row(Some(2), 5_000)]).expect("they differ");
-        assert!(told.contains(" and rank 0 shortest, 10 ns"), "{told}");
+        assert!(told.contains(" and rank 0 the least, 10 ns"), "{told}");
         assert_eq!((slowest(&[]), slowest(&[row(Some(0), 5), row(Some(1), 5)])), (None, None));
     }
 }

@@ -116,20 +116,20 @@ impl Reasons {
             let Some(event) = self.events.get(&value) else { continue };
             contexts.extend(event.context);
             let why = match event {
-                Event { is_timed: false, .. } => "was made without timing (CU_EVENT_DISABLE_TIMING)".into(),
+                Event { is_timed: false, .. } => "was created without timing (CU_EVENT_DISABLE_TIMING)".into(),
                 Event { recorded: None, .. } => "was never recorded".into(),
                 Event { recorded: Some((by, true)), .. } => {
-                    format!("was recorded last in a capture (call {by}), which gives it no time")
+                    format!("was last recorded in a capture (call {by}), so it has no time")
                 }
                 _ => continue,
             };
-            let text = format!("{}, made by call {}, {why}", handle(Kind::Event, value, step.objects), event.made);
+            let text = format!("{}, created by call {}, {why}", handle(Kind::Event, value, step.objects), event.made);
             found.push((function.params[at].name.to_owned(), text));
         }
         if let ([one, other], true) = (&contexts[..], found.is_empty())
             && one != other
         {
-            found.push(("events".into(), "the two are of different contexts".into()));
+            found.push(("events".into(), "the two events belong to different contexts".into()));
         }
         found
     }
@@ -143,7 +143,7 @@ impl Reasons {
         let gone = named.filter_map(|(name, kind, value)| {
             let by = self.gone.get(&(kind, value))?;
             let what = handle(kind, value, step.objects);
-            Some((name.to_owned(), format!("{what} has ended with its context, by call {by}")))
+            Some((name.to_owned(), format!("{what} was destroyed with its context by call {by}")))
         });
         gone.collect()
     }
@@ -160,7 +160,7 @@ impl Reasons {
             let what = handle(Kind::MemoryPool, pool, step.objects);
             (
                 "pool".into(),
-                format!("{what} may have {most} (call {made}); it has {live}, and {asked} more were asked for"),
+                format!("{what} is limited to {most} (call {made}); {live} are allocated, {asked} more were requested"),
             )
         })
     }
@@ -180,7 +180,7 @@ impl Reasons {
         let mut before = trace.calls().take_while(|call| call.number < step.call.number);
         let first = self.launched.or_else(|| before.find(is_launch).map(|call| call.number));
         self.launched = first;
-        let text = format!("set after the first launch of a kernel (call {}): it is fixed from then on", first?);
+        let text = format!("set after the first kernel launch (call {}), which fixes this limit", first?);
         Some((function.params[at].name.to_owned(), text))
     }
 }
@@ -209,8 +209,7 @@ fn unknown(call: &Call, function: &Function) -> Option<Reason> {
         let Form::Enum(of) = param.ty.form else { return None };
         let value = call.argument_of(at)? as u32;
         let is_known = of.values.iter().any(|(_, known)| *known as u32 == value);
-        (!is_known)
-            .then(|| (param.name.to_owned(), format!("{} is no {} that is known", symbol(of, value.into()), of.name)))
+        (!is_known).then(|| (param.name.to_owned(), format!("{} is not a known {}", symbol(of, value.into()), of.name)))
     })
 }
 

@@ -67,17 +67,17 @@ impl Limits {
         let threads = shape.block.iter().fold(1u64, |all, n| all.saturating_mul(u64::from(*n)));
         let most = told(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK).unwrap_or(THREADS);
         if threads > most {
-            return Some(format!("{threads} threads in a block, which has {most} at the most"));
+            return Some(format!("{threads} threads in a block; the limit is {most}"));
         }
         let raised = told(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
         let usual = told(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
         let shared = u64::from(shape.shared);
         if let Some(most) = raised.filter(|most| shared > *most) {
-            return Some(format!("{shared} bytes of shared memory in a block, which has {most} at the most"));
+            return Some(format!("{shared} bytes of shared memory in a block; the limit is {most}"));
         }
         if let Some(most) = usual.filter(|most| shared > *most && !self.is_raised) {
             return Some(format!(
-                "{shared} bytes of shared memory in a block, which has {most} unless its kernel is allowed more"
+                "{shared} bytes of shared memory in a block; the limit is {most} unless the kernel raises it"
             ));
         }
         has_no_arguments(call, function)
@@ -90,7 +90,7 @@ fn has_no_arguments(call: &Call, function: &Function) -> Option<String> {
     let is_given = given.any(|(at, _)| call.argument_of(at) != Some(0));
     let kernel = call.named_kernel().filter(|_| !is_given)?;
     let takes = kernel.params.as_ref().map_or(0, Vec::len);
-    (takes > 0).then(|| format!("no arguments, of a kernel that takes {takes}"))
+    (takes > 0).then(|| format!("no arguments, but the kernel takes {takes}"))
 }
 
 pub fn of_enum(function: &Function, names: &'static Enum) -> Option<usize> {

@@ -113,7 +113,7 @@ impl<'t> Report<'t> for RepeatedLaunches {
             saved += took - took / row.length.max(1) as i64;
         }
         let evidence = format!(
-            "{} in these calls; the costliest row has {} and came {}, first at call {}; {}",
+            "{} in these calls; the costliest sequence has {} and runs {}, first at call {}; {}",
             duration(time),
             counted(costliest.length as u64, "launch"),
             counted(costliest.times.calls + more, "time"),
@@ -123,7 +123,7 @@ impl<'t> Report<'t> for RepeatedLaunches {
         vec![Finding {
             kind: "repeated_launches".into(),
             what: format!(
-                "{} came in rows that repeat: a graph would launch each row by one call",
+                "{} in repeated sequences: capture each sequence in a CUDA graph",
                 counted(launches, "launch")
             ),
             evidence,
@@ -207,7 +207,7 @@ impl Short {
     fn describe(&self) -> String {
         match self.averages {
             Some(_) => format!("their kernels took less than {} each", duration(SHORT as i64)),
-            None => "how long their kernels ran is not known without device times".into(),
+            None => "without device times, their kernels' durations are unknown".into(),
         }
     }
 }

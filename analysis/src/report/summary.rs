@@ -75,12 +75,12 @@ const TIME: Head = Head {
         column("kind", "kind"),
         column("the longest is", "longest_function"),
     ],
-    ..head("host_time", "Where the host's time in the driver went", Layout::Grid)
+    ..head("host_time", "Host time in the driver", Layout::Grid)
 };
 
 const LAUNCHED: Head = Head {
     columns: &[column("launches", "launches"), column("host time", "host_ns"), column("kernel", "kernel")],
-    ..head("kernels", "Kernels launched most", Layout::Grid)
+    ..head("kernels", "Kernels by launches", Layout::Grid)
 };
 
 const DEVICE: Head = Head {
@@ -91,10 +91,10 @@ const DEVICE: Head = Head {
         column("median", "median_ns"),
         column("kernel or copy", "work"),
     ],
-    ..head("device_time", "Where the device's time went (in a replay)", Layout::Grid)
+    ..head("device_time", "Device time (of a replay)", Layout::Grid)
 };
 
-const DEVICE_RECORDED: Head = Head { title: "Where the device's time went", ..DEVICE };
+const DEVICE_RECORDED: Head = Head { title: "Device time", ..DEVICE };
 
 const FINDINGS: Head = Head {
     columns: &[
@@ -107,7 +107,7 @@ const FINDINGS: Head = Head {
         column("times", "times"),
         column("calls", "calls"),
     ],
-    ..head("findings", "What to look at", Layout::List)
+    ..head("findings", "Findings", Layout::List)
 };
 
 impl<'t> Report<'t> for Times<'t> {
@@ -262,7 +262,7 @@ impl<'t> Summary<'t> {
             ]);
         }
         if negligible > 0 {
-            table.note(format!("left out: {} that cost less than 0.1 % of the run", counted(negligible, "finding")));
+            table.note(format!("not listed: {} that cost less than 0.1 % of the run", counted(negligible, "finding")));
         }
         table
     }

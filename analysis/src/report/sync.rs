@@ -76,7 +76,7 @@ const COLUMNS: &[Column] = &[
 const HEAD: Head = Head {
     report: "sync",
     part: "",
-    title: "Who waited for what, and how long (sync)",
+    title: "Synchronisations and queries (sync)",
     columns: COLUMNS,
     layout: Layout::Grid,
 };
@@ -118,7 +118,7 @@ impl<'t> Report<'t> for Sync<'t> {
         }
         let waits = self.waits.entry(key).or_insert_with(|| Waits {
             on: match (class, object) {
-                (Class::copy, _) => "its own end".into(),
+                (Class::copy, _) => "its own work".into(),
                 (_, Some((kind, _))) if key.2.is_none() && number.is_some() => format!("other {}s", kind.label()),
                 (_, Some((Kind::Stream, _))) => step
                     .function
@@ -177,24 +177,24 @@ impl<'t> Report<'t> for Sync<'t> {
             ]);
         }
         table.note(
-            "needless: nothing had been submitted that was not known to have finished; covered: submissions that these \
-             calls are the first to wait for",
+            "needless: all submitted work was known to have finished; covered: submissions that these calls are the first \
+             to wait for",
         );
         if has_frees {
             table.note(
-                "a call that frees memory waits for all work of its context before, as the driver does in practice: \
-                 counted where work was not known to have finished; which the next wait covers all the same",
+                "a call that frees memory waits for all earlier work of its context, as the driver does in practice; it is \
+                 counted if work may have been unfinished, and the next wait covers that work again",
             );
         }
         vec![table]
     }
 
     fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
-        let finding = |kind: &str, tally: &Tally, what: String, beside: String| Finding {
+        let finding = |kind: &str, tally: &Tally, what: String, others: String| Finding {
             kind: kind.into(),
             what: format!("{} {what}", counted(tally.calls, if kind == POLLING { "query" } else { "synchronisation" })),
             evidence: format!(
-                "{} in all{beside}; the first is call {}",
+                "{} in total{others}; the first is call {}",
                 duration(tally.time),
                 tally.first.unwrap_or(0)
             ),
@@ -210,12 +210,12 @@ impl<'t> Report<'t> for Sync<'t> {
         }
         // A habit, not an incident.
         if self.single.calls >= 10 && self.single.calls > self.several {
-            let beside = format!(", beside {} that waited for more", grouped(self.several));
+            let others = format!(", and {} that waited for more", grouped(self.several));
             let what = "waited for a single submission each".into();
-            found.push(finding("waits_for_single_submissions", &self.single, what, beside));
+            found.push(finding("waits_for_single_submissions", &self.single, what, others));
         }
         if self.unready.calls > 0 {
-            found.push(finding(POLLING, &self.unready, "found the work not ready".into(), String::new()));
+            found.push(finding(POLLING, &self.unready, "found the work unfinished".into(), String::new()));
         }
         found
     }

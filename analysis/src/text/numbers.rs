@@ -74,7 +74,7 @@ pub fn percent(part: u64, whole: u64) -> String {
 
 /// `20ms`, `1.5s`, `300` (ns) in nanoseconds.
 pub fn time(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not a time; expected as 300ns, 20us, 1.5ms or 2s");
+    let wrong = || format!("{text:?} is not a time; expected a time such as 300ns, 20us, 1.5ms or 2s");
     let split = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
     let (number, unit) = (text[..split].trim().replace('_', ""), text[split..].trim());
     let scale = match unit {

@@ -21,7 +21,7 @@ impl Counter {
     pub fn title(self) -> String {
         match self {
             Counter::Memory(device) => format!("memory of device {device}"),
-            Counter::Outstanding => "outstanding submissions".into(),
+            Counter::Outstanding => "submissions in flight".into(),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Submitted {
             let next = TRACKS + self.streams.len() as u64;
             let stream = self.streams.entry(at).or_insert_with(|| {
                 let name = event.outstanding.stream_name(call, function, event.objects);
-                let name = format!("{name}: submitted, until known to have finished");
+                let name = format!("{name}: submission to known end");
                 new.push(Track { number: next, parent: Some(PROCESS_TRACK), name });
                 Stream { track: next, period: None, until: i64::MIN }
             });

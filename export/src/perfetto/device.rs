@@ -65,8 +65,8 @@ impl<'t> Devices<'t> {
         let name = named.map_or(String::new(), |(_, name)| format!(" {name}"));
         let how = profile.map_or(String::new(), |profile| source(profile.source, profile.version));
         let whose = match profile.map(|profile| profile.source) {
-            Some(timed::RECORDED) => "times",
-            _ => "a replay's times",
+            Some(timed::RECORDED) => "recorded times",
+            _ => "replay times",
         };
         format!("device {device}{name} ({whose}, by {how})")
     }

@@ -4,28 +4,26 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{path}: the driver cannot be loaded: {source}")]
+    #[error("{path}: cannot load the driver: {source}")]
     Driver { path: PathBuf, source: libloading::Error },
     #[error("the driver does not start: {failure}")]
     Init { failure: String },
-    #[error("recorded memory cannot all go where it was in this process: {what}")]
+    #[error("some recorded addresses are already in use in this process: {what}")]
     Collision { what: String },
-    #[error("device {device} cannot be asked for its memory: {failure}")]
+    #[error("cannot query the memory of device {device}: {failure}")]
     Device { device: i32, failure: String },
-    #[error("a thread for the recorded thread {thread} cannot be started: {source}")]
+    #[error("cannot start a thread for recorded thread {thread}: {source}")]
     Thread { thread: u32, source: std::io::Error },
-    #[error("no thread can be started that looks after calls which do not come back: {source}")]
+    #[error("cannot start the watchdog thread: {source}")]
     Watch { source: std::io::Error },
-    #[error(
-        "there is no device {here} here to stand in for a recorded one; the driver has {count} (--device names others)"
-    )]
+    #[error("device {here} does not exist on this machine (the driver has {count}); map it with --device")]
     NoDevice { here: i32, count: i32 },
-    #[error("CUPTI cannot be used: {why}")]
+    #[error("cannot use CUPTI: {why}")]
     Cupti { why: String },
-    #[error("the range cannot be repeated: {why}")]
+    #[error("cannot repeat the range: {why}")]
     Repeat { why: String },
     #[error("{path}: {why}")]
     Dump { path: PathBuf, why: String },
-    #[error("a worker of the replay panicked; its message stands above")]
+    #[error("a replay thread panicked; see its message above")]
     Worker,
 }

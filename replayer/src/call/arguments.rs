@@ -21,14 +21,11 @@ impl Builder<'_, '_> {
         let kernel = self.session.trace.kernels.get(&kernel);
         let Some(params) = kernel.and_then(|kernel| kernel.params.as_ref()) else {
             return Err(Refusal(
-                "neither the driver nor the code would tell how large the kernel's arguments are".into(),
+                "the sizes of the kernel's arguments are unknown: neither the driver nor the code has them".into(),
             ));
         };
         if params.len() > count as usize {
-            return Err(Refusal(format!(
-                "the kernel takes {} arguments, of which the trace has {count}",
-                params.len()
-            )));
+            return Err(Refusal(format!("the kernel takes {} arguments, the trace has {count}", params.len())));
         }
         let mut values = self.launch_memory(RegionKind::Values, packed)?;
         let mut pointers = Vec::with_capacity(params.len() * 8);

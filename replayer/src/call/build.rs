@@ -124,7 +124,10 @@ impl<'w, 't> Builder<'w, 't> {
                     }
                     // Its words might be addresses.
                     None => {
-                        return Err(Refusal(format!("{} is of a kind that this cutrace does not know", field.name)));
+                        return Err(Refusal(format!(
+                            "{} has a type that this version of cutrace does not know",
+                            field.name
+                        )));
                     }
                 }
             }
@@ -148,7 +151,10 @@ impl<'w, 't> Builder<'w, 't> {
             }
             // Of a free that failed when recorded: here it would not.
             Role::Destroy if word != 0 && (is_pointer || matches!(field.ty.form, Form::Address)) => {
-                return Err(Refusal(format!("failed when recorded, and might free {} {word:#x} here", field.name)));
+                return Err(Refusal(format!(
+                    "failed when recorded, and might free {} {word:#x} in a replay",
+                    field.name
+                )));
             }
             Role::EntryPoint if word != 0 => {
                 let scratch = self.own(HostBuffer::zeroed(SCRATCH)?);
@@ -205,8 +211,7 @@ impl<'w, 't> Builder<'w, 't> {
                 let recorded = here.recorded.get(at as usize..(at + ty.size) as usize).unwrap_or(&[]);
                 let live = self.session.resources.lock().get(recorded).cloned();
                 // An address of the driver's own stands in it.
-                let live =
-                    live.ok_or_else(|| Refusal("needs a resource that no call in the trace handed out".into()))?;
+                let live = live.ok_or_else(|| Refusal("needs a resource that no call in the trace returned".into()))?;
                 self.frame.memory[here.memory].write(here.offset + at as usize, &live);
             }
             Form::Struct(fields) => self.fields(fields, Some(ty), at, here)?,
@@ -254,10 +259,8 @@ impl<'w, 't> Builder<'w, 't> {
 
     pub fn missing(&self, name: &str) -> Refusal {
         Refusal(match self.call.succeeded() {
-            true => format!("what {name} points to was not recorded"),
-            false => format!(
-                "failed when recorded, and what {name} points to is not in the trace: inputs of failed calls not always are"
-            ),
+            true => format!("the data behind {name} was not recorded"),
+            false => format!("failed when recorded, and the data behind {name} was not recorded"),
         })
     }
 }

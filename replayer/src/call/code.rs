@@ -25,7 +25,7 @@ impl<'t> Builder<'_, 't> {
         // Code made by the linker for the live device, rather than what it made for the recorded one.
         // The driver reads as much as the call says.
         let least = size.unwrap_or(0);
-        let short = |found: u64| Refusal(format!("says that {name} has {least} bytes, of which there are {found}"));
+        let short = |found: u64| Refusal(format!("{name} should have {least} bytes and has {found}"));
         if let Some(linked) = self.session.linked.lock().get(&address) {
             return if least <= linked.len { Ok(linked.address) } else { Err(short(linked.len)) };
         }
@@ -143,10 +143,10 @@ impl<'t> Builder<'_, 't> {
                     | "CU_JIT_GLOBAL_SYMBOL_ADDRESSES"
                     | "CU_JIT_REFERENCED_KERNEL_NAMES"
                     | "CU_JIT_REFERENCED_VARIABLE_NAMES"),
-                ) => return Err(Refusal(format!("the arrays of {name} are not recorded"))),
+                ) => return Err(Refusal(format!("the arrays of {name} were not recorded"))),
                 Some(_) => *value,
                 // It might be an address.
-                None => return Err(Refusal(format!("option {code} is none that this cutrace knows"))),
+                None => return Err(Refusal(format!("this version of cutrace does not know option {code}"))),
             };
             live.extend(own.to_le_bytes());
         }
@@ -173,8 +173,8 @@ impl<'t> Builder<'_, 't> {
         let module = self.handle(Kind::Module, *module)?;
         let text = with_nul(name.clone().into_bytes());
         let live = self.session.driver.function_of_module(module, &text);
-        let live =
-            live.map_err(|failure| Refusal(format!("needs {name}, which its module does not have here: {failure}")))?;
+        let live = live
+            .map_err(|failure| Refusal(format!("needs {name}, which the replayed module does not have: {failure}")))?;
         self.session.objects.bind(Kind::Function, function, live);
         Ok(())
     }

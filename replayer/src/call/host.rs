@@ -159,9 +159,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Then it is one between addresses of either side.
     fn managed(&mut self, name: &str, recorded: &Region) -> Result<LiveAddress, Refusal> {
-        let why = || {
-            Refusal(format!("{name} is managed memory, and no copy between addresses of either side is like this one"))
-        };
+        let why = || Refusal(format!("{name} is managed memory, and this copy has no equivalent for it"));
         self.frame.instead = Some(between_either(self.function).ok_or_else(why)?);
         self.bound(name, range(name, recorded)?)
     }
@@ -175,7 +173,7 @@ impl<'t> Builder<'_, 't> {
         (len, most): (Option<u64>, Option<u64>),
         writes: bool,
     ) -> Result<LiveAddress, Refusal> {
-        let reaches = most.ok_or_else(|| Refusal(format!("how far {name} reaches is not known")))?;
+        let reaches = most.ok_or_else(|| Refusal(format!("the size of {name} is unknown")))?;
         let region = Region::dense(address, reaches);
         if self.image_length(address) > 0 {
             return if writes { self.sink(name, region) } else { self.source(name, region) };
@@ -249,7 +247,7 @@ impl<'t> Builder<'_, 't> {
                 self.write(here, base + device.offset, device.ty.size, moved);
             }
             None if place.ty.size < 8 && moved >> 32 != 0 => {
-                return Err(Refusal(format!("{name} is {moved:#x} here, which 4 bytes cannot hold")));
+                return Err(Refusal(format!("{name} is {moved:#x} in the replay, which does not fit into 4 bytes")));
             }
             None => self.write(here, base + place.offset, place.ty.size, moved),
         }
@@ -357,7 +355,7 @@ fn laid_out(region: &Region, bytes: Payload) -> Result<HostBuffer, Refusal> {
 
 fn range(name: &str, region: &Region) -> Result<Range<u64>, Refusal> {
     let end = region.address.checked_add(region.span());
-    let end = end.ok_or_else(|| Refusal(format!("{name} reaches past the end of memory")))?;
+    let end = end.ok_or_else(|| Refusal(format!("{name} ends past the end of memory")))?;
     Ok(region.address..end)
 }
 

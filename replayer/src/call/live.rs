@@ -30,9 +30,11 @@ impl Builder<'_, '_> {
         }
         let len = recorded.end - start;
         Err(Refusal(match (self.call.succeeded(), is_known) {
-            (true, true) => format!("{name} {start:#x} is memory that is not here, of {len} bytes"),
-            (true, false) => format!("{name} {start:#x} lies in no memory that the trace knows of"),
-            (false, _) => format!("failed when recorded, and {name} {start:#x} is memory that is not here"),
+            (true, true) => format!("{name} {start:#x} is memory that the replay does not have, {len} bytes"),
+            (true, false) => format!("{name} {start:#x} is an unknown address"),
+            (false, _) => {
+                format!("failed when recorded, and {name} {start:#x} is memory that the replay does not have")
+            }
         }))
     }
 
@@ -40,7 +42,7 @@ impl Builder<'_, '_> {
     pub fn put_live(&mut self, here: FieldContext, at: u32, field: &Field, live: LiveAddress) -> Result<(), Refusal> {
         if field.ty.size < 8 && live.word() >> (field.ty.size * 8) != 0 {
             return Err(Refusal(format!(
-                "{} is {:#x} here, which its {} bytes cannot hold",
+                "{} is {:#x} in the replay, which does not fit into {} bytes",
                 field.name,
                 live.word(),
                 field.ty.size
@@ -70,16 +72,16 @@ impl Builder<'_, '_> {
             Lookup::Unknown if kind == Kind::Context && self.adopt_context(recorded) => {
                 return self.handle(kind, recorded);
             }
-            Lookup::Absent { .. } => "of a call that was left out".to_owned(),
-            Lookup::Dead { call } => format!("that call {call} ended"),
-            Lookup::Unknown => "that no call in the trace made".to_owned(),
+            Lookup::Absent { .. } => "of a skipped call".to_owned(),
+            Lookup::Dead { call } => format!("that call {call} destroyed"),
+            Lookup::Unknown => "that no call in the trace created".to_owned(),
         };
         // The recorded value is nobody's here, or by now another object's.
         let needs = if self.call.succeeded() {
             "needs"
         } else {
             self.tally.unknown_handles += 1;
-            "failed when recorded, and names"
+            "failed when recorded, and uses"
         };
         Err(Refusal(format!("{needs} {} {stray}", kind.one())))
     }

@@ -35,7 +35,7 @@ impl<'t> Builder<'_, 't> {
                 None | Some(0) => 0,
                 Some(_) if matches!(field.role, Role::Plain | Role::Opaque) => 0,
                 Some(_) if self.call.succeeded() && is_input(&field.role) => {
-                    return Err(Refusal(format!("what {} points to is of a kind not known", field.name)));
+                    return Err(Refusal(format!("{} points to data of an unknown type", field.name)));
                 }
                 Some(_) => self.own(HostBuffer::zeroed(SCRATCH)?),
             },
@@ -104,7 +104,7 @@ impl<'t> Builder<'_, 't> {
         sizes: Option<Cow<[u8]>>,
     ) -> Result<u64, Refusal> {
         let most = count.max(returned);
-        let too_much = || Refusal(format!("{} is said to be {most} elements long", field.name));
+        let too_much = || Refusal(format!("{} claims {most} elements", field.name));
         let len = count.checked_mul(element.size.into()).ok_or_else(too_much)?;
         match direction {
             Direction::Source => return self.source(field.name, Region::dense(address, len)).map(LiveAddress::word),

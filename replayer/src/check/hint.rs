@@ -21,7 +21,7 @@ pub fn strange_addresses(session: &Session, bytes: &[u8], layout: Layout) -> Opt
     });
     (found > 0).then(|| {
         format!(
-            "; {found} of its words lead into memory that no call gave: variables whose address was never asked for?"
+            "; {found} of its words point into memory that no call returned: variables whose address was never queried?"
         )
     })
 }

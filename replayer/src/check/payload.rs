@@ -62,7 +62,7 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
         if found.is_some()
             && let Some(refused) = session.refused_before(call)
         {
-            tally.behind_refused(call, refused);
+            tally.dependents(call, refused);
             return;
         }
         if let (Some((at, expected, found)), Some(call)) = (found, session.trace.call(call)) {
@@ -131,7 +131,7 @@ type Difference = (Option<u64>, String, String);
 /// None if there is nothing to compare with.
 fn difference(session: &Session, content: &Content, live: &[u8]) -> Option<Option<Difference>> {
     let by_hash = |hash: &Hash, late: bool| {
-        let late = if late { ", taken later than at the first moment" } else { "" };
+        let late = if late { ", recorded late" } else { "" };
         let expected = || format!("hash {hash} of {} bytes{late}", live.len());
         let found = || format!("hash {}, beginning with {}", Hash::compute(live), hex(live));
         (Hash::compute(live) != *hash).then(|| (None, expected(), found()))

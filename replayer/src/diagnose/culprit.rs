@@ -41,7 +41,7 @@ pub struct Culprit {
     pub arguments: Vec<Argument>,
     /// Of a copy or fill, what its memory does not hold.
     pub misfits: Vec<String>,
-    /// The failure that the recorded program heard of, if it did.
+    /// The failure that the recorded program returned_by of, if it did.
     pub recorded: Option<RecordedFault>,
 }
 
@@ -74,8 +74,8 @@ pub struct Argument {
 pub struct RecordedFault {
     pub failure: String,
     /// The call that told the program.
-    pub heard: u64,
-    /// Launches that can have caused it: those from `since` to `heard`.
+    pub returned_by: u64,
+    /// Launches that can have caused it: those from `since` to `returned_by`.
     pub since: u64,
     pub launches: u64,
     /// The same failure, of a launch among those.
@@ -105,7 +105,7 @@ impl Culprit {
             thread: call.thread,
             failure: match how {
                 Symptom::Fails(code) => result_name(code),
-                Symptom::NeverEnds(given) => format!("no end within {:.1} s", given.as_secs_f64()),
+                Symptom::NeverEnds(given) => format!("not finished after {:.1} s", given.as_secs_f64()),
             },
             never_ends: match how {
                 Symptom::Fails(_) => None,
@@ -176,13 +176,13 @@ impl Culprit {
 
 fn recorded(session: &Session, call: u64, code: u32) -> Option<RecordedFault> {
     let fault = session.plan.fault?;
-    let window = fault.since..=fault.heard;
+    let window = fault.since..=fault.returned_by;
     let is_launch =
         |call: &Call| call.succeeded() && call.function().is_some_and(|function| function.class == Class::launch);
     let launches = session.trace.calls().skip(fault.since as usize).take_while(|call| window.contains(&call.number));
     Some(RecordedFault {
         failure: result_name(fault.code),
-        heard: fault.heard,
+        returned_by: fault.returned_by,
         since: fault.since,
         launches: launches.filter(is_launch).count() as u64,
         is_same: fault.code == code && window.contains(&call),

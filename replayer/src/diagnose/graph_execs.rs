@@ -25,7 +25,7 @@ pub struct GraphExecs {
 
 impl GraphExecs {
     pub fn nodes(&self, executable: u64) -> Result<Arc<Vec<Node>>, String> {
-        let unknown = || Err("no call that the replay made has instantiated it".into());
+        let unknown = || Err("no replayed call instantiated it".into());
         self.all.get(&executable).cloned().unwrap_or_else(unknown)
     }
 
@@ -88,7 +88,7 @@ impl GraphExecs {
                 let Some(at) = function.hands_out(Kind::GraphExec) else { return };
                 let nodes = match flags(function, words) & DEVICE_LAUNCH {
                     0 => take_apart(driver, known, graph),
-                    _ => Err("it is made to be launched from the device".into()),
+                    _ => Err("it is instantiated for launches from the device".into()),
                 };
                 self.insert(word(at), nodes);
             }
@@ -114,7 +114,7 @@ impl GraphExecs {
         let changed = match Arc::get_mut(nodes).and_then(|nodes| nodes.iter_mut().find(|one| one.handle == node)) {
             Some(node) => change(node),
             // A node of another graph of the same shape, after an update.
-            None => Err(format!("{by} has changed a node that is not known")),
+            None => Err(format!("{by} has changed an unknown node")),
         };
         if let Err(why) = changed {
             self.all.insert(executable, Err(why));

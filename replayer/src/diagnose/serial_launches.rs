@@ -256,7 +256,7 @@ impl SerialLaunches {
             });
             match put(node) {
                 result::SUCCESS => {}
-                result if ran == 0 => return Err(format!("its first node says {} by itself", result_name(result))),
+                result if ran == 0 => return Err(format!("its first node returns {} on its own", result_name(result))),
                 result => return Ok(result),
             }
             turn.watched.nodes += 1;

@@ -107,7 +107,7 @@ fn add(driver: &Driver, known: &Parameters, graph: u64, depth: u32, all: &mut Ve
 
 fn describe(failure: Failure) -> String {
     match failure.code {
-        Some(code) => format!("{} says {}", failure.name, result_name(code)),
+        Some(code) => format!("{} returned {}", failure.name, result_name(code)),
         None => failure.to_string(),
     }
 }
@@ -127,7 +127,7 @@ fn sorted(nodes: Vec<u64>, edges: &[(u64, u64)]) -> Result<Vec<u64>, String> {
         let (ready, rest): (Vec<u64>, Vec<u64>) =
             waiting.into_iter().partition(|node| blocked.get(node).is_none_or(|count| *count == 0));
         if ready.is_empty() {
-            return Err("its edges form a ring".into());
+            return Err("its edges form a cycle".into());
         }
         for (_, to) in edges.iter().filter(|(from, _)| ready.contains(from)) {
             blocked.entry(*to).and_modify(|count| *count -= 1);
@@ -158,7 +158,7 @@ pub fn kernel(driver: &Driver, known: &Parameters, params: &CUDA_KERNEL_NODE_PAR
     let name = driver.function_name(function, is_kernel);
     let known = known.by_name(name.as_ref()).filter(|known| driver.has_parameters(function, is_kernel, known));
     let sizes = known.map_or_else(|| driver.parameters(function), |known| Ok(known.clone()));
-    let sizes = sizes.map_err(|failure| format!("the sizes of a kernel's arguments cannot be asked for: {failure}"))?;
+    let sizes = sizes.map_err(|failure| format!("cannot query the sizes of a kernel's arguments: {failure}"))?;
     let word = |at: u64| {
         // SAFETY: the parameters have just been handed out, or are about to be given to the driver, so that
         // their arrays are there.
@@ -176,7 +176,7 @@ pub fn kernel(driver: &Driver, known: &Parameters, params: &CUDA_KERNEL_NODE_PAR
             (0, None) => None,
             (array, _) => word(array + index as u64 * 8),
         };
-        let at = at.filter(|at| *at != 0).ok_or("a kernel's arguments are not there")?;
+        let at = at.filter(|at| *at != 0).ok_or("a kernel's arguments are missing")?;
         arguments.push(bytes(at, size as u64));
     }
     Ok(Kernel {

@@ -17,7 +17,7 @@ impl Placement<'_> {
     pub fn export(&self, memory: &Range<u64>) -> Result<Vec<(Range<u64>, OwnedFd)>, String> {
         let pieces = self.pieces.lock();
         if !self.is_in_place(memory.start) || !pieces.gaps(memory).is_empty() {
-            return Err("it is not at its recorded address here".into());
+            return Err("it is not at its recorded address in the replay".into());
         }
         let all = pieces.pieces_around(memory).into_iter();
         let exported = all.map(|piece| Ok((piece.clone(), self.driver.export_mapped(piece.start)?)));

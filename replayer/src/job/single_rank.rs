@@ -88,16 +88,15 @@ pub struct SingleRank {
 }
 
 /// Why a trace cannot be replayed alone.
-pub const NOT_KEPT: &str =
-    "the trace does not hold what NCCL's collectives delivered to this process: record --collectives keeps that";
+pub const NOT_KEPT: &str = "the trace has no results of NCCL collectives: record them with --collectives";
 
-pub const UNHELD: &str = "what memory of another process held is not in the trace";
+pub const UNHELD: &str = "the contents of another process's memory are not in the trace";
 
-pub const WAITS: &str = "waits for ranks that are not replayed here";
+pub const WAITS: &str = "waits for ranks that are not replayed";
 
-pub const REFUSED: &str = "what this collective delivered is not in the trace";
+pub const REFUSED: &str = "the result of this collective is not in the trace";
 
-pub const TOUCHES: &str = "uses memory of another process, which holds zeros here";
+pub const TOUCHES: &str = "uses memory of another process, which is zero in the replay";
 
 impl SingleRank {
     pub fn from_trace(trace: &Trace) -> Result<SingleRank, &'static str> {
@@ -195,7 +194,7 @@ fn delivery(address: u64, len: u64, pieces: &[[u8; 16]], lost: &str) -> Delivery
     let is_whole = pieces.len() as u64 == len.div_ceil(record::PIECE as u64);
     let lost = match end {
         Some(_) if is_whole || !lost.is_empty() => lost.to_owned(),
-        _ => "what the trace says of it does not fit together".into(),
+        _ => "its records in the trace contradict each other".into(),
     };
     let pieces = pieces.iter().map(|hash| Hash::from_bytes(*hash)).collect();
     Delivery { at: address..end.unwrap_or(address), pieces, left: Vec::new(), lost, of_graph: None }

@@ -109,7 +109,7 @@ impl Pool {
 
 /// Bytes taken for so many.
 fn room(bytes: &[u8]) -> Result<usize, Refusal> {
-    let too_many = || Refusal(format!("{} bytes of arguments are more than a kernel takes", bytes.len()));
+    let too_many = || Refusal(format!("{} bytes of arguments exceed the limit of a kernel", bytes.len()));
     Some(bytes.len().next_multiple_of(ALIGNMENT)).filter(|room| *room <= HALF).ok_or_else(too_many)
 }
 

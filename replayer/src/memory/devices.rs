@@ -14,14 +14,14 @@ pub fn shortages(driver: &Driver, objects: &Objects, plan: &Plan) -> Result<Vec<
         let (needed, available) = (plan.peak(*recorded), driver.total_memory(device).map_err(unasked(device))?);
         if needed > available {
             shortages.push(format!(
-                "device {device} has {available} bytes of memory, the recorded program seems to have used {needed}"
+                "device {device} has {available} bytes of memory, the recorded program used about {needed}"
             ));
         }
         let (here, there) = (compute_capability(driver, device)?, plan.devices.compute.get(recorded).copied());
         if let Some((major, minor)) = there.filter(|there| *there != here) {
             shortages.push(format!(
-                "device {device} has compute capability {}.{}, the recorded one {major}.{minor}: code that the trace \
-                 holds for that one alone will not load, and what text is compiled to may round otherwise",
+                "device {device} has compute capability {}.{}, the recorded one {major}.{minor}: code for the recorded \
+                 device only will not load, and compiled PTX may round differently",
                 here.0, here.1
             ));
         }

@@ -164,7 +164,7 @@ impl<'a> Placement<'a> {
     pub fn refused(&self) -> Option<String> {
         let first = self.unheld.iter().next()?;
         let met = |range: Range<u64>| range.start < first.end && first.start < range.end;
-        let mapped = maps::find(met).ok().flatten().map(|mapping| format!("in the way is {mapping}"));
+        let mapped = maps::find(met).ok().flatten().map(|mapping| format!("in use by {mapping}"));
         let why: Vec<String> = self.counts.why.get().cloned().into_iter().chain(mapped).collect();
         let (of, why) =
             (self.unheld.bytes(), if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) });

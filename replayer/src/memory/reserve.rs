@@ -28,7 +28,7 @@ pub fn reserve(
             Ok(got) if got == range.start => Ok(range),
             Ok(got) => {
                 let _ = driver.free_addresses(got, len);
-                Err(format!("the driver gives {got:#x} in place of {:#x}", range.start))
+                Err(format!("the driver returned {got:#x} instead of {:#x}", range.start))
             }
             Err(failure @ Failure { code, .. }) => {
                 if len <= BLOCK && code == Some(result::OUT_OF_MEMORY) && !has_room(driver) {

@@ -51,7 +51,7 @@ pub fn action(function: &Function) -> Action {
 }
 
 /// A line whose policy promises code that is not here; a test sees to it that there is none.
-const NO_CODE: &str = "this cutrace has no code for it";
+const NO_CODE: &str = "not implemented in this version of cutrace";
 
 fn memory(function: &Function) -> Option<MemoryAction> {
     Some(match function.effect {
@@ -111,11 +111,11 @@ pub fn between_either(function: &Function) -> Option<&'static Function> {
 fn why_skipped(function: &Function) -> &'static str {
     match function.family {
         "memory" | "memory_virtual" | "memory_pool" if function.class == Class::query || sets_attribute(function) => {
-            "its answer is about the recorded allocation, which replay serves in another way"
+            "its result describes the recorded allocation, which the replay makes in another way"
         }
         "memory" | "copy" => "managed memory is device memory in a replay",
         _ if function.work() == Some(Work::Migrate) => "managed memory is device memory in a replay",
-        _ => "has no effect on what the program computes",
+        _ => "does not affect the program's results",
     }
 }
 

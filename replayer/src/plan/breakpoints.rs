@@ -28,13 +28,13 @@ pub fn find_call(trace: &Trace, name: &str, nth: u64, is_meant: impl Fn(&str) ->
         [Some(call.name()), kernel].into_iter().flatten().for_each(|name| *names.entry(name).or_default() += 1);
     }
     if nth == 0 {
-        return Err(format!("{name}#0: the first one is #1"));
+        return Err(format!("{name}#0: numbers start at #1"));
     }
     if seen > 0 {
-        return Err(format!("{name}#{nth}: it stands in the trace {} only", times(seen)));
+        return Err(format!("{name}#{nth}: the trace has it {} only", times(seen)));
     }
     let near = nearest(name, names.keys().copied());
-    Err(format!("{name:?}: no call of such a driver function, or launch of such a kernel; nearest: {near}"))
+    Err(format!("{name:?}: no such driver function is called and no such kernel is launched; nearest: {near}"))
 }
 
 /// All launches of the kernels that are meant, or the `nth` (from 1) of them. `name` is what they are called
@@ -54,15 +54,15 @@ pub fn find_launches(
         _ if all.is_empty() => {
             let calls = trace.calls().filter(|call| !call.inner);
             let names: BTreeSet<&str> = calls.filter_map(|call| kernel(&call)).collect();
-            let what = format!("{name:?}: no launch of such a kernel");
+            let what = format!("{name:?}: no such kernel is launched");
             match names.is_empty() {
-                true => Err(format!("{what}; the trace has no launch of its own of any")),
+                true => Err(format!("{what}; the trace launches no kernel by a call")),
                 false => Err(format!("{what}; nearest: {}", nearest(name, names.into_iter()))),
             }
         }
-        Some(0) => Err(format!("{name}#0: the first one is #1")),
+        Some(0) => Err(format!("{name}#0: numbers start at #1")),
         nth => Err(format!(
-            "{name}#{}: it is launched, captured or made a node {} only",
+            "{name}#{}: it is launched, captured or added as a node {} only",
             nth.unwrap_or(1),
             times(all.len() as u64)
         )),
@@ -121,7 +121,7 @@ pub fn find_memory(trace: &Trace, end: u64, memory: &DumpMemory) -> Result<Range
     let named = AllocationNames::before_call(trace, end);
     let ends_with = |call: u64| {
         let name = trace.call(call).map_or("?", |call| call.name());
-        format!("call {call} {name} gives it up; stop before it: --until {}", call.saturating_sub(1))
+        format!("call {call} {name} frees it; stop before that call: --until {}", call.saturating_sub(1))
     };
     match memory {
         DumpMemory::Range(wanted) => {
@@ -132,7 +132,7 @@ pub fn find_memory(trace: &Trace, end: u64, memory: &DumpMemory) -> Result<Range
             };
             match wanted.end.saturating_sub(holder.base.saturating_add(holder.len)) {
                 0 => Ok(wanted.clone()),
-                over => Err(format!("the range ends {over} bytes behind {}", RangeText(holder))),
+                over => Err(format!("the range ends {over} bytes past the end of {}", RangeText(holder))),
             }
         }
         DumpMemory::Allocation(label, number) => {
@@ -141,10 +141,10 @@ pub fn find_memory(trace: &Trace, end: u64, memory: &DumpMemory) -> Result<Range
                 return Ok(range.base..range.base.saturating_add(range.len));
             }
             if let Some((_, call)) = named.ended_ranges().find(|(range, _)| is_it(range)) {
-                return Err(format!("{label}#{number} is no more: {}", ends_with(call)));
+                return Err(format!("{label}#{number} no longer exists: {}", ends_with(call)));
             }
             if let Some(call) = AllocationNames::birth(trace, label, *number) {
-                return Err(format!("{label}#{number} is not there yet: call {call} makes it"));
+                return Err(format!("{label}#{number} does not exist yet: call {call} allocates it"));
             }
             let there: Vec<String> = named
                 .ranges()

@@ -2,7 +2,7 @@
 //!
 //! No two runs hear of such a failure at the same call. The replay may hear of it as soon as the work that
 //! can have failed is under way: from the first submission on that no successful wait had covered when the
-//! program heard of it. A failure before that is another one.
+//! program returned_by of it. A failure before that is another one.
 
 use trace::Call;
 use trace::api::results::is_sticky;
@@ -13,8 +13,8 @@ pub struct Fault {
     pub code: u32,
     /// The first call that may fail with it.
     pub since: u64,
-    /// The call by which the program heard of it.
-    pub heard: u64,
+    /// The call by which the program returned_by of it.
+    pub returned_by: u64,
 }
 
 impl Fault {
@@ -22,7 +22,7 @@ impl Fault {
     pub fn from_call(call: &Call, work: &Outstanding) -> Option<Fault> {
         let code = call.result.filter(|code| is_sticky(*code))?;
         let since = work.under_way().min().unwrap_or(call.number).min(call.number);
-        Some(Fault { code, since, heard: call.number })
+        Some(Fault { code, since, returned_by: call.number })
     }
 }
 

@@ -296,7 +296,9 @@ mod tests {
         assert_eq!(plan.judgement.verdict, Verdict::Partly);
         let [reason] = &plan.judgement.reasons[..] else { panic!("{:?}", plan.judgement.reasons) };
         assert!(
-            reason.to_string().starts_with("cuLaunchKernel: needs a function that no call in the trace made (3 calls")
+            reason
+                .to_string()
+                .starts_with("cuLaunchKernel: needs a function that no call in the trace created (3 calls")
         );
         assert_eq!((plan.counts.launches, plan.counts.unreached_launches), (3, 2));
         let copy = trace.calls().find(|call| call.name() == "cuMemcpyDtoH_v2").unwrap().number;
@@ -352,7 +354,7 @@ mod tests {
         let reasons: Vec<String> = plan(&sample.trace()).judgement.reasons.iter().map(Reason::to_string).collect();
         let [reason] = &reasons[..] else { panic!("{reasons:?}") };
         assert!(
-            reason.starts_with("the device has pinned host memory at another address")
+            reason.starts_with("device and CPU use different addresses for pinned host memory")
                 && reason.ends_with("(1 call: 2)")
         );
     }

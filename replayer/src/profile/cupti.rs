@@ -114,7 +114,7 @@ impl Cupti {
     fn enable(&self) -> Result<(), String> {
         let library = &self.subscription.library;
         let concerned = |name: &str| by_name(name).is_some_and(|function| function.is_timed());
-        let mut enabled = Err("CUPTI names no driver function that is known here".to_owned());
+        let mut enabled = Err("CUPTI names no known driver function".to_owned());
         for id in library.callbacks(concerned) {
             // SAFETY: our own subscriber.
             let done = unsafe { (library.enable_callback)(1, self.subscriber, DRIVER_API, id) };
@@ -172,7 +172,7 @@ impl Cupti {
         // SAFETY: no pointers.
         let flushed = unsafe { (subscription.library.flush)(FORCED) };
         if let Err(why) = subscription.library.check("cuptiActivityFlushAll", flushed) {
-            subscription.collector.untimed(&format!("CUPTI would not hand out all records: {why}"), 1);
+            subscription.collector.untimed(&format!("CUPTI did not return all records: {why}"), 1);
         }
         let drift =
             subscription.library.compare(TRIES, now).map_or(0, |again| again.offset.abs_diff(subscription.offset));
@@ -180,7 +180,7 @@ impl Cupti {
         subscription.match_up();
         let foreign = subscription.foreign.load(Relaxed) + subscription.waiting.lock().drain(..).count() as u64;
         if subscription.collector.counts.lock().works == 0 {
-            subscription.collector.untimed("CUPTI's record fits no call of the trace", foreign);
+            subscription.collector.untimed("CUPTI's record matches no call of the trace", foreign);
         }
         (self.version, self.apart + drift)
     }
@@ -265,7 +265,7 @@ extern "C" fn complete(context: *const c_void, stream: u32, buffer: *mut u8, _: 
         };
         // SAFETY: what CUPTI has just handed in, of a version that was found to be known.
         let dropped = unsafe { subscription.library.read((context, stream), (buffer, valid), see) };
-        subscription.collector.untimed("CUPTI has dropped its record", dropped);
+        subscription.collector.untimed("CUPTI dropped its record", dropped);
     }
     // SAFETY: CUPTI gives it back.
     unsafe { release(buffer) };

@@ -66,7 +66,7 @@ struct Pair<'t> {
     kernel: Option<&'t str>,
 }
 
-const STREAM_FAILED: &str = "its stream takes no events";
+const STREAM_FAILED: &str = "its stream accepts no events";
 const CAPTURED: &str = "its stream may be captured";
 const FAILED: &str = "its events were not read";
 

@@ -79,7 +79,7 @@ pub struct Report {
     pub unfinished: u64,
     /// Whether the program brought to the CPU what the device had computed, compared or not, for all that is
     /// known.
-    pub came_back: bool,
+    pub copied_results: bool,
     /// Whether kernels printed what the recorded program's output lacks.
     pub printed_otherwise: bool,
     pub launches: u64,
@@ -132,7 +132,7 @@ impl Report {
         Report {
             outcome,
             calls: run.trace.len() as u64,
-            came_back: has_results(run, &tally),
+            copied_results: has_results(run, &tally),
             printed_otherwise: false,
             tally,
             inner: plan.counts.inner,
@@ -153,7 +153,7 @@ impl Report {
             stopped_before,
             watched,
             culprit,
-            recorded_fault: plan.fault.map(|fault| (result_name(fault.code), fault.heard)),
+            recorded_fault: plan.fault.map(|fault| (result_name(fault.code), fault.returned_by)),
             trail,
             measured: None,
             repeated: None,

@@ -4,7 +4,8 @@ use crate::memory::words::Words;
 use crate::report::{PlacementCounts, Report};
 
 /// What translation cannot find, wherever memory is elsewhere.
-pub const UNTRANSLATED: &str = "addresses that kernels make out of integers, and any that are kept in another form than 8 aligned bytes, cannot be found";
+pub const UNTRANSLATED: &str =
+    "addresses that kernels compute from integers, or store other than as 8 aligned bytes, cannot be found";
 
 impl Report {
     /// What was done about memory that is elsewhere, and what that may miss; nothing if all of it is at its
@@ -27,11 +28,11 @@ fn trust(words: &Words, placed: &PlacementCounts) -> Vec<String> {
     )];
     if words.learned > 0 {
         let blocks = if words.learned == 1 { "block" } else { "blocks" };
-        let whose = "of addresses of the driver's own (functions, tables of virtual functions)";
-        lines.push(format!("{} {blocks} {whose} found elsewhere by what results hold", words.learned));
+        let whose = "of driver addresses (functions, virtual function tables)";
+        lines.push(format!("{} {blocks} {whose} located by results", words.learned));
     }
     if words.left > 0 {
-        lines.push(format!("{} left, which lead where memory was recorded and is not any more", addresses(words.left)));
+        lines.push(format!("{} not translated: no memory of the replay stands for them", addresses(words.left)));
     }
     if is_elsewhere {
         lines.push(UNTRANSLATED.to_owned());
@@ -65,8 +66,8 @@ mod tests {
         let words = Words { payloads: 1, left: 2, learned: 1, ..Words::default() };
         let lines = trust(&words, &PlacementCounts { translated: 1, ..PlacementCounts::default() });
         assert!(lines[0].starts_with("1 address in payloads"), "{lines:?}");
-        assert!(lines[1].starts_with("1 block of addresses"), "{lines:?}");
-        assert!(lines[2].starts_with("2 addresses left"), "{lines:?}");
+        assert!(lines[1].starts_with("1 block of driver addresses"), "{lines:?}");
+        assert!(lines[2].starts_with("2 addresses not translated"), "{lines:?}");
         assert_eq!(lines[3..], [UNTRANSLATED]);
     }
 }

@@ -42,10 +42,10 @@ pub(crate) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
         return Decision::Nothing(why);
     }
     if is_between_one(run, call, function) {
-        return Decision::Skip("is about two devices, which are one here");
+        return Decision::Skip("concerns two devices that map to the same one");
     }
     if asks_about_several(run, call, function) {
-        return Decision::Skip("asks about a device, or a context of one, that stands in for several here");
+        return Decision::Skip("queries a device that several recorded devices map to");
     }
     if run.repeats.as_ref().is_some_and(|repeats| repeats.keeps(call, function)) {
         return Decision::Skip(EVENTS);
@@ -68,7 +68,7 @@ pub(crate) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
     let itself = Decision::Execute { made: function, arguments: &[0] };
     match action(function) {
         Action::Execute if run.marked.is_some() && profiler_marks::is_mark(function) => {
-            Decision::Skip("only the kernels that were asked for are marked")
+            Decision::Skip("only the selected kernels are marked")
         }
         Action::Skip(why) => Decision::Skip(why),
         Action::Refuse(_) if !call.succeeded() => Decision::Skip("failed when recorded"),
@@ -77,7 +77,7 @@ pub(crate) fn decide(run: &Run, call: &Call, function: &'static Function) -> Dec
             let made = by_name(wait).expect("the exceptions name functions of the table");
             Decision::Execute { made, arguments: of }
         }
-        Action::Poll { of: [_, _, ..], .. } => Decision::Skip("asked for a time in vain when recorded"),
+        Action::Poll { of: [_, _, ..], .. } => Decision::Skip("the event's time was not available when recorded"),
         Action::Memory(MemoryAction::Allocate) if run.plan.graph_nodes.allocations.contains_key(&call.number) => itself,
         Action::Memory(memory) if call.succeeded() => Decision::Emulate(memory),
         _ => itself,
@@ -119,16 +119,16 @@ fn asks_about_several(run: &Run, call: &Call, function: &Function) -> bool {
 /// Why the recorded call did nothing that a replay could do again, if it failed so.
 fn why_nothing(run: &Run, call: &Call, function: &Function) -> Option<&'static str> {
     match call.result {
-        Some(result::OUT_OF_MEMORY) => Some("was out of memory when recorded"),
+        Some(result::OUT_OF_MEMORY) => Some("failed for lack of memory when recorded"),
         // The replay has to start the driver first, to reserve addresses.
-        Some(result::NOT_INITIALIZED) => Some("came before the driver's start"),
-        Some(result::DEINITIALIZED) => Some("came after the driver's end"),
-        Some(result::NOT_READY) => Some("asked too early when recorded"),
+        Some(result::NOT_INITIALIZED) => Some("called before the driver was initialised"),
+        Some(result::DEINITIALIZED) => Some("called after the driver was shut down"),
+        Some(result::NOT_READY) => Some("returned not ready when recorded"),
         _ if run.plan.special_calls.beyond_allocation.contains(&call.number) => {
-            Some("failed when recorded, beyond the end of an allocation or where none was")
+            Some("failed when recorded: its range was outside any allocation")
         }
         Some(_) if !call.succeeded() && fails_by_memory(call, function) => {
-            Some("failed when recorded, about memory that replay serves in another way")
+            Some("failed when recorded, on memory that the replay allocates in another way")
         }
         _ => None,
     }

@@ -13,14 +13,14 @@ pub fn dump(session: &Session, dumps: &[Dump], warn: impl Fn(&str)) -> Result<()
         return Ok(());
     }
     if session.placement.captures.any() {
-        warn("a stream capture is under way at the stop, so that nothing can be waited for: memory is dumped as it is");
+        warn("a stream capture is active at the stop, so the replay cannot synchronise: memory is dumped as it is");
     }
     dumps.iter().try_for_each(|dump| write(session, dump).map_err(|why| (dump.path.clone(), why)))
 }
 
 fn write(session: &Session, Dump { range, file, .. }: &Dump) -> Result<(), String> {
     let Some(live) = session.placement.bound(range) else {
-        return Err(format!("{:#x}..{:#x} is memory that is not here", range.start, range.end));
+        return Err(format!("{:#x}..{:#x} is memory that the replay does not have", range.start, range.end));
     };
     let start = live.word();
     let mut file: &File = file;
@@ -32,7 +32,7 @@ fn write(session: &Session, Dump { range, file, .. }: &Dump) -> Result<(), Strin
     });
     match (read, written) {
         (Ok(()), Ok(())) => Ok(()),
-        (Err(failure), _) => Err(format!("{:#x}..{:#x} cannot be read: {failure}", range.start, range.end)),
+        (Err(failure), _) => Err(format!("{:#x}..{:#x}: cannot read: {failure}", range.start, range.end)),
         (_, Err(error)) => Err(error.to_string()),
     }
 }

@@ -43,7 +43,7 @@ impl<'t> Worker<'_, 't> {
         let Some(mut built) = self.build(call, function, live) else { return };
         self.before_call(&built);
         let Some(result) = self.make(&built, from) else {
-            return self.skip(&call, function, "was made in a callback, which does not come to it here");
+            return self.skip(&call, function, "was called in a callback, which does not reach it in the replay");
         };
         self.tally.executed += 1;
         self.compare(&call, result);
@@ -99,7 +99,7 @@ impl<'t> Worker<'_, 't> {
         {
             // Allocated memory may have been here before.
             if let Err(failure) = run.placement.vacate(&(at..at.saturating_add(bytes))) {
-                self.diverged(call, "memory", "its addresses given back".into(), failure.to_string());
+                self.diverged(call, "memory", "its addresses translated back".into(), failure.to_string());
             }
         }
         if function.class == Class::launch && run.verify {

@@ -115,6 +115,6 @@ fn failed_at_the_end(run: &Run, code: u32, tally: &mut Tally) {
     let Some(last) = (run.trace.len() as u64).min(run.end).checked_sub(1).and_then(|last| run.trace.call(last)) else {
         return;
     };
-    let what = "the work that was under way when the recording ended";
+    let what = "the work in flight when the recording ended";
     tally.diverged(Divergence::new(&last, what, "no failure".into(), result_name(code)));
 }

@@ -39,7 +39,7 @@ impl<'t> Worker<'_, 't> {
     pub(crate) fn adopt(&mut self, call: &Call<'t>) {
         for allocation in self.run.plan.memory.adopted.get(&call.number).into_iter().flatten() {
             if let Err(failure) = self.run.placement.allocate(allocation, None) {
-                self.diverged(call, "memory", "what no call had made".into(), failure.to_string());
+                self.diverged(call, "memory", "memory that no call allocated".into(), failure.to_string());
             }
         }
     }
@@ -85,7 +85,7 @@ impl<'t> Worker<'_, 't> {
                     placement.takes_over(&self.run.plan.memory.handovers, call.number, at, ordered);
                     placement.allocate(allocation, ordered)
                 }
-                None => return self.refuse(call, function, "its memory is none that is planned for"),
+                None => return self.refuse(call, function, "its memory is not in the replay's plan"),
             },
             MemoryAction::Free => placement.free(at),
             MemoryAction::FreeAsync => {

@@ -15,7 +15,7 @@ pub fn is_mark(function: &Function) -> bool {
 
 pub fn begin(session: &Session, tally: &mut Tally, call: &Call) {
     if let Err(Failure { name, .. }) = session.driver.start_profiler() {
-        tally.leave_out(name, "the driver would not: the launch is not marked", true, call.number);
+        tally.leave_out(name, "the driver refused: the launch is not marked", true, call.number);
     }
 }
 

@@ -105,5 +105,5 @@ pub fn describe(session: &Session, work: &Work) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("{} has not come to the end of its work: call {first} {name}{more}", work.stream)
+    format!("{} has unfinished work: call {first} {name}{more}", work.stream)
 }

@@ -121,7 +121,7 @@ fn take_hash(run: &Run, launch: &Call, image: &Image) -> Option<Hash> {
 fn readback<'t>(run: &Run, launch: u64, image: &Image<'t>, live: u64) -> Readback<'t> {
     let len = image.len;
     Readback {
-        name: format!("host memory {:#x}, which call {launch} was given", image.address).into(),
+        name: format!("host memory {:#x}, an argument of call {launch}", image.address).into(),
         region: Region { address: live, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len },
         memory: None,
         is_shared: false,

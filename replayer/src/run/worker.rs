@@ -84,7 +84,12 @@ impl<'t> Worker<'_, 't> {
         runs::before_call(self.run, &call, &mut self.tally);
         apply::before_call(self.run, &call, &mut self.tally);
         let Some(function) = call.function() else {
-            return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
+            return self.tally.leave_out(
+                call.name(),
+                "this version of cutrace does not know the function",
+                true,
+                call.number,
+            );
         };
         let decision = decide(self.run, &call, function);
         if self.run.plan.comparability.may_differ.contains(&call.number) {

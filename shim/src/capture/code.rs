@@ -56,7 +56,7 @@ impl Capture<'_> {
             return;
         };
         let Some(sizes) = &layout.sizes else {
-            return self.lost(address, 0, "kernel arguments: neither the driver nor the code tells their sizes");
+            return self.lost(address, 0, "kernel arguments of unknown size");
         };
         let Some(arguments) = arguments_at(address, sizes, careful) else {
             return self.lost(address, 0, "kernel arguments that could not be read");

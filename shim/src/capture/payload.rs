@@ -116,7 +116,7 @@ impl Capture<'_> {
     /// What was recorded of a source is what it holds now.
     fn lose_changed(&mut self, address: u64, len: u64) {
         if self.early.has_changed(address, len) {
-            let what = "which bytes copies took of pageable memory that a callback wrote meanwhile";
+            let what = "copy sources in pageable memory that a callback wrote during the call";
             let count = self.lane.recorder().around.lose(what);
             self.deferred.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
         }

@@ -277,7 +277,7 @@ impl<'a> Capture<'a> {
             Target::Image { address, size } if takes => self.image(address, size),
             Target::Arguments { address, function } if takes => self.arguments(address, function),
             Target::Arguments { address, function } if self.is_left(address) => {
-                self.lost(address, 0, "kernel arguments that nobody could tell before a call that may free them");
+                self.lost(address, 0, "kernel arguments of unknown size before a call that may free them");
                 self.layout(function);
             }
             Target::Extra { address } if takes => self.extra(address),
@@ -367,7 +367,7 @@ impl<'a> Capture<'a> {
         });
         match content {
             Ok(content) => self.loading(|capture| capture.payload(0, &content, 0, false)),
-            Err(_) => self.lost(0, 0, "files that the driver was told to read and the recorder could not"),
+            Err(_) => self.lost(0, 0, "files that the driver read and the recorder could not"),
         }
     }
 

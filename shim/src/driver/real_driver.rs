@@ -119,7 +119,7 @@ fn find() {
         }
     }
     for why in tried {
-        tell(&format!("a driver could not be opened: {why}"));
+        tell(&format!("cannot open the driver: {why}"));
     }
     let _another_was_luckier = STATE.compare_exchange(UNTRIED, ABSENT, AcqRel, Acquire);
 }

@@ -33,7 +33,7 @@ pub fn give_back(path: u64) {
     if !restored {
         recorder::recorder()
             .around
-            .lose("the application's functions in the picture of a graph, which shows the recorder's");
+            .lose("drawings of graphs that show the recorder's functions instead of the program's");
     }
 }
 

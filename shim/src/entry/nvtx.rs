@@ -145,10 +145,10 @@ fn next_range() -> u64 {
 }
 
 const NOTHING: &str = "attributes of annotations without a version or a size";
-const SHORT: &str = "attributes of annotations that are shorter than their version has them, in part";
-const LATER: &str = "attributes of annotations by a later NVTX, in part";
-const PAYLOAD: &str = "payloads of annotations of a type that this cutrace does not know";
-const MESSAGE: &str = "messages of annotations of a type that this cutrace does not know";
+const SHORT: &str = "some attributes of annotations shorter than their version requires";
+const LATER: &str = "some attributes of annotations by a later NVTX";
+const PAYLOAD: &str = "payloads of annotations of a type unknown to this cutrace";
+const MESSAGE: &str = "messages of annotations of a type unknown to this cutrace";
 
 /// nvtxEventAttributes_t, as far as `size` goes: a later version has more behind these.
 ///

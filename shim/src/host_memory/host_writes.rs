@@ -93,7 +93,7 @@ impl HostWrites {
         }
         match self.around.file.blob(bytes) {
             Some(hash) => self.attach(how, record::BLOB, address, bytes.len(), &hash.to_bytes()),
-            None => self.lose(address, bytes.len(), "memory written by the CPU, for lack of space"),
+            None => self.lose(address, bytes.len(), "CPU writes to host memory, for lack of space"),
         }
     }
 

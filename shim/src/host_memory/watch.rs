@@ -43,7 +43,7 @@ const MOST_RECORDED: u64 = 1 << 30;
 const MOST_WATCHED: usize = 8192;
 const SHORT: usize = 32;
 
-const OF_OTHERS: &str = "shared memory, into which others may write unseen";
+const OF_OTHERS: &str = "writes of other processes to shared memory";
 
 pub struct Watch {
     data: Data,
@@ -166,8 +166,7 @@ impl Watch {
         }
         let is_crowded = state.ranges.len() >= MOST_WATCHED;
         let Some(shadow) = (if is_crowded { None } else { Shadow::with_len(len) }) else {
-            let why =
-                ["memory written by the CPU, for lack of memory", "memory written by the CPU, in too many pieces"];
+            let why = ["CPU writes to host memory, for lack of memory", "CPU writes to host memory in too many ranges"];
             writes.lose(start, len as usize, why[usize::from(is_crowded)]);
             // Once for each: the next launch is likely to be given it again.
             if state.refused.len() >= MOST_WATCHED {
@@ -224,7 +223,7 @@ impl Watch {
         if here.iter().map(|pages| pages.end - pages.start).sum::<u64>() > MOST_RECORDED {
             refused.insert(start);
             tracker.disarm(&watched.pages(start));
-            writes.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
+            writes.lose(start, 0, "host memory of more than 1 GiB passed to kernels");
             return false;
         }
         watched.record(start, here, writes);

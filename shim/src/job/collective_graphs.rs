@@ -24,11 +24,11 @@ use trace::api::table::BROKEN_CAPTURE;
 use trace::api::types::{CUdeviceptr, Kind};
 use trace::file::record::nccl::Delivered;
 
-const CHANGED: &str = "its executable graph was changed after it was made";
+const CHANGED: &str = "its executable graph was changed after instantiation";
 
 /// The collective that was just launched into a capture of this stream; an error says why it is not followed.
 pub fn captured(lane: &Lane, of: &Delivered, stream: u64) -> Result<(), &'static str> {
-    const OTHERWISE: &str = "it was captured into a graph, and its node is not known";
+    const OTHERWISE: &str = "it was captured into a graph, and its node is unknown";
     let (graph, node) = queries::captured_last(stream).ok_or(OTHERWISE)?;
     if queries::node_kind(node) != Some(CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL) {
         return Err(OTHERWISE);
@@ -70,13 +70,13 @@ fn with_copies(
 ) -> Result<CloneOfGraph, String> {
     let longest = collectives.iter().map(|one| one.len).max().unwrap_or(0);
     // Where copies go is said before each launch; until then to some memory of the kind.
-    let anywhere = deliveries.anywhere(longest).ok_or("it is more than the pinned memory that there is for it")?;
+    let anywhere = deliveries.anywhere(longest).ok_or("it does not fit the recorder's pinned memory")?;
     let mut cloned = 0;
     // SAFETY: the application has just instantiated the graph.
     done("to clone the graph", unsafe { calls::clone_graph(&mut cloned, graph) })?;
     let (context, device) = (queries::current_context(), queries::current_device());
     let mut clone = CloneOfGraph { graph: cloned, executable: 0, copies: Vec::new(), context, device };
-    let edges = queries::graph_edges(cloned).ok_or("the driver does not tell the edges of the graph's clone")?;
+    let edges = queries::graph_edges(cloned).ok_or("the driver does not report the edges of the graph's clone")?;
     for one in collectives {
         let (mut node, mut copy) = (0, 0);
         let described = described(one, anywhere);
@@ -93,7 +93,7 @@ fn with_copies(
         if !behind.is_empty() {
             // SAFETY: as above.
             let added = unsafe { calls::add_edges(cloned, copies.as_ptr(), behind.as_ptr(), behind.len()) };
-            done("to let the others wait for the copy", added)?;
+            done("to add the copy's dependents", added)?;
         }
         clone.copies.push(copy);
     }
@@ -198,7 +198,7 @@ fn directed(clone: &CloneOfGraph, of: &Executable, kept: &[Readback], room: &Roo
         let copy = described(collective, start + at);
         // SAFETY: all are the recorder's own; the struct is whole.
         let set = unsafe { calls::set_copy(clone.executable, *node, &copy, clone.context) };
-        if let Err(why) = done("to tell the copy where to", set) {
+        if let Err(why) = done("to set the copy's destination", set) {
             of.is_launched.store(false, Release);
             return Err(why);
         }

@@ -56,7 +56,7 @@ pub fn record_delivery(lane: &Lane, deliveries: &Deliveries, about: &Began, rank
     };
     let Some((_, stream)) = launched else {
         // A graph that holds it runs: NCCL tells it from a callback, which may call no driver.
-        return told("it is part of a graph, or no kernel of NCCL's was launched for it".into());
+        return told("it is part of a graph, or NCCL launched no kernel for it".into());
     };
     let (address, len) = (place.start, place.end - place.start);
     let delivered = Delivered { operation: about.operation, launch, address, len, ..Delivered::default() };

@@ -33,7 +33,7 @@ pub fn opened(lane: &Lane, address: u64) {
         None => ImportedMemory {
             call,
             address,
-            lost: "the driver does not tell how long it is".into(),
+            lost: "the driver does not report its size".into(),
             ..ImportedMemory::default()
         },
     };

@@ -1,7 +1,7 @@
 //! Time stamps. The time-stamp counter where Linux itself trusts it, clock_gettime elsewhere. x86-64 only.
 
 #[cfg(not(target_arch = "x86_64"))]
-compile_error!("cutrace records on x86-64 only: this file and interpose.rs hold what an architecture needs");
+compile_error!("cutrace records on x86-64 only: this file and interpose.rs depend on the architecture");
 
 use std::arch::x86_64::{_mm_lfence, _rdtsc};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -71,7 +71,7 @@ pub fn read() -> Config {
         Some(text) => match Data::NAMES.iter().find(|(name, _)| *name == text) {
             Some((_, data)) => *data,
             None => {
-                tell(&format!("CUTRACE_DATA={text:?} is none of none, inputs, all; recording inputs"));
+                tell(&format!("CUTRACE_DATA={text:?}: expected none, inputs or all; recording inputs"));
                 Data::Inputs
             }
         },
@@ -84,9 +84,9 @@ pub fn read() -> Config {
         range: range(),
         max_size: max_size(),
         by_reference: by_reference(),
-        gpu_times: switch("CUTRACE_GPU_TIMES", "taking no device times"),
-        collectives: switch("CUTRACE_COLLECTIVES", "not keeping what collectives deliver"),
-        shared_memory: switch("CUTRACE_SHARED_MEMORY", "not keeping what imported memory holds"),
+        gpu_times: switch("CUTRACE_GPU_TIMES", "recording no device times"),
+        collectives: switch("CUTRACE_COLLECTIVES", "not recording results of collectives"),
+        shared_memory: switch("CUTRACE_SHARED_MEMORY", "not recording imported memory"),
     }
 }
 
@@ -95,7 +95,7 @@ fn by_reference() -> bool {
         None | Some("" | "stored") => false,
         Some("reference") => true,
         Some(other) => {
-            tell(&format!("CUTRACE_WEIGHTS={other:?} is neither stored nor reference; storing"));
+            tell(&format!("CUTRACE_WEIGHTS={other:?}: expected stored or reference; storing"));
             false
         }
     }
@@ -108,7 +108,7 @@ fn max_size() -> Option<Limit> {
     let words = text("CUTRACE_MAX_SIZE").filter(|text| !text.is_empty())?;
     let limit = amount::bytes(&words).filter(|bytes| *bytes >= LEAST);
     if limit.is_none() {
-        tell(&format!("CUTRACE_MAX_SIZE={words:?} is no size of 1M or more (500M, 2G); not kept"));
+        tell(&format!("CUTRACE_MAX_SIZE={words:?}: expected a size of 1M or more (500M, 2G); ignored"));
     }
     limit.map(|bytes| Limit { bytes, words })
 }
@@ -128,7 +128,7 @@ fn range() -> RangeRequest {
         let text = text(name)?;
         let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         if seconds.is_none() {
-            tell(&format!("{name}={text:?} is no number of seconds; not kept"));
+            tell(&format!("{name}={text:?}: expected SECONDS; ignored"));
         }
         seconds
     };
@@ -140,14 +140,14 @@ fn range() -> RangeRequest {
             (_, Some(wanted)) => Trigger::Nvtx(wanted),
             _ => {
                 tell(&format!(
-                    "CUTRACE_RANGE={text:?} is none of profiler, nvtx:NAME[@DOMAIN], signals; recording everything"
+                    "CUTRACE_RANGE={text:?}: expected profiler, nvtx:NAME[@DOMAIN] or signals; recording everything"
                 ));
                 Trigger::None
             }
         },
     };
     let calls = text("CUTRACE_CALLS").and_then(|text| {
-        text.parse().inspect_err(|_| tell(&format!("CUTRACE_CALLS={text:?} is no number; not kept"))).ok()
+        text.parse().inspect_err(|_| tell(&format!("CUTRACE_CALLS={text:?}: expected a number; ignored"))).ok()
     });
     let (delay, duration) = (seconds("CUTRACE_DELAY"), seconds("CUTRACE_DURATION"));
     let paused = switch("CUTRACE_PAUSED", "recording from the start");
@@ -160,7 +160,7 @@ fn switch(name: &str, otherwise: &str) -> bool {
         None | Some("" | "0") => false,
         Some("1") => true,
         Some(other) => {
-            tell(&format!("{name}={other:?} is neither 0 nor 1; {otherwise}"));
+            tell(&format!("{name}={other:?}: expected 0 or 1; {otherwise}"));
             false
         }
     }

@@ -39,15 +39,13 @@ fn find(is_followed: &dyn Fn(&Range<u64>) -> bool) -> Option<&'static str> {
     names.find_map(|(number, path)| match path.to_str()? {
         "anon_inode:[io_uring]" => {
             let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", number.to_str()?)).ok()?;
-            fixed(&about).any(|memory| is_followed(&memory)).then_some(
-                "what the kernel writes into buffers that io_uring keeps fixed, in memory that devices were given",
-            )
+            fixed(&about)
+                .any(|memory| is_followed(&memory))
+                .then_some("io_uring writes to fixed buffers in memory passed to devices")
         }
-        path if path.starts_with("/dev/infiniband/") => {
-            Some("what a network adapter (RDMA) may write into memory that devices were given")
-        }
+        path if path.starts_with("/dev/infiniband/") => Some("possible RDMA writes to memory passed to devices"),
         path if path.starts_with("/dev/vfio/") => {
-            Some("what another device (VFIO) may write into memory that devices were given")
+            Some("possible writes of other devices (VFIO) to memory passed to devices")
         }
         _ => None,
     })

@@ -124,7 +124,7 @@ pub fn wiped_page() -> Result<(), String> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let page = libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0);
         if page == libc::MAP_FAILED {
-            return failed("a page for the recorder");
+            return failed("cannot map a page for the recorder");
         }
         if libc::madvise(page, 4096, libc::MADV_WIPEONFORK) != 0 {
             return failed("MADV_WIPEONFORK");

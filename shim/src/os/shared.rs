@@ -134,9 +134,7 @@ impl Memory {
         let failed = |call: &str| {
             let why = io::Error::last_os_error();
             self.is_private.store(true, Relaxed);
-            tell(&format!(
-                "no shared memory ({call}: {why}); if the process is killed, the trace lacks what it did last"
-            ));
+            tell(&format!("no shared memory ({call}: {why}): if the process is killed, its last calls are lost"));
         };
         // SAFETY: plain system calls; the mapping is fresh, and its first page ours to write.
         unsafe {

@@ -120,7 +120,7 @@ impl Deliveries {
         match put {
             Some(0) => self.follow_as(room, vec![about], stream),
             // The copy may be under way: its room is not used again.
-            failed => Err(format!("the driver would not copy it ({})", result(failed))),
+            failed => Err(format!("the driver refused to copy it ({})", result(failed))),
         }
     }
 
@@ -164,7 +164,7 @@ impl Deliveries {
         match relaxed(|| unsafe { calls::write_value(stream, mark, 1, 0) }) {
             Some(0) => self.under_way.lock().push(UnderWay { about, room }),
             // What copies it may be under way: the room is not used again.
-            failed => return Err(format!("the driver would not say when it has come ({})", result(failed))),
+            failed => return Err(format!("the driver refused to signal its completion ({})", result(failed))),
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Deliveries {
         loop {
             match relaxed(|| self.staging.take(bytes)) {
                 Ok(room) => return Ok(room),
-                Err(NoRoom::Never) => return Err("it is more than the pinned memory that there is for it".into()),
+                Err(NoRoom::Never) => return Err("it does not fit the recorder's pinned memory".into()),
                 Err(NoRoom::Yet) if self.is_stuck.load(Relaxed) => break,
                 Err(NoRoom::Yet) => match self.store(around) {
                     0 if since.elapsed() > PATIENCE => self.is_stuck.store(true, Relaxed),
@@ -184,7 +184,7 @@ impl Deliveries {
                 },
             }
         }
-        Err("too much was under way".into())
+        Err("too much was in flight".into())
     }
 
     /// Waits for what is being copied from there, as far as anything comes: the memory is about to be given
@@ -214,7 +214,7 @@ impl Deliveries {
     pub fn end(&self, around: &'static Surroundings) {
         self.store(around);
         let left = std::mem::take(&mut *self.under_way.lock());
-        let lost = "it was under way when the process ended";
+        let lost = "it was in flight when the process ended";
         self.write(around, left.into_iter().flat_map(|one| one.about).map(|about| about.with_outcome(Err(lost))));
     }
 
@@ -262,12 +262,12 @@ fn stored(around: &'static Surroundings, about: Readback, room: &Room, at: u64) 
     let found = pieces::stored(around, 0, Memory::Sure(Cow::Borrowed(content)));
     match found.into_iter().collect::<Result<Vec<_>, Lost>>() {
         Ok(hashes) => about.with_outcome(Ok(hashes.into_iter().map(|hash| hash.to_bytes()).collect())),
-        Err(_) => about.with_outcome(Err("there was no room for it in the file")),
+        Err(_) => about.with_outcome(Err("the trace had no space for it")),
     }
 }
 
 fn result(code: Option<u32>) -> String {
-    code.map_or("not there".into(), |code| format!("CUresult {code}"))
+    code.map_or("no such function".into(), |code| format!("CUresult {code}"))
 }
 
 /// Does something that a capture elsewhere neither forbids nor is broken by.

@@ -109,7 +109,7 @@ pub fn begin(asked: &RangeRequest) -> Range {
         Trigger::Signals => match take_signals() {
             Ok(()) => state |= NOT_BEGUN,
             Err(signal) => {
-                tell(&format!("the program handles {signal} itself: the range does not wait for a signal"));
+                tell(&format!("the program handles {signal} itself: recording without waiting for signals"));
             }
         },
     }
@@ -268,7 +268,7 @@ impl Range {
     pub fn untended(&self) {
         if self.asked.delay.is_some() || self.asked.duration.is_some() || self.asked.paused {
             opens(EARLY | PAUSED);
-            tell("no thread is to be had: --delay, --duration and --paused are not kept");
+            tell("cannot start a thread: --delay, --duration and --paused are ignored");
         }
     }
 }

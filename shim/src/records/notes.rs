@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::*;
 use trace::file::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, OPTIONAL, annotated};
 
 const CUT: &str = "texts of annotations beyond 64 KiB";
-pub const FOREIGN: &str = "messages of annotations that nobody registered";
+pub const FOREIGN: &str = "messages of annotations without registration";
 
 pub fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&'static str>) {
     if about.domain != 0 {

@@ -61,7 +61,7 @@ fn finish() {
         losses();
     } else if generation::dormant() {
         if let Some(driver) = other_driver() {
-            tell(&format!("nothing was recorded, though the process loaded {driver}: {AROUND}"));
+            tell(&format!("nothing was recorded, although the process loaded {driver}: {AROUND}"));
         }
     } else if after > 0 && generation::has_recorded() {
         let what =
@@ -89,29 +89,29 @@ fn close(recorder: &Recorder) {
     };
     if let Err(error) = done {
         let left = match is_private {
-            true => "is lost".into(),
-            false => format!("is in shared memory until cutrace {closes} closes the trace"),
+            true => "are lost".into(),
+            false => format!("are in shared memory until cutrace {closes} closes the trace"),
         };
-        tell(&format!("{}: {error}; what was recorded last {left}", file.path.display()));
+        tell(&format!("{}: {error}; the last records {left}", file.path.display()));
     }
 }
 
-const AROUND: &str = "it may have been called by a way that a preload cannot stand in (a static or deep-bound lookup)";
+const AROUND: &str = "its calls may bypass the preload (a static or deep-bound lookup)";
 
 /// Counts that no record carries yet; a bare preload has nobody else to say them.
 fn losses() {
     let recorder = recorder::recorder();
     if let Some(driver) = other_driver() {
-        let what = format!("calls of another driver library, {driver}, if there were any");
+        let what = format!("possible calls of another driver library, {driver}");
         lost(what, 1);
-        tell(&format!("the process loaded {driver} too: {AROUND}"));
+        tell(&format!("the process also loaded {driver}: {AROUND}"));
     }
     let counted = [
-        ("calls made by signal handlers in the middle of a record", counters::REENTRANT.load(Relaxed)),
-        ("annotations made by signal handlers in the middle of a record", counters::INTERRUPTING.load(Relaxed)),
+        ("calls made by signal handlers that interrupted the recorder", counters::REENTRANT.load(Relaxed)),
+        ("annotations made by signal handlers that interrupted the recorder", counters::INTERRUPTING.load(Relaxed)),
         ("annotations made before the first driver call", pre_init_nvtx::lost()),
         ("calls of functions without a known prototype", counters::OPAQUE_CALLS.load(Relaxed)),
-        ("driver functions handed out that this cutrace does not know", counters::UNKNOWN_NAMES.load(Relaxed)),
+        ("unknown driver functions returned to the program", counters::UNKNOWN_NAMES.load(Relaxed)),
     ];
     for (what, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
         lost(what.into(), count);

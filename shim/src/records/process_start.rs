@@ -217,7 +217,7 @@ fn announce(session: Option<&Path>, path: &OsStr) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && !path.is_empty() => {}
         Err(error) => {
             let path = path.to_string_lossy();
-            tell(&format!("{}: {error}; cutrace record will not know of {path}", session.display()));
+            tell(&format!("{}: {error}; cutrace record will not find {path}", session.display()));
         }
         Ok(()) => {}
     }
@@ -280,7 +280,7 @@ fn forked() -> Option<String> {
     // SAFETY: null, or never freed: a child finds its parent's.
     let parent = unsafe { RECORDER.load(Acquire).as_ref() }?;
     let had = match devices::are_described() {
-        true => "initialised the driver: that does not work in a forked child",
+        true => "initialised the driver, which does not work in a forked child",
         false => "called the driver",
     };
     // Only the thread that forked goes on in the child, as its first.

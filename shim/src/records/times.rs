@@ -137,7 +137,7 @@ fn now() -> i64 {
 pub fn start(recorder: &'static Recorder, origin: i64) {
     guarded(|| {
         if let Err(why) = begin(recorder, origin) {
-            tell(&format!("no device times are taken: {why}"));
+            tell(&format!("no device times are recorded: {why}"));
             written::none(&recorder.around.file, &why);
         }
     });
@@ -147,15 +147,13 @@ fn begin(recorder: &'static Recorder, origin: i64) -> Result<(), String> {
     let pid = std::process::id();
     match BEGUN_IN.load(Acquire) {
         0 => {}
-        before if before == pid => return Err("CUPTI was begun for an earlier recording of this process".into()),
+        before if before == pid => return Err("an earlier recording of this process used CUPTI".into()),
         _ => {
-            return Err(
-                "this process was forked from one that CUPTI is at work in, and CUPTI is not in the child".into()
-            );
+            return Err("this process was forked from one that uses CUPTI, which does not work in a child".into());
         }
     }
     if let Some(tool) = std::env::var_os("CUDA_INJECTION64_PATH").filter(|tool| !tool.is_empty()) {
-        return Err(format!("CUDA_INJECTION64_PATH is {}: another tool's use of CUPTI", Path::new(&tool).display()));
+        return Err(format!("CUDA_INJECTION64_PATH is {}: another tool uses CUPTI", Path::new(&tool).display()));
     }
     let _turn = Turn::take();
     // Who uses it from here on waits for the turn.
@@ -176,11 +174,9 @@ fn begin(recorder: &'static Recorder, origin: i64) -> Result<(), String> {
         }
     }
     if !listed && names.len() == BY_NAME.len() {
-        return Err(
-            "there is no libcupti.so.12 or .13 in LD_LIBRARY_PATH, under /usr/local/cuda* or among Python's packages \
-                    (CUTRACE_CUPTI may name it; the nvidia-cuda-cupti wheel has it)"
-                .into(),
-        );
+        return Err("there is no libcupti.so.12 or .13 in LD_LIBRARY_PATH, /usr/local/cuda* or Python packages \
+                    (set CUTRACE_CUPTI to its path, or install the nvidia-cuda-cupti wheel)"
+            .into());
     }
     Err(failures.join("; "))
 }
@@ -284,7 +280,7 @@ fn stand_aside(name: &str) {
         session.flush(FORCED);
         call_cupti(|| session.disable());
         session.written.stops(&why);
-        tell(&format!("no more device times are taken: {why}"));
+        tell(&format!("no more device times are recorded: {why}"));
     });
 }
 
@@ -363,7 +359,7 @@ impl Session {
         if flag == FORCED
             && let Err(why) = self.library.check("cuptiActivityFlushAll", flushed)
         {
-            self.written.untimed(&format!("CUPTI would not hand out all records: {why}"), 1);
+            self.written.untimed(&format!("CUPTI did not return all records: {why}"), 1);
         }
     }
 
@@ -394,7 +390,7 @@ extern "C" fn complete(context: *const c_void, stream: u32, buffer: *mut u8, _: 
         };
         // SAFETY: what CUPTI has just handed in, of a version that was found to be known.
         let dropped = call_cupti(|| unsafe { session.library.read((context, stream), (buffer, valid), see) });
-        session.written.untimed("CUPTI has dropped its record", dropped);
+        session.written.untimed("CUPTI dropped its record", dropped);
         session.written.flush();
     });
     // SAFETY: CUPTI gives it back.

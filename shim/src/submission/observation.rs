@@ -20,7 +20,7 @@ pub fn give_up(copy: &Copy) -> Option<Vec<u8>> {
     }
     crate::recording::recorder::recorder()
         .around
-        .lose("results of copies that nobody had waited for, 65,536 copies later");
+        .lose("results of copies without a wait before the next 65,536 copies");
     Some(observation(copy, None))
 }
 

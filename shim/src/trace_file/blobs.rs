@@ -146,7 +146,7 @@ impl TraceFile {
         let (whole, free) = (info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize);
         let floor = (whole / 20).min(2 << 30);
         if free < bytes + floor {
-            let what = format!("{free} bytes are free: too few for {bytes} more, since {floor} are left to others");
+            let what = format!("{free} bytes are free: cannot store {bytes} more and leave {floor} to other programs");
             return Err(io::Error::other(what));
         }
         Ok(())

@@ -39,7 +39,7 @@ impl Home {
     fn settled(&self) -> io::Result<(Header, Vec<u8>)> {
         // SAFETY: the memory of a chunk, which is given back only after its home has been taken off the list.
         let found = unsafe { settled(self.base as *const u8) };
-        found.ok_or_else(|| io::Error::other("a chunk is another one each time it is looked at"))
+        found.ok_or_else(|| io::Error::other("a chunk changed at each read"))
     }
 
     /// A copy, for the case that the memory is gone when somebody looks for it: the place still says where.
@@ -137,9 +137,9 @@ impl TraceFile {
         write_at(file, preamble, preamble.len() as u64)?;
         homes.iter().try_for_each(|home| home.write(file))?;
         self.whole.store(file.metadata()?.len(), Release);
-        let what = "what the trace had held when another process cut it short";
+        let what = "contents of the trace before another process truncated it";
         if !self.was_cut.swap(true, Relaxed) {
-            tell(&format!("{}: another process has cut it short; what it had held is lost", self.path.display()));
+            tell(&format!("{}: another process truncated it; its earlier contents are lost", self.path.display()));
         }
         if generation::has_recorded() {
             generation::say_last(what);

@@ -228,7 +228,7 @@ fn create(path: &Path) -> io::Result<File> {
     made.map_err(|error| {
         let is_file = || if by_path { path.is_file() } else { directory::has_file(path) };
         if error.kind() == io::ErrorKind::AlreadyExists && !is_file() {
-            return io::Error::other("is not a plain file");
+            return io::Error::other("is not a regular file");
         }
         error
     })

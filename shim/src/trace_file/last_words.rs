@@ -38,7 +38,7 @@ impl LastWords {
         const LOSSES: usize = 1 << 10;
         let is_said = self.append(threads, LOSSES, &record::with_body(record::SWITCHED, &switched));
         if !is_said && !self.is_full.swap(true, Relaxed) {
-            self.say(threads, "when recording was switched on and off, from some time on", 1);
+            self.say(threads, "later times at which recording was switched on or off", 1);
         }
     }
 

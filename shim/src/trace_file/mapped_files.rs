@@ -45,7 +45,7 @@ impl MappedFiles {
     /// None, and said so, where Linux does not tell what pages are.
     pub fn open() -> Option<MappedFiles> {
         let refused = |error| {
-            crate::os::log::tell(&format!("/proc/self/pagemap: {error}; weights are stored, none by reference"));
+            crate::os::log::tell(&format!("/proc/self/pagemap: {error}; weights are stored, not referenced"));
         };
         pagemap().map_err(refused).ok().map(|_| MappedFiles(()))
     }

@@ -52,6 +52,6 @@ fn is_within(at: u64, length: u64) -> bool {
 }
 
 fn end(what: &str, at: u64, length: u64) -> ! {
-    eprintln!("the simulated driver was to {what} {length} bytes at {at:#x}, where the program has no buffer");
+    eprintln!("simulated driver: cannot {what} {length} bytes at {at:#x}: outside the program's buffers");
     std::process::abort()
 }

@@ -40,7 +40,7 @@ pub fn take_own() {
     let Some((line, rest)) = all.split_once('\n') else { return };
     let address = |text| u64::from_str_radix(text, 16).ok();
     let (start, end) = line.split_once('-').and_then(|(start, end)| address(start).zip(address(end))).expect("a range");
-    assert!(pages::reserve(start, end - start), "{line} is taken already");
+    assert!(pages::reserve(start, end - start), "{line} is already in use");
     std::fs::write(&path, rest).expect("CUTRACE_SIM_TAKES can be written");
 }
 

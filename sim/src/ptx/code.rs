@@ -10,12 +10,12 @@ const APART: u64 = 128;
 
 fn block() -> u64 {
     static BLOCK_AT: OnceLock<u64> = OnceLock::new();
-    *BLOCK_AT.get_or_init(|| pages::closed(2 * BLOCK).expect("addresses are not scarce").next_multiple_of(BLOCK))
+    *BLOCK_AT.get_or_init(|| pages::closed(2 * BLOCK).expect("cannot reserve addresses").next_multiple_of(BLOCK))
 }
 
 pub fn address(number: u32) -> u64 {
     let at = u64::from(number) * APART;
-    assert!(at < BLOCK, "a program of {number} functions");
+    assert!(at < BLOCK, "too many functions: {number}");
     block() + at
 }
 

@@ -64,7 +64,7 @@ pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) ->
         });
         let mut ready = started.collect::<Result<Vec<_>>>()?;
         for index in 0..count {
-            let block = ready[index as usize % workers].recv().expect("a worker makes all of its blocks");
+            let block = ready[index as usize % workers].recv().expect("a worker formats all of its blocks");
             let wants_more = block.and_then(&mut take);
             if !matches!(wants_more, Ok(true)) {
                 ready.clear();

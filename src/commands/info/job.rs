@@ -72,7 +72,7 @@ impl Whole {
     /// As `info` of a trace.
     pub fn tell(&self, out: &mut impl Write, reading: &Reading) -> Result<(Option<Value>, u8)> {
         let Whole { job, all } = self;
-        job.troubles.iter().for_each(say);
+        job.warnings.iter().for_each(say);
         let status = rank_filter::status(job);
         let groups = groups(all.iter().flatten().flat_map(|recorded| &recorded.members));
         if reading.json {
@@ -119,7 +119,7 @@ fn ended_in_words(process: &Process, recorded: Option<&Recorded>) -> String {
     match how_it_ended(process, recorded) {
         Some(ended) => ended.to_string(),
         None if process.is_running() => "runs".into(),
-        None => "not known".into(),
+        None => "unknown".into(),
     }
 }
 
@@ -164,7 +164,7 @@ fn object(job: &Job, all: &[Option<Recorded>], groups: &[Group]) -> Value {
         "directory": job.directory.display().to_string(),
         "recordings": recordings.collect::<Vec<_>>(),
         "processes": processes.collect::<Vec<_>>(),
-        "troubles": job.troubles,
+        "warnings": job.warnings,
         "collectives": groups.iter().filter(|group| group.is_reported_by_nccl()).flat_map(Group::notes).collect::<Vec<_>>(),
         "verdict": worst(all.iter().flatten().map(|recorded| &recorded.said)),
     })
@@ -217,23 +217,22 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
     shown.table(&table)?;
     shown.finish()?;
     if is_folded {
-        writeln!(
-            out,
-            "{} more never called CUDA, none of which is known to have failed (--json lists them)",
-            grouped(quiet as u64)
-        )?;
+        writeln!(out, "{} more never called CUDA and did not fail (--json lists them)", grouped(quiet as u64))?;
     }
     let notes: Vec<String> = groups.iter().filter(|group| group.is_reported_by_nccl()).flat_map(Group::notes).collect();
     if !notes.is_empty() {
         writeln!(out)?;
         notes.iter().take(NOTES).try_for_each(|note| writeln!(out, "{note}"))?;
         let directory = shell(&[job.directory.display().to_string()]);
-        writeln!(out, "  cutrace report {directory} -r collectives tells more")?;
+        writeln!(out, "  details: cutrace report {directory} -r collectives")?;
     }
     writeln!(out, "\nverdict: {}", worst(all.iter().flatten().map(|recorded| &recorded.said)))?;
     if all.iter().flatten().any(|recorded| recorded.said.alone.is_some()) {
         let directory = shell(&[job.directory.display().to_string()]);
-        writeln!(out, "  of all together (cutrace replay {directory}): alone some of them lack what they share")?;
+        writeln!(
+            out,
+            "  for the whole job (cutrace replay {directory}); a single process may need memory of its peers"
+        )?;
     }
     for (process, recorded) in job.processes.iter().zip(all) {
         let Some(Recorded { said, .. }) = recorded.as_ref().filter(|of| of.said.verdict != "replayable") else {

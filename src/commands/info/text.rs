@@ -3,7 +3,7 @@
 use super::counts::{Counts, Functions};
 use crate::commands::info::summary::Summary;
 use crate::verdict::Said;
-use analysis::calls::device_work;
+use analysis::calls::device_work::{self, SIMULATED};
 use analysis::calls::unfinished::{Unfinished, not_closed};
 use analysis::text::figures::{counted, grouped, size};
 use analysis::text::shell::shell;
@@ -27,15 +27,17 @@ pub fn text(
     functions: &Functions,
     (colored, verbose): (bool, bool),
 ) -> Result<()> {
+    verdict(out, &summary.said, colored)?;
+    line(out, String::new())?;
     origin(out, trace)?;
-    environment(out, trace, verbose)?;
-    threads(out, trace)?;
     line(out, String::new())?;
     data(out, trace, summary)?;
     lacks(out, trace)?;
     line(out, String::new())?;
     calls(out, &summary.counts, functions)?;
-    verdict(out, &summary.said, colored)
+    line(out, String::new())?;
+    threads(out, trace)?;
+    environment(out, trace, verbose)
 }
 
 /// What was recorded, where, and with what.
@@ -59,6 +61,9 @@ fn origin(out: &mut impl Write, trace: &Trace) -> Result<()> {
             out,
             format!("device {:<5} {} ({memory}, compute capability {major}.{minor})", device.ordinal, device.name),
         )?;
+    }
+    if trace.is_simulated() {
+        line(out, format!("times        {SIMULATED}"))?;
     }
     line(
         out,
@@ -120,8 +125,8 @@ fn data(out: &mut impl Write, trace: &Trace, summary: &Summary) -> Result<()> {
         ("results hashed", counts.results_hashed),
         ("kernel arguments", counts.arguments),
         ("not recorded", counts.not_recorded),
-        ("not arrived", counts.not_arrived),
-        (if trace.preamble.data == Data::None { "without data" } else { "lost or cut off" }, counts.missing),
+        ("not completed", counts.not_arrived),
+        (if trace.preamble.data == Data::None { "without data" } else { "lost or truncated" }, counts.missing),
     ] {
         if amount.pieces != 0 {
             line(out, format!("{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece")))?;
@@ -133,7 +138,7 @@ fn data(out: &mut impl Write, trace: &Trace, summary: &Summary) -> Result<()> {
     }
     if let Some(more @ [_, ..]) = sources.get(SOURCES..) {
         let bytes = more.iter().fold(0u64, |sum, (_, _, bytes)| sum.saturating_add(*bytes));
-        let files = counted(more.len() as u64, "file more");
+        let files = counted(more.len() as u64, "more file");
         line(out, format!("{:<17} {:>9} of {files}", "by reference", size(bytes)))?;
     }
     if annotated.all != 0 {
@@ -150,9 +155,9 @@ fn data(out: &mut impl Write, trace: &Trace, summary: &Summary) -> Result<()> {
     }
     if collectives.is_kept {
         let (kept, lost) = (counted(collectives.delivered, "operation"), collectives.lost);
-        let lost = if lost == 0 { String::new() } else { format!(", not of {}", grouped(lost)) };
+        let lost = if lost == 0 { String::new() } else { format!(", {} without results", grouped(lost)) };
         let bytes = size(collectives.delivered_bytes);
-        line(out, format!("{:<17} {bytes:>9} that {kept} delivered{lost} (replay --alone)", "kept"))?;
+        line(out, format!("{:<17} {bytes:>9} of {kept}{lost} (for replay --alone)", "NCCL results"))?;
     }
     if shared_memory.is_kept && shared_memory.calls + shared_memory.lost != 0 {
         let (calls, bytes) = (counted(shared_memory.calls, "call"), size(shared_memory.bytes));
@@ -160,7 +165,7 @@ fn data(out: &mut impl Write, trace: &Trace, summary: &Summary) -> Result<()> {
             0 => String::new(),
             lost => format!(", not before {}", grouped(lost)),
         };
-        line(out, format!("{:<17} {bytes:>9} that imported memory held before {calls}{lost}", "kept"))?;
+        line(out, format!("{:<17} {bytes:>9} before {calls}{lost}", "imported memory"))?;
     }
     for text in trace.profile.iter().flat_map(|profile| device_work::lines(profile, *works)) {
         line(out, text)?;
@@ -175,10 +180,7 @@ fn lacks(out: &mut impl Write, trace: &Trace) -> Result<()> {
     }
     if !trace.left_out.is_empty() {
         let calls = counted(trace.calls_left_out(), "call");
-        line(
-            out,
-            format!("left out          {calls} by the range, {} of work for devices", grouped(trace.works_left_out())),
-        )?;
+        line(out, format!("outside range     {calls}, {} of them device work", grouped(trace.works_left_out())))?;
     }
     if let Some(stretches) = stretches(trace) {
         line(out, format!("recorded          {stretches}"))?;
@@ -192,7 +194,7 @@ fn lacks(out: &mut impl Write, trace: &Trace) -> Result<()> {
         line(
             out,
             match no_replay_needs(what) {
-                true => format!("note: not recorded: {what} ({count}); no replay needs it"),
+                true => format!("note: not recorded: {what} ({count}); replay does not need it"),
                 false => format!("lost: {what} ({count})"),
             },
         )?;
@@ -217,7 +219,7 @@ fn stretches(trace: &Trace) -> Option<String> {
         None => format!("{} to the end", at(*from)),
     });
     let more = stretches.len().saturating_sub(LISTED);
-    let more = (more > 0).then(|| format!("and {}", counted(more as u64, "stretch more")));
+    let more = (more > 0).then(|| format!("and {}", counted(more as u64, "more range")));
     Some(words.chain(more).collect::<Vec<_>>().join(", "))
 }
 
@@ -239,7 +241,7 @@ fn verdict(out: &mut impl Write, said: &Said, colored: bool) -> Result<()> {
         (true, "partly") => ("\x1b[33m", "\x1b[0m"),
         (true, _) => ("\x1b[31m", "\x1b[0m"),
     };
-    writeln!(out, "\nverdict: {on}{}{off}", said.verdict)?;
+    writeln!(out, "verdict: {on}{}{off}", said.verdict)?;
     for reason in &said.reasons {
         line(out, format!("  {reason}"))?;
     }

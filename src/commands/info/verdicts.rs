@@ -35,7 +35,7 @@ impl Judged {
             return said(verdict, reasons);
         }
         let command = shell(&["cutrace".into(), "info".into(), trace.path.display().to_string()]);
-        said(NOT_JUDGED.into(), vec![format!("for its length; {command} does that")])
+        said(NOT_JUDGED.into(), vec![format!("long trace; run {command}")])
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
         trace.footer = None;
         assert_eq!(Judged::of_at_most(&trace, trace.len()).verdict, said.verdict);
         let judged = Judged::of_at_most(&trace, trace.len() - 1);
-        let command = format!("for its length; cutrace info {} does that", shell(&[path.display().to_string()]));
+        let command = format!("long trace; run cutrace info {}", shell(&[path.display().to_string()]));
         assert_eq!((judged.verdict.as_str(), &judged.reasons), (NOT_JUDGED, &vec![command]));
         let replayable = Judged { verdict: "replayable".into(), ..Judged::default() };
         assert_eq!(worst([replayable, judged].iter()), NOT_JUDGED);

@@ -30,7 +30,7 @@ pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
         return refuse("an empty name".into());
     }
     if pattern == "-" {
-        return refuse("a trace cannot go to standard output; name a file (./- for one of that name)".into());
+        return refuse("a trace cannot be written to standard output; give a file (./- for a file named -)".into());
     }
     let path = match constant(pattern.as_bytes()) {
         Ok(path) => path,
@@ -38,16 +38,16 @@ pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
     };
     let is_named_as_one = pattern.as_bytes().ends_with(b"/");
     if is_named_as_one && path.is_none() {
-        return refuse("a directory is one for all processes: %p, %n and %h have no place in its name".into());
+        return refuse("one directory is used for all processes: %p, %n and %h cannot be part of its name".into());
     }
     let job = path.clone().filter(|path| is_named_as_one && !path.is_file() || path.is_dir());
     if let Some(path) = path.as_ref().filter(|_| job.is_none()) {
         match std::fs::metadata(path) {
-            Ok(found) if !found.is_file() => return in_the_way(format!("{} is not a plain file", path.display())),
+            Ok(found) if !found.is_file() => return in_the_way(format!("{} is not a regular file", path.display())),
             Err(_) if path.is_symlink() => {
-                return in_the_way(format!("{} is a link to a file that is not there", path.display()));
+                return in_the_way(format!("{} is a link to a missing file", path.display()));
             }
-            Ok(_) if is_named_as_one => return in_the_way(format!("{} is a file, no directory", path.display())),
+            Ok(_) if is_named_as_one => return in_the_way(format!("{} is a file, not a directory", path.display())),
             _ => {}
         }
     }
@@ -61,11 +61,11 @@ pub(super) fn output(asked: Option<&OsStr>) -> Result<Output> {
     let there = |path: &PathBuf| if path.is_dir() { Some(path.clone()) } else { parent_of(path) };
     if let Some(parent) = job.as_ref().map_or_else(|| parent(&pattern), there) {
         if !parent.is_dir() {
-            return in_the_way(format!("there is no directory {}", parent.display()));
+            return in_the_way(format!("directory {} does not exist", parent.display()));
         }
         // A program that ran for hours would have no trace.
         if let Err(error) = tempfile::tempfile_in(&parent) {
-            return in_the_way(format!("no file can be made in {}: {}", parent.display(), error.kind()));
+            return in_the_way(format!("cannot create a file in {}: {}", parent.display(), error.kind()));
         }
     }
     if Path::new(&pattern).is_absolute() {
@@ -115,7 +115,7 @@ fn constant(pattern: &[u8]) -> Result<Option<PathBuf>, String> {
                 let variable: Vec<u8> = rest.by_ref().skip(1).take_while(|byte| **byte != b'}').copied().collect();
                 let variable = OsStr::from_bytes(&variable);
                 if variable.is_empty() || variable.as_bytes().contains(&b'=') || env::var_os(variable).is_none() {
-                    return Err(format!("%q{{{}}}: there is no such variable", variable.display()));
+                    return Err(format!("%q{{{}}}: no such environment variable", variable.display()));
                 }
                 path.extend_from_slice(env::var_os(variable).unwrap_or_default().as_bytes());
             }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(of(b"%p.bin"), Ok(None));
         let searched = env::var_os("PATH").unwrap_or_default().into_vec();
         assert_eq!(of(b"%q{PATH}.bin"), Ok(Some([&searched[..], b".bin"].concat())));
-        assert!(of(b"%q{NOT_SET_ANYWHERE}.bin").is_err_and(|why| why.contains("no such variable")));
+        assert!(of(b"%q{NOT_SET_ANYWHERE}.bin").is_err_and(|why| why.contains("no such environment variable")));
         for wrong in [&b"%z"[..], b"%q{X", b"%qX}", b"a%"] {
             assert!(of(wrong).is_err_and(|why| why.contains("is unknown")));
         }

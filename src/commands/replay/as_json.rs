@@ -49,7 +49,7 @@ summary! {
     Replayed(trace: &Trace, plan: &Plan, report: &Report, options: &Options) {
         schema: u32 = SCHEMA,
         outcome: Outcome = report.outcome,
-        came_back: bool = report.came_back,
+        copied_results: bool = report.copied_results,
         verdict: Verdict = plan.judgement.verdict,
         reasons: Vec<String> = plan.judgement.reasons.iter().map(ToString::to_string).collect(),
         driver: String = options.driver.display().to_string(),
@@ -90,7 +90,7 @@ summary! {
         divergences: u64 = report.tally.divergences,
         first_divergence: Option<Divergence> = report.tally.first.clone(),
         stopped_before: Option<u64> = report.stopped_before.as_ref().map(|(call, _)| *call),
-        one_by_one: Value = report.watched.as_ref().map_or(Value::Null, culprit::watched_object),
+        serial_launches: Value = report.watched.as_ref().map_or(Value::Null, culprit::watched_object),
         culprit: Value = report.culprit.as_ref().map_or(Value::Null, |found| culprit::object(trace, found)),
         elapsed_ns: u64 = report.elapsed.as_nanos() as u64,
         recorded_fault: Option<RecordedFault> =
@@ -130,11 +130,11 @@ summary! {
     NotCompared(trace: &Trace, report: &Report) {
         copies: Vec<ListedCall> = listed(trace, report.tally.unchecked.iter().copied()),
         copies_in_all: usize = report.tally.unchecked.len(),
-        behind_refused: Value = report.tally.behind_refused.iter().take(LISTED).map(|(call, refused)| {
+        dependents: Value = report.tally.dependents.iter().take(LISTED).map(|(call, refused)| {
             let is_exported = trace.call(*refused).is_some_and(|call| exports(&call));
             json!({ "call": call, if is_exported { "exported" } else { "refused" }: refused })
         }).collect(),
-        behind_refused_in_all: u64 = report.tally.behind_refused.len() as u64,
+        dependents_in_all: u64 = report.tally.dependents.len() as u64,
         launches: Vec<ListedCall> = listed(trace, report.unreached.iter().copied()),
         launches_in_all: usize = report.unreached.len(),
     }

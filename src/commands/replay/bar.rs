@@ -50,7 +50,7 @@ impl Progress for Bar {
 
     fn does_not_begin(&self, patience: Duration) {
         let seconds = patience.as_secs_f64();
-        let what = "the driver has not started, or not found the recorded addresses";
+        let what = "starting the driver and reserving the recorded addresses";
         self.interruption.give_up(&format!("{what}, within {seconds} s"))
     }
 
@@ -62,8 +62,8 @@ impl Progress for Bar {
 fn waits(patience: Duration, waiting: &[(u64, String)]) -> String {
     let calls: Vec<String> = waiting.iter().map(|(call, function)| format!("call {call} {function}")).collect();
     let what = match &calls[..] {
-        [] => "the work that the recording left under way".to_owned(),
+        [] => "the work in flight when the recording ended".to_owned(),
         calls => calls.join(", "),
     };
-    format!("nothing has come to an end for {} s; waiting for {what}", patience.as_secs_f64())
+    format!("no call has returned for {} s; waiting for {what}", patience.as_secs_f64())
 }

@@ -12,28 +12,25 @@ pub fn text(out: &mut impl Write, explained: Option<&Explanation>, report: &Repo
         return match &report.culprit {
             Some(_) => Ok(()),
             None if report.outcome == Outcome::Unverified => {
-                writeln!(out, "bisection: nothing that the device computed is compared, of {launches} made one by one")
+                writeln!(out, "bisection: no device result is compared, {launches} replayed one by one")
             }
             None if explained.is_some() => Ok(()),
-            None => writeln!(out, "bisection: nothing differs from the recording, with {launches} made one by one"),
+            None => writeln!(out, "bisection: no difference from the recording, {launches} replayed one by one"),
         };
     };
     let launches = counted(*compared, "launch");
     let Some(FirstDifference { call, node, kernel, is_given, memory }) = parting else {
-        writeln!(out, "bisection: two replays agree at all of {launches}")?;
-        writeln!(
-            out,
-            "  no kernel computes otherwise from run to run: the replay differs from the recording both times"
-        )?;
+        writeln!(out, "bisection: two replays agree on all of {launches}")?;
+        writeln!(out, "  no kernel is nondeterministic: both replays differ from the recording")?;
         return told_of_parts(out, report);
     };
     let what = match (is_given, memory.is_empty()) {
-        (true, _) if is_partly(report) => "was given other memory in a second replay",
-        (true, _) => "was given other memory in a second replay, which no launch had made",
-        (false, true) => "was made in one of two replays only",
-        (false, false) => "did not compute the same in a second replay",
+        (true, _) if is_partly(report) => "has other input in a second replay",
+        (true, _) => "has other input in a second replay, which no launch wrote",
+        (false, true) => "is launched in one of two replays only",
+        (false, false) => "computes another result in a second replay",
     };
-    writeln!(out, "bisection: of {launches} up to there, the first that {what}:")?;
+    writeln!(out, "bisection: the first of {launches} that {what}:")?;
     let node = node.map_or_else(String::new, |node| format!(", node {} of its graph", node + 1));
     writeln!(out, "  call {call} {kernel}{node}")?;
     if !memory.is_empty() {
@@ -49,7 +46,7 @@ fn is_partly(report: &Report) -> bool {
 
 fn told_of_parts(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     if is_partly(report) {
-        writeln!(out, "  of allocations longer than 64 MiB only what follows an address was looked at")?;
+        writeln!(out, "  allocations over 64 MiB were compared only near the addresses in use")?;
     }
     Ok(())
 }

@@ -61,7 +61,7 @@ pub struct TooLong;
 
 impl std::fmt::Display for TooLong {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.write_str("another replay took longer than it may")
+        f.write_str("another replay exceeded its time limit")
     }
 }
 
@@ -115,12 +115,12 @@ impl Again<'_> {
         let Some(evidence) = evidence.filter(|_| has_compared(status.code())) else {
             let said = contents(&mut said)?;
             let said = String::from_utf8_lossy(&said);
-            let last = said.trim().lines().last().unwrap_or("nothing said");
+            let last = said.trim().lines().last().unwrap_or("no message");
             return Err(anyhow!("another replay failed ({status}): {}", last.trim_start_matches("cutrace: ")));
         };
         let trail =
             str::from_utf8(&out[values.byte_offset()..]).ok().and_then(|text| bisection::read(text.trim_start()));
-        let trail = trail.context("what another replay left is damaged")?;
+        let trail = trail.context("the result file of another replay is damaged")?;
         Ok(Found { trail, first: evidence.first_divergence })
     }
 
@@ -175,13 +175,13 @@ fn has_compared(status: Option<i32>) -> bool {
 
 fn contents(file: &mut File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).context("what another replay left")?;
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).context("the result file of another replay")?;
     Ok(bytes)
 }
 
 /// Says on a terminal that the answer takes longer than one replay.
 pub fn say_so() {
     if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        exit::say("it diverged; replaying again to find out why (--no-explain does without)");
+        exit::say("it diverged; replaying again to find out why (--no-explain skips this)");
     }
 }

@@ -62,7 +62,7 @@ pub fn text(out: &mut impl Write, extent: &Extent) -> Result<()> {
         ),
         (false, None) => writeln!(
             out,
-            "  {} of {} bytes hold the fill {byte}; a trace of record --data=all tells which bytes differ",
+            "  {} of {} bytes hold the fill {byte}; record --data=all to see which bytes differ",
             fill.bytes, extent.of
         ),
     }

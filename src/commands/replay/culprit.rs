@@ -10,11 +10,11 @@ use trace::show::launch::Shape;
 
 /// Why a failure that was recorded may not come again.
 pub fn not_met(place: bool) -> &'static str {
-    if place { NOT_MET } else { "it may depend on what lay beside the memory, or on the order of work" }
+    if place { NOT_MET } else { "it may depend on neighbouring memory, or on the order of work" }
 }
 
-const NOT_MET: &str = "the replay maps memory in steps of 2 MiB, where an access just past an allocation, or to one that was \
-                           freed, need not fail; with --no-placement it allocates and frees as the program did";
+const NOT_MET: &str = "the replay maps memory in units of 2 MiB, so an access just past an allocation, or to a freed one, may \
+                           succeed; --no-placement allocates and frees as the program did";
 
 /// What was waited for, and what was found.
 pub fn text(out: &mut impl Write, trace: &Trace, watched: &SerialReport, report: &Report, place: bool) -> Result<()> {
@@ -29,11 +29,11 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &SerialReport, report:
     }
     if watched.not_waited != 0 {
         let launches = counted(watched.not_waited, "launch");
-        writeln!(out, "  not waited   {launches} made while a stream capture was under way")?;
+        writeln!(out, "  not waited   {launches} during a stream capture")?;
     }
     let Some(culprit) = &report.culprit else {
-        if let (Some((failure, heard)), None) = (&report.recorded_fault, &report.stopped_before) {
-            writeln!(out, "  not met      {failure}, recorded at call {heard}: no launch of the replay fails")?;
+        if let (Some((failure, returned_by)), None) = (&report.recorded_fault, &report.stopped_before) {
+            writeln!(out, "  not met      {failure}, recorded at call {returned_by}: no launch of the replay fails")?;
             writeln!(out, "               {}", not_met(place))?;
         }
         return Ok(());
@@ -48,16 +48,18 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &SerialReport, report:
 fn what_failed(out: &mut impl Write, culprit: &Culprit) -> Result<()> {
     let Culprit { call, function, thread, failure, .. } = culprit;
     match &culprit.what {
-        FailedWork::Launch if culprit.never_ends.is_some() => writeln!(out, "the launch that does not end: {failure}")?,
+        FailedWork::Launch if culprit.never_ends.is_some() => {
+            writeln!(out, "the launch that does not finish: {failure}")?
+        }
         FailedWork::Node { index, of, kind } if culprit.never_ends.is_some() => {
             let (node, of) = (grouped(index + 1), counted(*of, "node"));
-            writeln!(out, "the {kind} that does not end, node {node} of {of} of a launched graph: {failure}")?;
+            writeln!(out, "the {kind} that does not finish, node {node} of {of} of a launched graph: {failure}")?;
         }
         FailedWork::Graph { why } if culprit.never_ends.is_some() => {
-            writeln!(out, "some node of a graph does not end, launched whole because {why}: {failure}")?;
+            writeln!(out, "a node of a graph does not finish, launched whole because {why}: {failure}")?;
         }
         FailedWork::Earlier { .. } if culprit.never_ends.is_some() => {
-            writeln!(out, "work that does not end is in the way of this call: {failure}")?;
+            writeln!(out, "this call waits for work that does not finish: {failure}")?;
         }
         FailedWork::Launch => writeln!(out, "the launch that failed: {failure}")?,
         FailedWork::Node { index, of, kind } => {
@@ -65,14 +67,14 @@ fn what_failed(out: &mut impl Write, culprit: &Culprit) -> Result<()> {
             writeln!(out, "the {kind} that failed, node {node} of {of} of a launched graph: {failure}")?;
         }
         FailedWork::Graph { why } => {
-            writeln!(out, "some node of a graph failed, launched whole because {why}: {failure}")?
+            writeln!(out, "a node of a graph failed, launched whole because {why}: {failure}")?
         }
-        FailedWork::Earlier { .. } => writeln!(out, "work that was not waited for failed before this call: {failure}")?,
+        FailedWork::Earlier { .. } => writeln!(out, "earlier asynchronous work failed before this call: {failure}")?,
     }
     writeln!(out, "  call {call} {function} on thread t{thread}")?;
     if let FailedWork::Earlier { calls } = &culprit.what {
         for (call, function) in calls {
-            writeln!(out, "  under way    call {call} {function}")?;
+            writeln!(out, "  in flight    call {call} {function}")?;
         }
     }
     if let Some(kernel) = &culprit.kernel {
@@ -107,13 +109,11 @@ fn addresses(out: &mut impl Write, trace: &Trace, culprit: &Culprit) -> Result<(
     culprit.misfits.iter().try_for_each(|what| writeln!(out, "  memory       {what}"))?;
     if culprit.has_good_addresses() {
         let given = match &culprit.arguments[..] {
-            [] => "it was given none",
-            all if all.iter().any(|argument| argument.value == "NULL") => {
-                "all that it was given, but for NULL, lie in live allocations"
-            }
-            _ => "all that it was given lie in live allocations",
+            [] => "the kernel has none",
+            all if all.iter().any(|argument| argument.value == "NULL") => "all except NULL point into live allocations",
+            _ => "all point into live allocations",
         };
-        writeln!(out, "  addresses    {given}; on a GPU, this tells which access is bad:")?;
+        writeln!(out, "  addresses    {given}; on a GPU, find the bad access with:")?;
         writeln!(out, "               {}", next(trace, culprit))?;
     }
     Ok(())
@@ -123,9 +123,12 @@ fn addresses(out: &mut impl Write, trace: &Trace, culprit: &Culprit) -> Result<(
 fn recorded(out: &mut impl Write, culprit: &Culprit) -> Result<()> {
     match &culprit.recorded {
         None if culprit.never_ends.is_some() => {
-            writeln!(out, "  recorded     nothing tells that it ended before the recording did")?;
+            writeln!(out, "  recorded     it may not have finished before the recording ended")?;
         }
-        None => writeln!(out, "  recorded     no failure: the program did not meet it, or ended before it was told")?,
+        None => writeln!(
+            out,
+            "  recorded     no failure: it did not occur, or the program ended before the driver reported it"
+        )?,
         Some(recorded) => {
             let window = match (recorded.launches, recorded.is_same) {
                 (1, true) => "the same failure: only this launch can have caused it".to_owned(),
@@ -135,7 +138,7 @@ fn recorded(out: &mut impl Write, culprit: &Culprit) -> Result<()> {
                 }
                 (_, false) => "another failure".to_owned(),
             };
-            writeln!(out, "  recorded     {} at call {}, {window}", recorded.failure, recorded.heard)?;
+            writeln!(out, "  recorded     {} at call {}, {window}", recorded.failure, recorded.returned_by)?;
         }
     }
     Ok(())
@@ -184,7 +187,7 @@ pub fn object(trace: &Trace, culprit: &Culprit) -> Value {
         "next": culprit.has_good_addresses().then(|| next(trace, culprit)),
         "recorded": culprit.recorded.as_ref().map(|recorded| json!({
             "failure": recorded.failure,
-            "heard": recorded.heard,
+            "returned_by": recorded.returned_by,
             "since": recorded.since,
             "launches": recorded.launches,
             "same": recorded.is_same,

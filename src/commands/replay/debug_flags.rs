@@ -20,67 +20,67 @@ use trace::file::preamble::Data;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Finding the culprit")]
 pub struct Finding {
-    /// Wait for every launch, run graphs node by node, and name the first launch that fails, with its
-    /// arguments
+    /// Wait for every launch and name the first one that fails
     ///
-    /// As under CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. One that did not end
-    /// when recorded is given as long as it had then and 5 s more, and named. While a stream capture is under
-    /// way, nothing is waited for.
+    /// Graphs run node by node. As under CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never
+    /// ends. A launch that had not finished when recorded gets its recorded time plus 5 s, and is named.
+    /// During a stream capture nothing is waited for.
     #[arg(long, conflicts_with = "dry_run")]
     pub sync_launches: bool,
-    /// Stop after the call of this number
-    #[arg(long, value_name = "CALL", conflicts_with = "stop")]
+    /// Stop after call CALL
+    #[arg(long, hide_short_help = true, value_name = "CALL", conflicts_with = "stop")]
     until: Option<u64>,
-    /// Stop before the nth call of a driver function, or launch of a kernel, of this name; of a kernel as
-    /// recorded or as the reports show it [default n: 1]
-    #[arg(long = "break", id = "stop", value_name = "NAME[#n]")]
+    /// Stop before the n-th call of driver function NAME, or launch of kernel NAME [default n: 1]
+    ///
+    /// A kernel's name can be given as recorded or as reports show it.
+    #[arg(long = "break", hide_short_help = true, id = "stop", value_name = "NAME[#n]")]
     stop: Option<Point>,
-    /// Put cuProfilerStart and cuProfilerStop round the launches of this kernel (the nth of them) and nowhere
-    /// else, for other tools: ncu --profile-from-start off cutrace replay --only-kernel NAME
-    #[arg(long, value_name = "NAME[#n]", conflicts_with = "loop")]
+    /// Put cuProfilerStart and cuProfilerStop only around launches of this kernel (or the n-th of them), for
+    /// other tools: ncu --profile-from-start off cutrace replay --only-kernel NAME
+    #[arg(long, hide_short_help = true, value_name = "NAME[#n]", conflicts_with = "loop")]
     only_kernel: Option<String>,
-    /// Write device memory to a file where the replay stops: START+LENGTH or START..END in recorded
-    /// addresses, or an allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n, from a
-    /// byte on: mem#n+OFFSET, and so many: mem#n+OFFSET+LENGTH; may be repeated
-    #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"], conflicts_with = "dry_run")]
+    /// Write device memory to a file where the replay stops; may be repeated
+    ///
+    /// MEMORY is START+LENGTH or START..END in recorded addresses, or an allocation with the numbers of
+    /// `cutrace dump`: mem#n, alloc#n or global#n, with an offset mem#n+OFFSET, and with a length
+    /// mem#n+OFFSET+LENGTH.
+    #[arg(long, hide_short_help = true, num_args = 2, value_names = ["MEMORY", "FILE"], conflicts_with = "dry_run")]
     dump_memory: Vec<String>,
-    /// Do not find out why a replay diverged
+    /// Do not explain a divergence
     ///
-    /// A replay that diverges is made twice more in new processes, with launches one by one as for --bisect:
-    /// do two replays agree, which launch differs first, and what in its code is not the same each time?
-    #[arg(long, conflicts_with = "bisect")]
+    /// A replay that diverges is repeated twice in new processes, launch by launch as with --bisect, to find
+    /// whether two replays agree, which launch differs first, and what in its code is nondeterministic.
+    #[arg(long, hide_short_help = true, conflicts_with = "bisect")]
     no_explain: bool,
-    /// Give up finding that out after so many seconds, or before if this replay took half of them
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds, conflicts_with_all = ["bisect", "no_explain"])]
+    /// Limit the explanation of a divergence to SECONDS; skip it if this replay took more than half of that
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value = "120", value_parser = seconds, conflicts_with_all = ["bisect", "no_explain"])]
     explain_within: Duration,
-    /// On a divergence, replay once more in a new process, and name the first launch that does not compute
-    /// the same twice
+    /// On a divergence, name the first nondeterministic launch
     ///
-    /// Implies --sync-launches. Before and after every launch, the memory that its arguments lead to is
-    /// hashed: whole allocations, and of those longer than 64 MiB what follows an address, 8 MiB at least. A
-    /// launch whose result differs between two replays is nondeterministic; if none does, the replay itself
-    /// differs from the recording, or its driver or device do.
+    /// Replays again in a new process; implies --sync-launches. Before and after every launch, the memory
+    /// that its arguments point to is hashed: whole allocations, and for those over 64 MiB at least 8 MiB
+    /// from each address. A launch whose result differs between two replays is nondeterministic; if none
+    /// does, the replay itself, its driver or its device differs from the recording.
     #[arg(long, conflicts_with_all = ["no_verify", "dump_memory", "dry_run"])]
     pub bisect: bool,
-    /// Be another replay, which explains a divergence: say only what it is asked for
+    /// Run as another replay, which explains a divergence, and print only its JSON
     #[arg(long, hide = true, requires = "json")]
     pub again: bool,
     /// The last call that the first one has followed
     #[arg(long, hide = true, value_name = "CALL", requires = "again")]
     trail_end: Option<u64>,
-    /// Fill device memory with this byte each time that it is allocated, and say if what differs still holds
-    /// it
+    /// Fill allocations with BYTE, to find reads of uninitialised memory
     ///
-    /// A program that reads what it never wrote shows other differences with another fill. Physical memory of
-    /// cuMemCreate and variables of modules are left as they are.
+    /// A program that reads uninitialised memory differs with another fill; the replay reports whether
+    /// differing bytes still hold it. Physical memory of cuMemCreate and variables of modules are not filled.
     #[arg(long, value_name = "BYTE", value_parser = byte, conflicts_with = "dry_run")]
     fill: Option<u8>,
-    /// How copies to the host are compared: byte for byte, or as numbers, where |found - recorded| may be up
-    /// to ATOL + RTOL * |recorded|; TYPE is f16, bf16, f32 (the default) or f64, and needs a trace of record
-    /// --data=all
+    /// Compare exactly, or as numbers within ATOL + RTOL * |recorded|
+    ///
+    /// TYPE is f16, bf16, f32 (the default) or f64. Comparing numbers needs a trace of record --data=all.
     #[arg(
         long,
-        value_name = "exact|RTOL,ATOL[,TYPE]",
+        value_name = "RTOL,ATOL[,TYPE]",
         default_value = "exact",
         conflicts_with = "no_verify",
         hide_default_value = true
@@ -102,7 +102,7 @@ impl FromStr for Point {
         let (name, nth) = numbered(text);
         match nth.unwrap_or(1) {
             nth @ 1.. if !name.is_empty() => Ok(Point { name: name.to_owned(), nth }),
-            _ => Err("expected NAME or NAME#n, with n from 1 on".into()),
+            _ => Err("expected NAME or NAME#n, with n from 1".into()),
         }
     }
 }
@@ -150,7 +150,7 @@ impl Piece {
         let to = self.len.map_or(bytes, |len| self.from.saturating_add(len));
         match self.from < to && to <= bytes {
             true => Ok(whole.start + self.from..whole.start + to),
-            false => Err(format!("the allocation has {bytes} bytes only")),
+            false => Err(format!("the allocation has only {bytes} bytes")),
         }
     }
 }
@@ -171,7 +171,7 @@ fn memory(text: &str) -> Result<Piece, String> {
         let memory = match label {
             "mem" | "alloc" => DumpMemory::Allocation("mem", n),
             "global" => DumpMemory::Allocation("global", n),
-            _ => return Err(format!("{label:?} is no device memory; expected mem#n, alloc#n or global#n")),
+            _ => return Err(format!("{label:?} is not device memory; expected mem#n, alloc#n or global#n")),
         };
         return Ok(Piece { memory, from, len });
     }
@@ -182,7 +182,7 @@ fn memory(text: &str) -> Result<Piece, String> {
     };
     match range {
         Some((start, end)) if start < end => Ok(Piece { memory: DumpMemory::Range(start..end), from: 0, len: None }),
-        Some(_) => Err("no byte is in it".into()),
+        Some(_) => Err("the range is empty".into()),
         None => {
             Err("expected START+LENGTH, START..END, mem#n, mem#n+OFFSET, mem#n+OFFSET+LENGTH, or the same of alloc#n \
                      or global#n"
@@ -223,7 +223,7 @@ impl Finding {
         let calls = trace.len() as u64;
         let end = match (self.until, &self.stop) {
             (Some(last), _) if last >= calls => {
-                let there = format!("the trace holds calls 0 to {} only", calls.saturating_sub(1));
+                let there = format!("the trace has calls 0 to {} only", calls.saturating_sub(1));
                 return Err(usage("--until", format!("{last}: {there}")));
             }
             (Some(last), _) => Some(last + 1),
@@ -239,8 +239,7 @@ impl Finding {
         let tolerance = match self.verify {
             Verify::Exact => None,
             Verify::Within(_) if trace.preamble.data != Data::All => {
-                let why = "the trace holds hashes of results, not their bytes: numbers can be compared only in a trace of \
-                           record --data=all";
+                let why = "the trace has hashes of results, not their bytes: comparing numbers needs a trace of record --data=all";
                 return Err(usage("--verify", why.into()));
             }
             Verify::Within(tolerance) => Some(tolerance),
@@ -268,7 +267,7 @@ impl Finding {
         for pair in self.dump_memory.chunks_exact(2) {
             let path = PathBuf::from(&pair[1]);
             if taken.contains(&place(&path)) {
-                return Err(failure(USAGE, format_args!("--dump-memory {}: the file is named twice", path.display())));
+                return Err(failure(USAGE, format_args!("--dump-memory {}: the file is given twice", path.display())));
             }
             taken.push(place(&path));
             let range = memory(&pair[0])
@@ -311,7 +310,7 @@ fn launches(trace: &Trace, text: &str) -> Result<BTreeSet<u64>, String> {
     let found: BTreeSet<u64> = found.into_iter().collect();
     let launches = replayer::reached(trace, &(0..u64::MAX), |call, _| found.contains(&call.number));
     match launches.is_empty() {
-        true => Err(format!("{text}: it is made part of a graph that is never launched")),
+        true => Err(format!("{text}: it is a node of a graph that is never launched")),
         false => Ok(launches.into_keys().collect()),
     }
 }
@@ -339,7 +338,7 @@ mod tests {
         }
         let range = || Ok(Piece { memory: DumpMemory::Range(16..32), from: 0, len: None });
         let of_mem = |from, len| Ok(Piece { memory: DumpMemory::Allocation("mem", 2), from, len });
-        assert_eq!(memory("0x10..0x1_0"), Err("no byte is in it".into()));
+        assert_eq!(memory("0x10..0x1_0"), Err("the range is empty".into()));
         assert_eq!([memory("0x10+16"), memory("16..0x20")], [range(), range()]);
         assert_eq!([memory("mem#2"), memory("alloc#2")], [of_mem(0, None), of_mem(0, None)]);
         assert_eq!([memory("mem#2+0x40"), memory("mem#2+64+8")], [of_mem(64, None), of_mem(64, Some(8))]);

@@ -71,8 +71,8 @@ impl Question<'_> {
         let call = self.report.tally.first.as_ref().filter(|_| self.report.culprit.is_none())?.call;
         let elapsed = self.report.elapsed.as_secs_f64();
         if let Some(limit) = self.limit.map(|limit| limit.as_secs_f64()).filter(|limit| elapsed * 2.0 > *limit) {
-            let took = format!("this replay took {elapsed:.1} s, and would be made twice more within {limit:.0} s");
-            return Some(Explanation::new(Why::GivenUp(format!("{took} (--explain-within gives more)")), call));
+            let took = format!("this replay took {elapsed:.1} s, and two more have to fit into {limit:.0} s");
+            return Some(Explanation::new(Why::GivenUp(format!("{took} (raise it with --explain-within)")), call));
         }
         say_so();
         let deadline = self.limit.and_then(|limit| Instant::now().checked_add(limit));
@@ -83,7 +83,7 @@ impl Question<'_> {
         Some(explained.unwrap_or_else(|error| {
             let limit = self.limit.unwrap_or_default().as_secs_f64();
             let why = match error.is::<TooLong>() {
-                true => format!("replaying it again took longer than {limit:.0} s (--explain-within gives more)"),
+                true => format!("replaying again took longer than {limit:.0} s (raise it with --explain-within)"),
                 false => crate::terminal::exit::in_full(&error),
             };
             Explanation::new(Why::GivenUp(why), call)
@@ -187,19 +187,25 @@ impl Explanation {
 
     /// The first line of a report.
     pub fn line(&self) -> String {
-        let nondeterministic = |what: String| format!("diverged: nondeterministic, {what}");
-        let something = |when: &str| nondeterministic(format!("call {} brings something else {when}", self.call));
+        let nondeterministic = |what: String| format!("diverged: {what}");
+        let something = |when: &str| nondeterministic(format!("call {} copies other bytes {when}", self.call));
         match (&self.why, &self.parting, &self.unordered) {
             (Why::GivenUp(_), ..) => "diverged".into(),
             (Why::Replay, _, None) => "diverged: the replay differs from the recording".into(),
             (Why::Replay, _, Some(pair)) => {
-                format!("diverged: the replay differs from the recording, and {}", no_order(pair))
+                format!("diverged: the replay differs from the recording; {}", no_order(pair))
             }
             (_, _, Some(pair)) => nondeterministic(no_order(pair)),
-            (Why::Launch, Some(parting), None) => nondeterministic(parted(parting)),
-            (Why::Order, ..) => something("where launches are waited for"),
-            _ => something("each time"),
+            (Why::Launch, Some(parting), None) => nondeterministic(parted(parting, self.cause())),
+            (Why::Order, ..) => something("if each launch is waited for: is a synchronisation missing?"),
+            _ => something("in each run"),
         }
+    }
+
+    /// What in the kernel's code makes its result vary.
+    fn cause(&self) -> Option<String> {
+        let causes = self.causes.as_ref()?.as_ref().ok()?;
+        causes.first().map(|cause| cause.what().to_owned())
     }
 
     pub fn is_found(&self) -> bool {
@@ -208,18 +214,20 @@ impl Explanation {
 }
 
 fn no_order(UnorderedPair(earlier, later): &UnorderedPair) -> String {
-    format!("nothing orders call {} and call {}", earlier.call, later.call)
+    format!("calls {} and {} use the same memory without an order", earlier.call, later.call)
 }
 
-fn parted(parting: &FirstDifference) -> String {
+/// `kernel add_time (call 18) is nondeterministic: it reads the clock`
+fn parted(parting: &FirstDifference, cause: Option<String>) -> String {
     let kernel = shown(&parting.kernel);
-    let node = parting.node.map_or_else(String::new, |node| format!(", node {} of its graph,", node + 1));
+    let node = parting.node.map_or_else(String::new, |node| format!(", node {} of its graph", node + 1));
     let what = match (parting.is_given, parting.memory.is_empty()) {
-        (true, _) => "is given other memory each time",
-        (false, true) => "is made in one of two replays only",
-        (false, false) => "computes otherwise each time",
+        (true, _) => "has other input in each run",
+        (false, true) => "is launched in one of two replays only",
+        (false, false) => "is nondeterministic",
     };
-    format!("kernel {kernel} of call {}{node} {what}", parting.call)
+    let cause = cause.map_or_else(String::new, |cause| format!(": it {cause}"));
+    format!("kernel {kernel} (call {}{node}) {what}{cause}", parting.call)
 }
 
 /// A kernel's name for people.

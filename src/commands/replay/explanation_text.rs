@@ -14,36 +14,36 @@ pub fn text(out: &mut impl Write, explained: &Explanation) -> Result<()> {
     let launches = counted(explained.compared, "launch");
     let call = explained.call;
     let agree = match (&explained.parting, explained.agree) {
-        (Some(parting), _) => format!("they part at call {}, after {launches} with that one", parting.call),
-        (None, Some(true)) => format!("they agree at {launches} up to call {call}, and in what differs"),
-        (None, _) => format!("they agree at {launches}, and not in what call {call} brings"),
+        (Some(parting), _) => format!("they differ first at call {}, after {launches}", parting.call),
+        (None, Some(true)) => format!("they agree on all {launches} before call {call}, and on its bytes"),
+        (None, _) => format!("they agree on {launches}, but call {call} copies other bytes"),
     };
     let times = if explained.was_followed { "once more" } else { "twice" };
     writeln!(out, "  again        {times}, with launches one by one: {agree}")?;
     if let Some(parting) = explained.parting.as_ref().filter(|parting| !parting.memory.is_empty()) {
         writeln!(out, "  differs in   {}", parting.memory.join(", "))?;
         if !matches!(explained.why, Why::Launch) {
-            writeln!(out, "               which is of no account for what call {call} brings")?;
+            writeln!(out, "               which does not affect the bytes of call {call}")?;
         }
     }
     because(out, explained)?;
     if let Why::Order = explained.why {
         let how = match explained.has_waited {
-            true => "each launch was waited for here, as the program does not",
-            false => "where each launch is waited for",
+            true => "this replay waited for each launch, the program does not",
+            false => "if each launch is waited for",
         };
-        let not = if explained.has_waited { "where none is" } else { "here" };
-        writeln!(out, "  waiting      {how}: call {call} then brings something else than {not}")?;
+        let not = if explained.has_waited { "without waiting" } else { "here" };
+        writeln!(out, "  waiting      {how}: call {call} then copies other bytes than {not}")?;
     }
     if let Some(UnorderedPair(earlier, later)) = &explained.unordered {
         writeln!(out, "  no order     {}", submission(earlier))?;
         writeln!(out, "               {}", submission(later))?;
-        writeln!(out, "               both have the same memory, and no event or wait stands between them")?;
+        writeln!(out, "               both use the same memory, and no event or wait orders them")?;
     }
     if explained.depends_on_fill {
         writeln!(
             out,
-            "  because      it reads memory that was never written: replay --fill 0xa5 brings something else"
+            "  because      it reads memory that was never written: replay --fill 0xa5 gives another result"
         )?;
     }
     Ok(())
@@ -56,13 +56,16 @@ fn because(out: &mut impl Write, explained: &Explanation) -> Result<()> {
     match &explained.causes {
         None => Ok(()),
         Some(Ok(causes)) if causes.is_empty() => {
-            writeln!(out, "  because      the code of {kernel} does not show it: a race, or memory that nobody wrote?")
+            writeln!(
+                out,
+                "  because      unknown: the code of {kernel} shows no cause; a race, or uninitialised memory?"
+            )
         }
         Some(Ok(causes)) => {
             causes.iter().try_for_each(|cause| writeln!(out, "  because      {kernel} {}", cause.what()))
         }
-        Some(Err(Some(why))) => writeln!(out, "  because      not known: the code of {kernel} is {}", why.why()),
-        Some(Err(None)) => writeln!(out, "  because      not known: no code of {kernel} that can be read"),
+        Some(Err(Some(why))) => writeln!(out, "  because      unknown: the code of {kernel} is {}", why.why()),
+        Some(Err(None)) => writeln!(out, "  because      unknown: the trace has no readable code of {kernel}"),
     }
 }
 

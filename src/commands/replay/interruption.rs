@@ -33,7 +33,7 @@ impl Interruption {
             child_replays::interrupt();
             let so_far = so_far(&bar);
             bar.finish_and_clear();
-            exit::say_last(format_args!("interrupted by {name} {so_far}; there is no verdict"));
+            exit::say_last(format_args!("interrupted by {name} {so_far}; no verdict"));
         })
     }
 
@@ -42,7 +42,7 @@ impl Interruption {
         remove(&self.partial);
         let so_far = so_far(&self.bar);
         self.bar.finish_and_clear();
-        exit::say_last(format_args!("{why}: given up {so_far}; there is no verdict"));
+        exit::say_last(format_args!("{why}: stopped {so_far}; no verdict"));
         exit::at_once(FAILED)
     }
 

@@ -117,8 +117,8 @@ impl Compared {
         let printed = Printed::from_text(&text.kept);
         let (recorded, not_compared) = match (&trace.printed, why_not) {
             (_, Some(why)) => (None, why),
-            _ if text.bytes > text.kept.len() => (None, "it is too long"),
-            (None, _) => (None, "the recorded program's output was no plain file, or too long"),
+            _ if text.bytes > text.kept.len() => (None, "the output is too long"),
+            (None, _) => (None, "the recorded program's output was not a regular file, or too long"),
             (recorded, _) => (recorded.as_ref(), ""),
         };
         let as_recorded = recorded.map(|recorded| recorded.hold(&printed));
@@ -130,7 +130,7 @@ impl Compared {
     /// recording lacks is no difference: the program's output may have it in another form, and which kernel
     /// prints what may depend on which of them runs first.
     pub fn judge(&self, report: &mut Report) {
-        report.came_back = true;
+        report.copied_results = true;
         report.printed_otherwise = self.as_recorded.is_some_and(|some| some < self.lines);
         if report.outcome == Outcome::Unverified && self.as_recorded == Some(self.lines) {
             report.outcome = Outcome::Verified;
@@ -146,7 +146,7 @@ impl Compared {
             Some(some) => {
                 let missing = self.lines - some;
                 let are = if missing == 1 { "is" } else { "are" };
-                format!("of which {} {are} not in the recorded program's output", grouped(missing as u64))
+                format!("{} {are} not in the recorded program's output", grouped(missing as u64))
             }
         };
         writeln!(out, "  printed      {lines} by kernels, {how}")?;

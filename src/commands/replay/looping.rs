@@ -20,12 +20,12 @@ use trace::show::text::plain;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Repeating a range of calls")]
 pub struct Looping {
-    /// Replay up to a range of calls, and then make the range N times, with all arguments prepared before the
-    /// clock starts
+    /// Repeat a range of calls N times and measure it
     ///
-    /// What the range writes is put back each time. Host and wall times are taken without a profiler, device
-    /// times in as many runs more. Without --scope or --nvtx the range goes from the first launch to behind
-    /// the last call that waits.
+    /// Replays up to the range, then repeats it with arguments prepared before the clock starts. Memory that
+    /// the range writes is restored each time. Host and wall times are measured without a profiler, device
+    /// times in as many further runs. Without --scope or --nvtx the range goes from the first launch to the
+    /// last call that waits.
     #[arg(
         id = "loop",
         long = "loop",
@@ -34,15 +34,17 @@ pub struct Looping {
         conflicts_with_all = ["profile", "sync_launches", "bisect", "until", "stop", "dry_run"]
     )]
     times: Option<u64>,
-    /// Make the range M times before it counts
-    #[arg(long, value_name = "M", default_value_t = 3, requires = "loop")]
+    /// Repeat the range M times before measuring
+    #[arg(long, hide_short_help = true, value_name = "M", default_value_t = 3, requires = "loop")]
     warmup: u64,
-    /// The range, by call numbers: A..B (B is not included)
+    /// The range as call numbers: A..B (without B)
     #[arg(long, value_name = "A..B", requires = "loop")]
     scope: Option<Scope>,
-    /// The range, by an NVTX range of this name, as record --range takes it: NAME, NAME@DOMAIN, or
-    /// DOMAIN:NAME and :NAME as reports print it; #n for the nth (from 1) of them [default n: 1]
-    #[arg(long, value_name = "NAME[#n]", requires = "loop", conflicts_with = "scope")]
+    /// The range as the n-th NVTX range NAME [default n: 1]
+    ///
+    /// NAME is written as for record --range: NAME, NAME@DOMAIN, or DOMAIN:NAME and :NAME as reports print
+    /// it.
+    #[arg(long, hide_short_help = true, value_name = "NAME[#n]", requires = "loop", conflicts_with = "scope")]
     nvtx: Option<String>,
 }
 
@@ -57,7 +59,7 @@ impl FromStr for Scope {
         let pair = text.split_once("..").and_then(|(from, to)| Some((number(from)?, number(to)?)));
         match pair {
             Some((from, to)) if from < to => Ok(Scope(from..to)),
-            Some(_) => Err("no call is in it".into()),
+            Some(_) => Err("the range is empty".into()),
             None => Err("expected A..B, two call numbers".into()),
         }
     }
@@ -76,7 +78,7 @@ impl Looping {
         let calls = trace.len() as u64;
         let found = match (&self.scope, &self.nvtx) {
             (Some(Scope(range)), _) if range.end > calls => {
-                let there = format!("the trace holds calls 0 to {} only", calls.saturating_sub(1));
+                let there = format!("the trace has calls 0 to {} only", calls.saturating_sub(1));
                 return Err(failure(USAGE, format_args!("--scope {}..{}: {there}", range.start, range.end)));
             }
             (Some(Scope(range)), _) => range.clone(),
@@ -95,8 +97,8 @@ impl Looping {
         let more = if known.len() > NAMED { ", ..." } else { "" };
         let named = known.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
         Some(match known.is_empty() {
-            true => "--scope A..B repeats a part of it".into(),
-            false => format!("--nvtx NAME repeats a part of it; there are {named}{more}"),
+            true => "repeat a part with --scope A..B".into(),
+            false => format!("repeat a part with --nvtx NAME: {named}{more}"),
         })
     }
 
@@ -128,8 +130,8 @@ fn annotated(trace: &Trace, wanted: &str) -> Result<Range<u64>> {
     let Some(range) = named.get(nth - 1) else {
         let there = match (named.len(), &names_of_ranges(trace)[..]) {
             (0, []) => "the trace has no NVTX ranges".to_owned(),
-            (0, known) => format!("no NVTX range has this name; there are {}", known.join(", ")),
-            (count, _) => format!("there are {count} ranges of this name only"),
+            (0, known) => format!("no NVTX range has this name; the trace has {}", known.join(", ")),
+            (count, _) => format!("the trace has {count} ranges of this name only"),
         };
         return Err(failure(USAGE, format_args!("--nvtx {}: {there}", plain(wanted))));
     };
@@ -139,7 +141,7 @@ fn annotated(trace: &Trace, wanted: &str) -> Result<Range<u64>> {
     if from < to {
         Ok(from..to)
     } else {
-        Err(failure(USAGE, format_args!("--nvtx {}: no call is in it", plain(wanted))))
+        Err(failure(USAGE, format_args!("--nvtx {}: the range has no calls", plain(wanted))))
     }
 }
 
@@ -152,7 +154,9 @@ fn launches(trace: &Trace) -> Result<Range<u64>> {
     match first.zip(last) {
         Some((first, last)) if first.number < last.number => Ok(first.number..last.number + 1),
         Some((first, _)) => Ok(first.number..first.number + 1),
-        None => Err(failure(USAGE, "--loop: no launch is followed by a call that waits: give --scope A..B")),
+        None => {
+            Err(failure(USAGE, "--loop: no launch is followed by a call that waits: choose a range with --scope A..B"))
+        }
     }
 }
 
@@ -175,14 +179,14 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &RepeatTimes) ->
     let calls = counted(repeated.calls, "call");
     writeln!(out, "  repeated     {calls} of {}..{}{who}, {times}", range.start, range.end)?;
     for (why, count) in &repeated.left_out {
-        writeln!(out, "  left out     {}: {why}", counted(*count, "call"))?;
+        writeln!(out, "  skipped      {}: {why}", counted(*count, "call"))?;
     }
     if repeated.delivered > 0 || repeated.brought > 0 {
         let launches = counted(repeated.delivered, "launch");
         let bytes = size(repeated.brought);
         writeln!(
             out,
-            "  alone        in place of {launches} of NCCL's and for other processes: {bytes} each time, which the times hold"
+            "  alone        {bytes} of recorded results replace {launches} of NCCL and other processes, included in the times"
         )?;
     }
     writeln!(out, "  restored     {} each time", size(repeated.restored))?;
@@ -191,7 +195,7 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &RepeatTimes) ->
     }
     if repeated.differing > 0 {
         let (differing, runs) = (grouped(repeated.differing), counted(repeated.runs, "run"));
-        writeln!(out, "  differs      {differing} of {runs} left other bytes than the first")?;
+        writeln!(out, "  differs      {differing} of {runs} ended with other bytes than the first")?;
     }
     if !repeated.why.is_empty() {
         writeln!(out, "  events       {}", repeated.why)?;
@@ -240,7 +244,7 @@ pub fn object(range: &Range<u64>, repeated: &RepeatTimes) -> Value {
         "left_out": repeated.left_out.iter().map(|(why, count)| json!({ "reason": why, "count": count }))
             .collect::<Vec<_>>(),
         "delivered_launches": repeated.delivered,
-        "brought_bytes": repeated.brought,
+        "result_bytes": repeated.brought,
         "restored_bytes": repeated.restored,
         "unread_allocations": repeated.unread,
         "runs": repeated.runs,

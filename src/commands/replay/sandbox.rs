@@ -23,22 +23,19 @@ use std::path::PathBuf;
 /// For a trace of so many threads. To be called while there is one thread.
 pub fn enter(threads: usize) -> Result<()> {
     let watched = Limits::of(threads).and_then(Limits::watch);
-    watched.map_err(|error| missing("no process can be started that looks at the limits", &error))?;
+    watched.map_err(|error| missing("cannot start the process that checks the limits", &error))?;
     // A crash would have Linux write a file.
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a struct of ours.
     let has_no_dumps = checked(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) }.into());
-    has_no_dumps.map_err(|error| missing("core dumps cannot be given up", &error))?;
+    has_no_dumps.map_err(|error| missing("cannot disable core dumps", &error))?;
     // SAFETY: no other thread reads variables. The driver's compiler would write to its cache.
     unsafe { std::env::set_var("CUDA_CACHE_DISABLE", "1") };
-    drop_capabilities().map_err(|error| missing("privileges cannot be given up", &error))?;
+    drop_capabilities().map_err(|error| missing("cannot drop privileges", &error))?;
     restrict_files().map_err(|error| {
-        missing(
-            "Landlock is not there (Linux 5.13 or newer has it, unless it is not enabled or a container forbids it)",
-            &error,
-        )
+        missing("Landlock is not available (it needs Linux 5.13, enabled, and not forbidden by a container)", &error)
     })?;
-    restrict_calls().map_err(|error| missing("seccomp filters are forbidden here", &error))
+    restrict_calls().map_err(|error| missing("seccomp filters are not allowed", &error))
 }
 
 /// What whoever started this has open is not for the trace: closed before anything is opened here.
@@ -46,17 +43,17 @@ pub fn close_inherited() -> Result<()> {
     let (first, last, none) = (3u32, u32::MAX, 0u32);
     // SAFETY: nothing that is open here is anybody's but standard input, output and error.
     let closed = checked(unsafe { libc::syscall(libc::SYS_close_range, first, last, none) });
-    closed.map(|_| ()).map_err(|error| missing("inherited descriptors cannot be closed", &error))
+    closed.map(|_| ()).map_err(|error| missing("cannot close inherited descriptors", &error))
 }
 
 /// What the driver, which did not start, may have missed.
 pub fn hint() -> &'static str {
     let is_there = |path: &str| std::path::Path::new(path).exists();
     if is_there("/proc/driver/nvidia/version") && !is_there("/dev/nvidia-uvm") {
-        "; /dev/nvidia-uvm is not there, and with --untrusted the driver cannot start nvidia-modprobe to make it: \
+        "; /dev/nvidia-uvm does not exist, and with --untrusted the driver cannot start nvidia-modprobe to create it: \
          run nvidia-modprobe -u -c 0, or any CUDA program, first"
     } else {
-        "; with --untrusted it may use its devices only: without it more may work"
+        "; --untrusted restricts the driver to its devices: it may work without"
     }
 }
 

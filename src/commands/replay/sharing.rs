@@ -16,23 +16,22 @@ pub fn told(path: &Path, all: &[PeerWait]) -> String {
         all.iter().take(NAMED).map(|of| format!("{} of call {}", of.kernel, of.launch)).collect();
     let more = all.len().saturating_sub(NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more launches") };
-    let given = format!("{}{more} may wait for what is written in", launches.join(", "));
+    let given = format!("{}{more} may wait for a write to", launches.join(", "));
     let directory = path.parent().filter(|of| *of != Path::new("")).unwrap_or(Path::new("."));
     let together = format!("cutrace replay {} replays", shell(&[format!("{}/", directory.display())]));
     let (registered, memory) = match &first.memory {
         PeerMemory::Host { registered, memory } => (registered, memory),
         PeerMemory::Device(range) => {
             let (start, len) = (range.start, range.end - range.start);
-            let given =
-                format!("{given} device memory {start:#x}+{len:#x} of another process, which is not replayed here");
-            return if is_of_job(directory, path) { format!("{given}; {together} the job's together") } else { given };
+            let given = format!("{given} device memory {start:#x}+{len:#x} of a process that is not replayed");
+            return if is_of_job(directory, path) { format!("{given}; {together} the whole job") } else { given };
         }
     };
     let (start, len) = (memory.start, memory.len);
-    let given = format!("{given} host memory {start:#x}+{len:#x} of call {registered}");
+    let given = format!("{given} host memory {start:#x}+{len:#x} (call {registered})");
     match &sharing(directory, path, memory)[..] {
-        [] => format!("{given}, which other processes may have mapped as well: none is replayed here"),
-        names => format!("{given}, which {} had mapped as well; {together} them together", names.join(", ")),
+        [] => format!("{given}, which may be shared with processes that are not replayed"),
+        names => format!("{given}, which is shared with {}; {together} them together", names.join(", ")),
     }
 }
 

@@ -29,9 +29,9 @@ pub fn plan(trace: &Trace, plan: &Plan, planned: &Planned) -> Result<()> {
     writeln!(out, "{} of device memory on {devices}, {} of pinned host memory", size(device), size(host))?;
     let launches = counted(plan.counts.launches, "launch");
     let reach = if plan.counts.unreached_launches == 1 { "reaches" } else { "reach" };
-    writeln!(out, "{launches}, of which {} {reach} no comparison", grouped(plan.counts.unreached_launches))?;
+    writeln!(out, "{launches}; {} {reach} no comparison", grouped(plan.counts.unreached_launches))?;
     if !planned.place {
-        writeln!(out, "no memory is put back, all addresses are translated: {}", replayer::UNTRANSLATED)?;
+        writeln!(out, "no memory at its recorded address, all addresses are translated: {}", replayer::UNTRANSLATED)?;
     }
     Ok(out.flush()?)
 }
@@ -58,32 +58,31 @@ pub fn text(
     }
     let elapsed = report.elapsed.as_secs_f64();
     let calls = counted(report.tally.executed + report.tally.emulated, "call");
-    writeln!(out, "  made again   {calls} in {elapsed:.2} s")?;
+    writeln!(out, "  replayed     {calls} in {elapsed:.2} s")?;
     if verbose && report.tally.emulated != 0 {
         let calls = counted(report.tally.emulated, "call");
-        writeln!(out, "               {calls} among them got or gave back memory, by other calls than the program's")?;
+        writeln!(
+            out,
+            "               {calls} of them emulated: allocations and frees that keep the recorded addresses"
+        )?;
     }
     if plan.job.single_rank.as_ref().is_some_and(|alone| alone.keeps_memory) && report.tally.held != 0 {
         let calls = counted(report.tally.held, "call");
         let bytes = size(report.tally.held_bytes);
-        writeln!(out, "  imported     before {calls}: {bytes} that memory of other processes had held")?;
+        writeln!(out, "  imported     {bytes} of recorded contents of other processes' memory, before {calls}")?;
     }
     if plan.job.single_rank.as_ref().is_some_and(|alone| alone.keeps_collectives) {
         let launches = counted(report.tally.delivered, "launch");
         writeln!(
             out,
-            "  alone        in place of {launches} of NCCL's: {} that they had delivered",
+            "  alone        recorded results replace {launches} of NCCL: {}",
             size(report.tally.delivered_bytes)
         )?;
     }
     compared_with(out, trace, plan, report)?;
     memory(out, report)?;
     if let left_out @ [_, ..] = &plan.environment.left_out[..] {
-        writeln!(
-            out,
-            "  not set      {}: only recorded variables that change what is computed are",
-            left_out.join(", ")
-        )?;
+        writeln!(out, "  not set      {}: only variables that change results are set", left_out.join(", "))?;
     }
     for left in &report.tally.left_out() {
         let how = if left.refused { "refused" } else { "skipped" };
@@ -93,7 +92,7 @@ pub fn text(
     unfinished(out, trace, report)?;
     notes(out, report, verbose)?;
     if plan.judgement.verdict != Verdict::Replayable {
-        writeln!(out, "  recorded in part:")?;
+        writeln!(out, "  partly recorded:")?;
         for reason in &plan.judgement.reasons {
             writeln!(out, "    {reason}")?;
         }
@@ -129,22 +128,21 @@ fn in_part(plan: &Plan) -> String {
         2.. => format!(" (and {} more)", counted(plan.judgement.reasons.len() as u64 - 1, "reason")),
         _ => String::new(),
     };
-    plan.judgement.reasons.first().map_or_else(String::new, |first| format!("; recorded in part: {first}{}", more()))
+    plan.judgement.reasons.first().map_or_else(String::new, |first| format!("; partly recorded: {first}{}", more()))
 }
 
 /// In one line.
 fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option<&Explanation>) -> Result<()> {
     let differing = report.repeated.as_ref().is_some_and(|repeated| repeated.differing > 0);
     match (report.outcome, report.refused()) {
-        (Outcome::Verified, 0) if differing => writeln!(out, "the first run verified, others differ from it")?,
+        (Outcome::Verified, 0) if differing => writeln!(out, "the first run verified, later runs differ from it")?,
         (Outcome::Replayed, _) => writeln!(out, "replayed, not compared")?,
         (Outcome::Verified, 0) if report.printed_otherwise => {
-            writeln!(out, "verified, except for lines that kernels printed")?;
+            writeln!(out, "verified: {}, except for lines that kernels printed", identical(report))?;
         }
-        (Outcome::Verified, 0) => writeln!(out, "verified")?,
         (Outcome::Verified, refused) => {
-            let behind = report.tally.behind_refused.len() as u64;
-            writeln!(out, "verified{}", except_for(refused, "", behind))?;
+            let behind = report.tally.dependents.len() as u64;
+            writeln!(out, "verified: {}{}", identical(report), except_for(refused, "", behind))?;
         }
         (Outcome::Diverged, _) => {
             let line = explained.map_or_else(|| "diverged".into(), Explanation::line);
@@ -152,32 +150,45 @@ fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option
         }
         (Outcome::Stopped, _) => match (&plan.missing, &report.stopped_before) {
             (Some(missing), Some((call, _))) if missing.call == *call => {
-                let why = if missing.blob.is_some() { "damaged, or not in the file" } else { "not recorded" };
-                writeln!(out, "stopped: what call {call} needs is {why}; nothing up to there differs")?;
+                let why = if missing.blob.is_some() { "damaged or not in the file" } else { "not recorded" };
+                writeln!(out, "stopped: data of call {call} is {why}; no difference before it")?;
             }
             _ if report.compared_no_launch() => {
-                writeln!(out, "stopped, and nothing that the device computed up to there was compared")?;
+                writeln!(out, "stopped; no device result was compared before that")?;
             }
-            _ => writeln!(out, "stopped, and nothing up to there differs")?,
+            _ => writeln!(out, "stopped; no difference before that")?,
         },
         (Outcome::Faulted, _) if report.culprit.as_ref().is_some_and(|culprit| culprit.never_ends.is_some()) => {
-            writeln!(out, "a launch does not end, as recorded")?;
+            writeln!(out, "a launch does not finish, as recorded")?;
         }
         (Outcome::Faulted, _) => writeln!(out, "a launch failed, as recorded")?,
         (Outcome::Unverified, _) if report.printed_otherwise => {
             writeln!(
                 out,
-                "unverified: kernels printed lines that the recorded program's output lacks, and nothing else was compared"
+                "unverified: kernels printed lines missing from the recorded output, and nothing else was compared"
             )?;
         }
-        (Outcome::Unverified, _) if report.came_back => {
-            writeln!(out, "unverified: what came back could not be compared")?;
+        (Outcome::Unverified, _) if report.copied_results => {
+            writeln!(out, "unverified: the copies to the host could not be compared")?;
         }
         (Outcome::Unverified, _) => {
-            writeln!(out, "unverified: nothing came back, the program took no result of the device to the CPU")?;
+            writeln!(out, "unverified: the program copied no result to the host")?;
         }
     }
     Ok(())
+}
+
+/// `22 results, 1 output, 1 copy to the host (65.5 kB) identical`
+fn identical(report: &Report) -> String {
+    let how = if report.tally.checked.within_tolerance == 0 { "identical" } else { "within the tolerance" };
+    format!("{} {how}", compared(report))
+}
+
+/// `22 results, 1 output, 1 copy to the host (65.5 kB)`
+fn compared(report: &Report) -> String {
+    let checked = &report.tally.checked;
+    let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
+    format!("{results}, {outputs}, {} to the host ({})", counted(checked.copies, "copy"), size(checked.bytes))
 }
 
 /// What of a verified replay is not: calls that were refused, why the first was, and what differs for want of
@@ -185,13 +196,13 @@ fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option
 pub fn except_for(refused: u64, why: &str, behind: u64) -> String {
     let refused = match refused {
         0 => String::new(),
-        1 => format!(", except for 1 call that was refused{why}"),
-        n => format!(", except for {} calls that were refused{why}", grouped(n)),
+        1 => format!(", except for 1 refused call{why}"),
+        n => format!(", except for {} refused calls{why}", grouped(n)),
     };
     match behind {
         0 => refused,
-        1 => format!("{refused}; what 1 call brought differs, as it may for that"),
-        n => format!("{refused}; what {} calls brought differs, as it may for that", grouped(n)),
+        1 => format!("{refused}; results of 1 dependent call differ, as expected"),
+        n => format!("{refused}; results of {} dependent calls differ, as expected", grouped(n)),
     }
 }
 
@@ -201,9 +212,9 @@ fn compared_with(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Repo
         return Ok(());
     }
     let checked = &report.tally.checked;
-    let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
-    let copies = counted(checked.copies, "copy");
-    writeln!(out, "  compared     {results}, {outputs}, {copies} to the host ({})", size(checked.bytes))?;
+    if report.outcome != Outcome::Verified || report.repeated.is_some() {
+        writeln!(out, "  compared     {}", compared(report))?;
+    }
     if checked.within_tolerance != 0 {
         let copies = counted(checked.within_tolerance, "copy");
         writeln!(out, "  close        {copies} within the tolerance, not the same byte for byte")?;
@@ -214,22 +225,22 @@ fn compared_with(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Repo
     }
     if !report.unreached.is_empty() {
         let (some, all) = (grouped(report.unreached.len() as u64), grouped(report.launches));
-        missing.push(format!("the effect of {some} of {all} launches"));
+        missing.push(format!("the results of {some} of {all} launches"));
     }
     if !missing.is_empty() {
         writeln!(out, "  not compared {}", missing.join(", "))?;
     }
     first_few(out, trace, report.tally.unchecked.iter().copied(), report.tally.unchecked.len())?;
-    behind_refused(out, trace, plan, report)?;
+    dependents(out, trace, plan, report)?;
     first_few(out, trace, report.unreached.iter().copied(), report.unreached.len())?;
     Ok(())
 }
 
 /// What differs for want of a call that was refused, or of what others had written: by that call, the first.
-fn behind_refused(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -> Result<()> {
+fn dependents(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -> Result<()> {
     const NAMED: usize = 3;
     let mut by_refused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for (call, refused) in &report.tally.behind_refused {
+    for (call, refused) in &report.tally.dependents {
         by_refused.entry(*refused).or_default().push(*call);
     }
     for (refused, calls) in by_refused.iter().take(NAMED) {
@@ -241,11 +252,11 @@ fn behind_refused(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Rep
             " differs".into()
         };
         let why = match is_exported {
-            true => format!("as other processes may have written what call {refused} {name} handed out"),
+            true => format!("as other processes may have written the memory of call {refused} {name}"),
             false if plan.may_differ(*refused) => {
-                format!("which may be for call {refused} {name}: it is among those that were recorded in part")
+                format!("possibly because call {refused} {name} is only partly recorded")
             }
-            false => format!("which may be for call {refused} {name}: it was refused"),
+            false => format!("possibly because call {refused} {name} was refused"),
         };
         writeln!(out, "               call {}{more}, {why}", calls[0])?;
     }
@@ -260,8 +271,8 @@ fn memory(out: &mut impl Write, report: &Report) -> Result<()> {
     let (at_home, their) = (counted(home, "allocation"), if home == 1 { "its" } else { "their" });
     let elsewhere = match (moved, &placed.why) {
         (0, _) => String::new(),
-        (_, None) => format!(", {} at other ones", grouped(moved)),
-        (_, Some(why)) => format!(", {} at other ones ({why})", grouped(moved)),
+        (_, None) => format!(", {} elsewhere", grouped(moved)),
+        (_, Some(why)) => format!(", {} elsewhere ({why})", grouped(moved)),
     };
     let addresses = if home == 1 { "address" } else { "addresses" };
     writeln!(out, "  memory       {at_home} at {their} recorded {addresses}{elsewhere}")?;
@@ -279,7 +290,7 @@ fn unfinished(out: &mut impl Write, trace: &Trace, report: &Report) -> Result<()
     for work in &report.under_way {
         let (count, first) = (counted(work.calls.len() as u64, "submission"), work.calls[0]);
         let name = trace.call(first).map_or("?", |call| call.name());
-        writeln!(out, "  unfinished   {}: {count}, from call {first} {name} on, did not come to an end", work.stream)?;
+        writeln!(out, "  unfinished   {}: {count}, from call {first} {name} on, did not finish", work.stream)?;
     }
     Ok(())
 }
@@ -289,19 +300,15 @@ fn notes(out: &mut impl Write, report: &Report, verbose: bool) -> Result<()> {
     let placed = &report.placement;
     for (what, count, matters) in [
         ("kernel arguments that look like addresses in no known memory", report.tally.unresolved_pointers, false),
-        ("calls that failed and name an object which is not there (left out)", report.tally.unknown_handles, false),
-        ("texture and surface objects whose numbers are others here", report.tally.other_numbers, false),
-        ("bytes written by the CPU without a call, written again", report.tally.written, false),
-        (
-            "bytes of managed memory not as the CPU had them at the end: it may have written them",
-            report.tally.others_at_the_end,
-            true,
-        ),
-        ("writes of the CPU made while the device may have been reading there", report.tally.written_in_use, true),
-        ("writes of the CPU that could not be made again", report.tally.lost_writes, true),
-        ("runs of callbacks that did not come", report.tally.missed_callbacks, true),
+        ("failed calls that name unknown objects (skipped)", report.tally.unknown_handles, false),
+        ("texture and surface objects with other numbers in the replay", report.tally.other_numbers, false),
+        ("bytes of CPU writes without a call, replayed", report.tally.written, false),
+        ("bytes of managed memory differ at exit; the CPU may have written them", report.tally.others_at_the_end, true),
+        ("CPU writes during possible reads of the device", report.tally.written_in_use, true),
+        ("CPU writes that could not be replayed", report.tally.lost_writes, true),
+        ("missing callbacks", report.tally.missed_callbacks, true),
         ("submissions to one stream that overlapped when recorded", report.overlapping_submissions, false),
-        ("allocations of what another stream freed, which do not wait for it here", placed.unordered, true),
+        ("allocations reusing memory freed in another stream, not ordered in the replay", placed.unordered, true),
     ] {
         if count != 0 && (matters || verbose) {
             writeln!(out, "  note         {what}: {}", grouped(count))?;
@@ -338,10 +345,10 @@ fn advice(out: &mut impl Write, report: &Report, place: bool, is_explained: bool
             format!("not met      {failure}, recorded at call {call}: {}", culprit::not_met(place))
         }
         Some((failure, call)) => {
-            format!("recorded     {failure} at call {call}: replay --sync-launches names the launch that fails")
+            format!("recorded     {failure} at call {call}: find the failing launch with replay --sync-launches")
         }
         None if report.outcome == Outcome::Diverged && !is_explained => {
-            "next         replay --bisect tells a kernel that does not compute the same twice from a replay that differs".into()
+            "next         run replay --bisect to see whether a kernel is nondeterministic".into()
         }
         None => return Ok(()),
     };
@@ -361,7 +368,7 @@ fn divergence(out: &mut impl Write, first: &Divergence, all: u64) -> Result<()> 
         comparison::text(out, extent)?;
     }
     for launch in &first.launches {
-        writeln!(out, "  launched before with this memory: call {} {}", launch.call, launch.kernel)?;
+        writeln!(out, "  earlier launch with this memory: call {} {}", launch.call, launch.kernel)?;
     }
     Ok(())
 }

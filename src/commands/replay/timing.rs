@@ -21,18 +21,18 @@ use trace::Trace;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Taking times")]
 pub struct Timing {
-    /// Write a trace that holds everything of this one, and when the device did each kernel, copy and fill
+    /// Write a copy of the trace with device times
     ///
-    /// The times are the replay's. CUPTI's activity records if libcupti is found, otherwise events of the
-    /// driver round each submission, in which a graph is one piece of work, and which count the way of a
-    /// launch to an idle device.
+    /// The copy has the time of each kernel, copy and fill in this replay, from CUPTI's activity records if
+    /// libcupti is found, else from events around each submission. Events time a graph as a whole and include
+    /// the launch latency of an idle device.
     #[arg(long, conflicts_with_all = ["sync_launches", "bisect", "dry_run"])]
     pub profile: bool,
     /// The trace to write [default: timed.bin]
     #[arg(short, long, value_name = "FILE", requires = "profile")]
     output: Option<PathBuf>,
-    /// Where times are taken from
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    /// Source of device times
+    #[arg(long, hide_short_help = true, value_enum, value_name = "SOURCE", default_value = "auto")]
     pub times: Source,
 }
 
@@ -101,7 +101,7 @@ impl Timed {
 /// `made`: the file that holds it, and its size. `on_sim`: what took the times is simulated as well.
 pub fn text(out: &mut impl Write, measured: &Measurement, made: &(PathBuf, u64), on_sim: bool) -> std::io::Result<()> {
     let (timed, source) = (grouped(measured.works), device_work::source(measured.source, measured.version));
-    let simulated = if on_sim { ", all of it simulated" } else { "" };
+    let simulated = if on_sim { ", simulated" } else { "" };
     writeln!(out, "  timed        {timed} kernels, copies and fills, by {source}{simulated}")?;
     for (why, count) in &measured.untimed {
         writeln!(out, "  not timed    {}: {why}", grouped(*count))?;

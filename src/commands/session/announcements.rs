@@ -44,8 +44,8 @@ impl Facts {
         let is_full = all.is_full();
         facts.open = all.open().into();
         facts.unknown = match (all.is_mapped(), is_full) {
-            (false, _) => Some("the recorder was not loaded, or not in reach of shared memory".into()),
-            (_, true) => Some("there was no room for all that its processes said".into()),
+            (false, _) => Some("the recorder was not loaded, or could not use shared memory".into()),
+            (_, true) => Some("its processes sent too many messages".into()),
             _ => None,
         };
         // By process: a call whose outcome is not known yet, and the file that was made in it.
@@ -94,17 +94,21 @@ impl Facts {
         if env::var_os("CUTRACE_DISABLE").is_some_and(|value| value == "1") {
             say("CUTRACE_DISABLE is 1; nothing was recorded");
         } else if let Some(why) = self.refused.first() {
-            say(format_args!("{program} called the CUDA driver, and nothing was recorded: {why}{how}"));
+            say(format_args!("{program} called the CUDA driver, but nothing was recorded: {why}{how}"));
         } else if self.inside > 0 {
             say(format_args!("{program} ended inside its first CUDA driver call; nothing was recorded{how}"));
         } else if self.disabled > 0 {
             say(format_args!("CUTRACE_DISABLE was 1 when {program} called the CUDA driver; nothing was recorded{how}"));
         } else if let (1.., Some(why)) = (self.unclear, &self.unknown) {
-            say(format_args!("{program} called the CUDA driver; why nothing was recorded is unknown: {why}{how}"));
+            say(format_args!(
+                "{program} called the CUDA driver, but nothing was recorded, for an unknown reason: {why}{how}"
+            ));
         } else if self.has_called {
             // What is wrong with its trace was said.
         } else if let Some(why) = &self.unknown {
-            say(format_args!("nothing was recorded; whether {program} called the CUDA driver is unknown: {why}{how}"));
+            say(format_args!(
+                "nothing was recorded, and it is unknown whether {program} called the CUDA driver: {why}{how}"
+            ));
         } else {
             let no_call = format!("{program} made no CUDA driver call");
             say(match (self.open, running) {
@@ -112,7 +116,7 @@ impl Facts {
                 (n, 0) => {
                     let processes = counted(n, "process");
                     format!(
-                        "{no_call} that the recorder saw; nothing was recorded. {processes} did not end by exit, \
+                        "{no_call} that the recorder saw; nothing was recorded. {processes} did not exit normally, \
                          and may have executed a program without the recorder"
                     )
                 }

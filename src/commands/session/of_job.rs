@@ -69,7 +69,7 @@ impl OfJob {
         let is_any = |is_it: fn(&Judged) -> bool| all.iter().flatten().any(is_it);
         if ranks > ranks_judged.len() as u64 && is_any(|judged| judged.verdict == "partly") {
             // Each rank may have a `record` of its own.
-            self.whose = format!(" without the other ranks, with which cutrace info {} judges it", self.name);
+            self.whose = format!(" without the other ranks; cutrace info {} judges them together", self.name);
         } else if is_any(|judged| judged.alone.is_some()) {
             self.whose = " together".into();
         }

@@ -52,7 +52,7 @@ pub fn both<A: Send, B>(other: impl FnOnce() -> A + Send, own: impl FnOnce() -> 
         let helper = Builder::new().spawn_scoped(scope, begin);
         let own = own();
         let other = begin().or_else(|| helper.ok()?.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        (other.expect("one of both threads took it"), own)
+        (other.expect("one of the two threads took it"), own)
     })
 }
 

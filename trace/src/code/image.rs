@@ -85,10 +85,10 @@ pub fn pieces(address: u64, read: Read) -> Pieces {
     let found = match Format::detect(&start) {
         Format::Wrapper => wrapper(address, read),
         Format::Fatbin | Format::Elf => length(address, read).map(|len| vec![(address, len)]),
-        Format::Archive => return Pieces::Unknown("a module image that is an archive, whose length nothing tells"),
+        Format::Archive => return Pieces::Unknown("a module image that is an archive of unknown length"),
         Format::Text => text(address, read).map(|len| vec![(address, len)]),
     };
-    found.map_or(Pieces::Unknown("a module image whose headers make no sense"), Pieces::Found)
+    found.map_or(Pieces::Unknown("a module image with invalid headers"), Pieces::Found)
 }
 
 /// How long a single image is, by its own headers; none for what has no length in them.

@@ -28,10 +28,10 @@ impl Cause {
     pub fn what(self) -> &'static str {
         match self {
             Cause::Clock => "reads the clock",
-            Cause::Place => "asks on which multiprocessor it runs",
-            Cause::AtomicResult => "uses what an atomic found, which depends on who comes first",
-            Cause::FloatAtomic => "adds floating-point numbers by atomics, in no fixed order",
-            Cause::Malloc => "allocates memory on the device, wherever its heap has some",
+            Cause::Place => "reads its multiprocessor, warp or grid number",
+            Cause::AtomicResult => "uses the result of an atomic, which depends on the order of threads",
+            Cause::FloatAtomic => "adds floating-point numbers with atomics, in no fixed order",
+            Cause::Malloc => "allocates from the device heap, at no fixed address",
         }
     }
 

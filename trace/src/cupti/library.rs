@@ -31,7 +31,7 @@ macro_rules! functions {
             pub unsafe fn resolve(find: impl Fn(&CStr) -> *const c_void) -> Result<Library, String> {
                 Ok(Library {
                     $($field: match find($symbol) {
-                        address if address.is_null() => return Err(format!("it has no {}", $symbol.to_string_lossy())),
+                        address if address.is_null() => return Err(format!("function {} not found", $symbol.to_string_lossy())),
                         // SAFETY: the caller's promise; the signatures are those of the headers.
                         address => unsafe {
                             std::mem::transmute::<*const c_void, unsafe extern "C" fn($($argument),*) -> u32>(address)

@@ -66,8 +66,8 @@ impl Library {
         if activity::KNOWN.iter().any(|known| known.contains(&version)) {
             return Ok(version);
         }
-        let known = "18 to 28 (CUDA 12) and 130000 to 130599 (CUDA 13)";
-        Err(format!("{shown} is CUPTI of version {version}, whose records are not known; known are {known}"))
+        let known = "18 to 28 (CUDA 12) or 130000 to 130599 (CUDA 13)";
+        Err(format!("{shown} is CUPTI version {version}; expected version {known}"))
     }
 
     /// Compares CUPTI's clock with ours: the best of some readings.

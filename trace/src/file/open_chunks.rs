@@ -123,12 +123,12 @@ fn in_memory(
         }
         (None, None) => {
             let whose = match place.memory {
-                PRIVATE => "memory of its process alone".into(),
+                PRIVATE => "private memory of the process".into(),
                 id => format!(
-                    "shared memory {id}, which is not here or not yours (other machine, IPC namespace or user, restarted, or removed)"
+                    "shared memory {id}, which cannot be accessed (other machine, IPC namespace or user, rebooted, or removed)"
                 ),
             };
-            let what = format!("what was recorded last was in {whose}: it is lost");
+            let what = format!("the last records are lost: they were in {whose}");
             damage.extend(is_new.then_some(Damage::new(offset, what)));
             None
         }

@@ -51,6 +51,9 @@ pub struct Preamble {
     pub more: Vec<(String, String)>,
 }
 
+/// Name of each device of the simulated driver.
+pub const SIMULATED_DEVICE: &str = "cutrace simulated device";
+
 /// Of `more`: the number of the process in its job, of how many, and among those of its host.
 pub const RANK: &str = "rank";
 pub const RANKS: &str = "ranks";
@@ -74,7 +77,7 @@ impl Preamble {
     /// Why neither module images nor what was copied are in the file, if that was wanted.
     pub fn without_data(&self) -> Option<&'static str> {
         match self.data {
-            Data::None if self.is_data_left_out() => Some("its data was left out when it was copied"),
+            Data::None if self.is_data_left_out() => Some("copied without its data"),
             Data::None => Some("recorded with --data=none"),
             Data::Inputs | Data::All => None,
         }

@@ -143,8 +143,8 @@ fn opened<'s>(source: &'s Source, among: &[PathBuf]) -> Result<Opened<'s>, Strin
     let mut candidates = candidates.chain(among.iter().filter(has_size).cloned()).filter(|path| path.is_file());
     let Some(path) = candidates.next() else {
         let there = match recorded.exists() {
-            true => "it is not among the files that were named",
-            false => "there is no such file, nor one of its name among those that were named",
+            true => "the file is not among the given files",
+            false => "there is no such file, and no given file has its name",
         };
         return Err(format!("{}: {there}", source.path));
     };
@@ -153,7 +153,7 @@ fn opened<'s>(source: &'s Source, among: &[PathBuf]) -> Result<Opened<'s>, Strin
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
         let about = file.metadata()?;
         if !about.is_file() {
-            return Err(io::Error::other("it is not a plain file"));
+            return Err(io::Error::other("not a regular file"));
         }
         // SAFETY: read as bytes only. As with the trace, whoever cuts the file short ends the command.
         let map = unsafe { Mmap::map(&file) }?;
@@ -170,12 +170,14 @@ impl Opened<'_> {
         let wrong: Vec<&(Hash, &Piece)> = pieces.iter().filter(|(hash, piece)| found(piece) != Some(*hash)).collect();
         let Some((hash, first)) = wrong.first() else { return Ok(self.map) };
         let what = match found(first) {
-            Some(now) => format!("has the XXH3-128 hash {now}, {hash} when it was recorded"),
-            None => format!("lies beyond its end: it has {} bytes, {} recorded", self.map.len(), self.source.size),
+            Some(now) => format!("has the XXH3-128 hash {now}, recorded {hash}"),
+            None => {
+                format!("lies beyond its end: the file has {} bytes, recorded {}", self.map.len(), self.source.size)
+            }
         };
         let since = if self.modified == self.source.modified { "" } else { "; it was modified since" };
         Err(format!(
-            "{}: {} of the {} pieces that the trace names have changed: the first, {} bytes at offset {}, {what}{since}",
+            "{}: {} of the {} pieces in the trace have changed: the first, {} bytes at offset {}, {what}{since}",
             self.path.display(),
             wrong.len(),
             pieces.len(),

@@ -129,7 +129,7 @@ impl Unattached {
             if libc::shmctl(self.id, libc::IPC_STAT, &mut about) == 0 { about.shm_nattch } else { 0 }
         };
         let memory = Attached::any(self.id, libc::SHM_RDONLY)?.filter(|memory| memory.owner == self.owner);
-        let memory = memory.filter(|_| attached == 0).ok_or_else(|| io::Error::other("it is used again"))?;
+        let memory = memory.filter(|_| attached == 0).ok_or_else(|| io::Error::other("it is in use again"))?;
         // SAFETY: a system call on memory that is mapped here.
         match unsafe { libc::shmctl(memory.place.memory, libc::IPC_RMID, std::ptr::null_mut()) } {
             0 => Ok(()),

@@ -24,13 +24,12 @@ pub fn misfits(call: &Call, objects: &Objects) -> Vec<String> {
 pub fn misfit(address: u64, len: u64, side: Side, objects: &Objects) -> Option<String> {
     let range = objects.range(address)?;
     let (skipped, rest) = (address - range.base, range.len.saturating_sub(address - range.base));
-    let way = if side == Side::Source { "out of" } else { "into" };
-    let name = format!("{}#{}", range.label, range.number);
-    match skipped {
-        _ if len <= rest => None,
-        0 => Some(format!("{len} bytes {way} the {rest} of {name}")),
-        _ => Some(format!("{len} bytes {way} the {rest} from {name}+{skipped:#x} on")),
-    }
+    let way = if side == Side::Source { "from" } else { "into" };
+    let place = match skipped {
+        0 => format!("{}#{}", range.label, range.number),
+        _ => format!("{}#{}+{skipped:#x}", range.label, range.number),
+    };
+    (len > rest).then(|| format!("{len} bytes {way} {place}, which has {rest}"))
 }
 
 /// Pieces of memory that the call copies or fills: address, bytes, and which side of a copy it is.

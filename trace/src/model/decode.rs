@@ -406,10 +406,10 @@ impl<'a> Decoder<'_, 'a> {
         let is_lost = || self.call.images_at(address).any(|image| matches!(image.content, Content::Lost));
         match (self.call.end, is_known) {
             (None, _) => "the call did not return",
-            (_, true) if is_lost() => "they could not be read",
-            _ if is_lost() => "neither the driver nor the code tells their sizes",
-            _ if self.call.succeeded() => "what the trace had held of the kernel is lost",
-            _ => "the launch failed, and the kernel had not been launched before",
+            (_, true) if is_lost() => "unreadable",
+            _ if is_lost() => "their sizes are unknown",
+            _ if self.call.succeeded() => "the record of the kernel is lost",
+            _ => "the kernel's first launch failed",
         }
     }
 

@@ -309,7 +309,9 @@ fn name_of(StreamId { context, stream, thread }: StreamId, objects: &Objects) ->
     };
     match (stream, thread) {
         (LEGACY, _) => format!("the legacy stream of {}", number(Kind::Context, context)),
-        (PER_THREAD, Some(thread)) => format!("thread t{thread}'s own stream of {}", number(Kind::Context, context)),
+        (PER_THREAD, Some(thread)) => {
+            format!("the per-thread stream of t{thread} in {}", number(Kind::Context, context))
+        }
         _ => number(Kind::Stream, stream),
     }
 }

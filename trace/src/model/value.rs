@@ -110,7 +110,7 @@ impl ArgumentPassing {
         Some(match self {
             ArgumentPassing::Each => return None,
             ArgumentPassing::Packed { bytes, declared: Some(declared) } if bytes != declared => {
-                format!("{bytes} bytes given, {declared} declared")
+                format!("{bytes} bytes passed, {declared} declared")
             }
             ArgumentPassing::Packed { bytes, .. } => format!("{bytes} bytes"),
             ArgumentPassing::Unread { parameters: Some(1), why } => format!("1 argument, not recorded: {why}"),

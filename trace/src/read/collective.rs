@@ -33,11 +33,11 @@ pub struct Operation {
 impl Operation {
     /// What was told first.
     fn first(&self) -> Event {
-        self.call.or(self.given).expect("an operation is made of one or the other")
+        self.call.or(self.given).expect("an operation has a call or a submission")
     }
 
     fn last(&self) -> Event {
-        self.given.or(self.call).expect("an operation is made of one or the other")
+        self.given.or(self.call).expect("an operation has a call or a submission")
     }
 
     pub fn thread(&self) -> u32 {
@@ -179,18 +179,18 @@ pub fn brings(about: &Began, rank: i32, ranks: u32) -> Result<Range<u64>, String
         "Reduce" => u64::from(about.peer == rank),
         // What one rank sends is counted.
         "AllGather" if ranks > 0 => u64::from(ranks),
-        "AllGather" => return Err("NCCL does not tell how many ranks there are".into()),
+        "AllGather" => return Err("NCCL does not report the number of ranks".into()),
         "Send" => 0,
-        other => return Err(format!("{other} is none of the operations whose result is known")),
+        other => return Err(format!("the results of {other} are unknown")),
     };
     let datatype = text(&about.datatype);
-    let width = width(&datatype).ok_or_else(|| format!("the type {datatype:?} is not known"))?;
+    let width = width(&datatype).ok_or_else(|| format!("unknown data type {datatype:?}"))?;
     let bytes = about.count.checked_mul(width).and_then(|bytes| bytes.checked_mul(times));
     let end = bytes.and_then(|bytes| about.destination.checked_add(bytes));
-    let range = about.destination..end.ok_or("its length is none of memory")?;
+    let range = about.destination..end.ok_or("its length is out of range")?;
     match (range.is_empty(), range.start) {
         (true, _) => Ok(0..0),
-        (false, 0) => Err("NCCL does not tell where its result goes".into()),
+        (false, 0) => Err("NCCL does not report the address of its result".into()),
         _ => Ok(range),
     }
 }

@@ -81,7 +81,7 @@ impl Trace {
             match header.kind {
                 Kind::Chunk => chunks.push((offset, header)),
                 Kind::Blob if header.length > header.room() => {
-                    let what = format!("a blob of {} bytes in a segment for {}", header.length, header.room());
+                    let what = format!("a blob of {} bytes in a segment of {}", header.length, header.room());
                     self.damage.push(Damage::new(offset, what));
                 }
                 Kind::Blob if start.saturating_add(header.length) <= self.map.len() as u64 => {
@@ -199,29 +199,28 @@ impl Trace {
         let damaged = |what: String| Damage::new(offset, what);
         let start = offset as usize + HEADER;
         if let Some(why) = self.map.fault(start as u64) {
-            let what = format!("{why}: all records of a chunk are left out");
+            let what = format!("{why}: all records of a chunk are skipped");
             self.damage.push(damaged(what));
             return;
         }
         let available = (self.map.len() - start.min(self.map.len())).min(header.room() as usize);
         if header.length > header.room() {
-            let what = format!("a chunk with {} committed bytes of {}", header.length, header.room());
+            let what = format!("a chunk of {} committed bytes, expected at most {}", header.length, header.room());
             self.damage.push(damaged(what));
             return;
         }
         let cut_off = header.length as usize > available;
         let length = (header.length as usize).min(available);
         if cut_off {
-            let what = format!("the file ends inside this chunk: {available} of {} bytes are there", header.length);
+            let what = format!("the file ends inside this chunk: found {available} of {} bytes", header.length);
             self.damage.push(damaged(what));
         } else if header.seal != 0 && self.map.checksum(start as u64, length as u64) != Some(header.seal) {
-            self.damage.push(damaged(
-                "a chunk whose content does not match its checksum: all its records are left out".into(),
-            ));
+            self.damage
+                .push(damaged("a chunk whose content does not match its checksum: all its records are skipped".into()));
             return;
         }
         if !cut_off && offset.saturating_add(header.size) > self.map.len() as u64 {
-            self.damage.push(damaged("the file ends inside this chunk, behind its committed records".into()));
+            self.damage.push(damaged("the file ends inside this chunk, after its committed records".into()));
         }
         let thread = header.thread as usize;
         if self.threads.len() <= thread && thread < THREADS {
@@ -237,18 +236,19 @@ impl Trace {
             self.damage.push(what);
         }
         if let Some(at) = odd.backwards {
-            let what = format!("a record at offset {at} whose time goes back on its own thread: it counts as later");
+            let what = format!("the record at offset {at} is earlier than its predecessor: its time is corrected");
             self.damage.push(damaged(what));
         }
         if odd.orphans > 0 && !lane.has_gaps {
-            self.damage.push(damaged(format!("{} returns of calls whose entries are not in the file", odd.orphans)));
+            self.damage.push(damaged(format!("{} returns of calls whose entries are missing", odd.orphans)));
         }
         if odd.miscounted > 0 {
-            let what = format!("{} counts of repeated polls that cannot be: they are cut to what can", odd.miscounted);
+            let what = format!("{} impossible counts of repeated polls: they are reduced", odd.miscounted);
             self.damage.push(damaged(what));
         }
         if let Some((kind, count)) = odd.unknown {
-            self.damage.push(damaged(format!("{count} records that cannot be passed over, the first of kind {kind}")));
+            self.damage
+                .push(damaged(format!("{count} unknown records that must not be skipped, the first of kind {kind}")));
         }
     }
 
@@ -267,7 +267,7 @@ impl Trace {
         let mut returned = None;
         while at < end {
             let Some(found) = self.record_within(at, end) else {
-                let what = format!("a record at offset {at} that does not fit: the rest of its chunk is left out");
+                let what = format!("the record at offset {at} has an invalid size: the rest of its chunk is skipped");
                 return Err(Damage::new(start - HEADER as u64, what));
             };
             let (head, size) = (found.head, found.bytes.len() as u64);
@@ -319,14 +319,14 @@ impl Trace {
     ) -> Result<(), Damage> {
         let words = self.preamble.functions.get(head.function as usize).map_or(0, |(_, words)| *words);
         if size < (record::ENTRY_SIZE + 8 * words as usize) as u64 {
-            let what = format!("a call with fewer than its {words} argument words: the rest of its chunk is left out");
+            let what = format!("a call with fewer than its {words} argument words: the rest of its chunk is skipped");
             return Err(Damage::new(at, what));
         }
         if stamp < lane.latest {
             odd.backwards.get_or_insert(at);
         }
         let Some(place) = self.calls.push(at) else {
-            let what = format!("a call beyond what a chunk or a trace has, {MOST} of them: the rest is left out");
+            let what = format!("more calls than a chunk or a trace can have ({MOST}): the rest is skipped");
             return Err(Damage::new(at, what));
         };
         if stamp < lane.latest {

@@ -12,7 +12,7 @@ use crate::file::lookup::Lookup;
 use crate::file::mapping::Mapping;
 use crate::file::open_chunks::Copies;
 use crate::file::origin::Origin;
-use crate::file::preamble::{Footer, Preamble, decode};
+use crate::file::preamble::{Footer, Preamble, SIMULATED_DEVICE, decode};
 use crate::file::record::{self, Clock, Head, Kernel, Observed};
 use crate::file::reference::References;
 use crate::file::scale::Scale;
@@ -310,6 +310,11 @@ impl Trace {
         self.map.len() as u64
     }
 
+    /// Whether the simulated driver made its times, which predict nothing of a GPU.
+    pub fn is_simulated(&self) -> bool {
+        self.devices.iter().any(|device| device.name == SIMULATED_DEVICE)
+    }
+
     pub fn is_packed(&self) -> bool {
         matches!(*self.map, Mapping::Packed(_))
     }
@@ -421,11 +426,11 @@ impl Trace {
         const NAMED: usize = 1000;
         wrong.iter().for_each(|(hash, _)| _ = self.blobs.remove(hash));
         for (hash, start) in wrong.iter().take(NAMED) {
-            let what = format!("a blob that does not match its hash {hash}: it is left out");
+            let what = format!("a blob that does not match its hash {hash}: it is skipped");
             self.damage.push(Damage::new(start - HEADER as u64, what));
         }
         if let Some((_, start)) = wrong.get(NAMED) {
-            let what = format!("{} more blobs that do not match their hashes: they are left out", wrong.len() - NAMED);
+            let what = format!("{} more blobs that do not match their hashes: they are skipped", wrong.len() - NAMED);
             self.damage.push(Damage::new(start - HEADER as u64, what));
         }
     }

@@ -37,10 +37,10 @@ impl Trace {
             let header = self.map.peek::<HEADER>(offset).and_then(|bytes| Header::decode(&bytes));
             let what = match header.and_then(|h| Some((h, end_of(offset, &h)?))) {
                 None => "a segment header that does not match its checksum",
-                Some(_) if !offset.is_multiple_of(PAGE) => "the footer lists a segment that begins within a page",
-                Some(_) if offset < end => "the footer lists a segment that begins within another one",
+                Some(_) if !offset.is_multiple_of(PAGE) => "the footer lists a segment that is not page-aligned",
+                Some(_) if offset < end => "the footer lists a segment within another one",
                 Some((header, _)) if header.kind != Kind::Blob && blobs.contains(&offset) => {
-                    "the footer lists a blob here, and there is none"
+                    "expected a blob, which the footer lists, found none"
                 }
                 Some((header, its_end)) => {
                     end = its_end;
@@ -92,11 +92,11 @@ impl Trace {
         let is_open = |h: &Header| h.kind == Kind::Chunk && h.seal == 0 || Place::from_header(h).is_some();
         let what = match end {
             _ if self.segments.iter().any(is_told) => return,
-            Some(end) if len < end => format!("the file ends here: it went on to {end} before it was cut off"),
+            Some(end) if len < end => format!("the file ends here: it was cut off, and ended at {end} before"),
             Some(_) => return,
             None if self.segments.iter().any(|(_, header)| is_open(header)) => return,
             None if writer::find(&self.path, self.preamble.pid).is_some() => return,
-            None => "the file ends here: it was cut off, with neither a footer nor an open chunk left".into(),
+            None => "the file ends here: it was cut off, and has neither a footer nor an open chunk".into(),
         };
         self.damage.push(Damage::new(len, what));
     }

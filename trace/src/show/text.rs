@@ -186,7 +186,7 @@ fn ended_handle(kind: Kind, value: u64, objects: &Objects) -> Option<String> {
 fn ended_memory(value: u64, objects: &Objects) -> Option<String> {
     let ended = objects.ended_range(value)?;
     // Memory that was only registered is there all the same.
-    let how = if ended.what.label == "host" { "given up" } else { "freed" };
+    let how = if ended.what.label == "host" { "released" } else { "freed" };
     Some(format!("was {}, {how} by call {}", RangeOffset(ended.what, value), ended.by))
 }
 
@@ -268,7 +268,7 @@ fn payload(f: &mut impl Write, len: u64, pieces: u64, content: Content, missing:
         Content::Arguments { count, .. } => write!(f, "<{count} arguments>"),
         Content::Lost if missing == Some(Lacking::LeftOut) => write!(f, "<{len} bytes, left out>"),
         Content::Lost => write!(f, "<{len} bytes, not recorded>"),
-        Content::Pending => write!(f, "<{len} bytes, not seen to arrive>"),
+        Content::Pending => write!(f, "<{len} bytes, not known to have completed>"),
     }
 }
 

@@ -25,11 +25,11 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{path}: another file has been put in its place meanwhile; it is left alone")]
+    #[error("{path}: another file has been put in its place; that file is not changed")]
     Replaced { path: PathBuf },
-    #[error("{path}: process {pid} is still writing this trace; it can be finished when the process has ended")]
+    #[error("{path}: process {pid} is still writing this trace; try again when the process has ended")]
     InUse { path: PathBuf, pid: u32 },
-    #[error("{path}: a packed trace is not written to; unpack it first")]
+    #[error("{path}: cannot write to a packed trace; unpack it first")]
     Packed { path: PathBuf },
 }
 

@@ -24,7 +24,7 @@ type Bounded = (Piece, u64);
 /// size of the file.
 pub fn pack(trace: &Trace, file: &File) -> io::Result<u64> {
     if trace.is_packed() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is packed already"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the trace is already packed"));
     }
     let pieces = pieces(trace);
     if pieces.iter().any(|(piece, to)| to - piece.from > LONGEST) {

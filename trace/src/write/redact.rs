@@ -14,7 +14,7 @@ use bincode::{Decode, Encode};
 use std::borrow::Cow;
 
 /// Why what had been recorded of collectives and shared memory is not there.
-const LEFT_OUT: &str = "its data was left out when it was copied";
+const LEFT_OUT: &str = "copied without its data";
 /// Directories in which each user has one.
 const HOMES: [&[u8]; 2] = [b"/home/", b"/Users/"];
 

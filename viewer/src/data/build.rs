@@ -29,7 +29,7 @@ const GAPS: usize = 10_000;
 pub const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY.0;
 
 #[derive(Debug, thiserror::Error)]
-#[error("{calls} calls: the viewer numbers them with 32 bits, and takes up to {}", u32::MAX)]
+#[error("{calls} calls: the viewer supports up to {}", u32::MAX)]
 pub struct TooMany {
     calls: usize,
 }

@@ -280,12 +280,14 @@ impl Opened {
             let how = if is_cut { "partial" } else { "damaged" };
             format!("{how} at offset {}: {}{}", first.offset, first.what, more(self.trace.damage.len()))
         });
-        let data = self.damaged.get().filter(|pieces| !pieces.is_empty()).map(|pieces| {
-            format!("damaged: {} of data not as recorded (see cutrace info)", counted(pieces.len() as u64, "piece"))
-        });
+        let data = self
+            .damaged
+            .get()
+            .filter(|pieces| !pieces.is_empty())
+            .map(|pieces| format!("damaged: {} altered (see cutrace info)", counted(pieces.len() as u64, "blob")));
         let partial = partial.then(|| "partial: the trace was not closed (see cutrace repair)".into());
         let own = hole.or(damage).or(data).or(partial);
         // What is wrong with the second of two is told when nothing is with the first.
-        own.or_else(|| Some(format!("the second is {}", self.second.as_ref()?.opened.label()?)))
+        own.or_else(|| Some(format!("second trace: {}", self.second.as_ref()?.opened.label()?)))
     }
 }

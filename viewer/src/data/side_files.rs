@@ -26,7 +26,7 @@ impl Kind {
     pub fn displaced(&self, trace: &Path, at: &Path) -> Option<String> {
         let beside = places(trace, self).swap_remove(0);
         let is_other = at != beside && beside.symlink_metadata().is_ok() && !self.is_at(&beside);
-        is_other.then(|| format!("{} is not cutrace's and is left alone: {} is used", beside.display(), at.display()))
+        is_other.then(|| format!("{} is not a cutrace file; using {} instead", beside.display(), at.display()))
     }
 }
 
@@ -57,13 +57,13 @@ pub fn keep(trace: &Path, kind: &Kind, write: impl Fn(File) -> io::Result<()>) -
             }
         }
     }
-    Err(refused.unwrap_or_else(|| io::Error::other("there is no directory for it")))
+    Err(refused.unwrap_or_else(|| io::Error::other("no directory to write it to")))
 }
 
 fn replace(path: &Path, kind: &Kind, write: impl Fn(File) -> io::Result<()>) -> io::Result<()> {
     let is_new = path.symlink_metadata().is_err();
     if !is_new && !kind.is_at(path) {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "what is there is not cutrace's"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "exists and is not a cutrace file"));
     }
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;

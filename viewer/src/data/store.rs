@@ -156,9 +156,9 @@ fn sound(file: &mut File, section: &Section, bytes: &mut [u8]) -> io::Result<boo
 /// Why an index is of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    #[error("it is there no more")]
+    #[error("it no longer exists")]
     Gone,
-    #[error("an index of version {0}, where this cutrace has version {own}", own = VERSION)]
+    #[error("an index of version {0}, this cutrace needs version {own}", own = VERSION)]
     Version(u32),
     #[error("an index of the trace as it was before it changed")]
     Changed,
@@ -324,7 +324,7 @@ impl Output<'_> {
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.stop.load(Relaxed) {
-            return Err(io::Error::other("the viewer was left before it was written"));
+            return Err(io::Error::other("the viewer was closed first"));
         }
         self.at += bytes.len() as u64;
         self.out.write_all(bytes)

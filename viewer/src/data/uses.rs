@@ -28,7 +28,7 @@ pub fn uses(opened: &Opened, lives: &Lives, life: &Life) -> Result<Uses, String>
     let end = next.min().unwrap_or(u32::MAX).max(life.ended.saturating_add(1)).min(opened.summary().calls as u32);
     if end - life.made.min(end) > MOST {
         let many = counted(u64::from(end - life.made), "call");
-        return Err(format!("{many} lie between its making and its end; up to {MOST} are looked through"));
+        return Err(format!("{many} between its creation and its end; the limit is {MOST}"));
     }
     // Opened by its index, a trace knows its calls only one by one.
     let whole =

@@ -15,7 +15,7 @@ pub(super) fn under_cursor(state: &State) -> Vec<Detail> {
     let row = state.rows.get(state.row).map_or(String::new(), |row| rows::title(row, &state.opened));
     let failed = if cell.failed > 0 { format!(", {} failed", grouped(cell.failed.into())) } else { String::new() };
     let (busy, width) = (percent(cell.busy, to - from), duration(to - from));
-    let text = format!("{}{failed}, in the {width} of this column; busy {busy}", counted(cell.count, "event"));
+    let text = format!("{}{failed} in this column ({width}), busy {busy}", counted(cell.count, "event"));
     let mut all = vec![detail("here", format!("{text} ({row})"), Tone::Title)];
     if let Some(longest) = cell.longest {
         let lane = state.filter.as_ref().and_then(|filter| filter.lanes.get(at)).map(|passing| &passing.lane);

@@ -15,7 +15,7 @@ pub(super) fn operation(job: &Job, model: &Model, lane: usize, at: usize) -> Vec
     let mut all = vec![detail(title, model.name(model.lanes[lane].name[at]), Tone::Title)];
     all.push(detail("when", when(operation), Tone::Plain));
     if operation.is_captured {
-        all.push(detail("", "captured: it runs whenever its graph does", Tone::Quiet));
+        all.push(detail("", "captured: runs when its graph is launched", Tone::Quiet));
     }
     let others = job.counterparts(lane, at);
     for (other, index) in others.iter().take(RANKS) {
@@ -26,11 +26,11 @@ pub(super) fn operation(job: &Job, model: &Model, lane: usize, at: usize) -> Vec
         // Ranks that call different operations are what a job hangs by.
         let differs = name != model.name(model.lanes[lane].name[at]);
         let (what, tone) = if differs { (format!("{name}, "), Tone::Bad) } else { (String::new(), Tone::Plain) };
-        let text = format!("{what}begun {} {how}, {}", duration(apart.unsigned_abs()), done(found));
+        let text = format!("{what}began {} {how}, {}", duration(apart.unsigned_abs()), done(found));
         all.push(detail(tame(label(job, model, *other)), text, tone));
     }
     let behind = job.missing_ranks(lane, at).into_iter().take(RANKS);
-    all.extend(behind.map(|of| detail(tame(label(job, model, of)), "has not begun it", Tone::Bad)));
+    all.extend(behind.map(|of| detail(tame(label(job, model, of)), "has not begun", Tone::Bad)));
     all
 }
 
@@ -42,13 +42,13 @@ fn label<'j>(job: &'j Job, model: &Model, lane: usize) -> &'j str {
 }
 
 fn when(operation: &Operation) -> String {
-    format!("begun at {}, {}", moment(operation.begin, 1_000), done(operation))
+    format!("began at {}, {}", moment(operation.begin, 1_000), done(operation))
 }
 
 fn done(operation: &Operation) -> String {
     match operation.done {
-        Some(done) => format!("known to be done {} after that", duration(done.saturating_sub(operation.begin))),
+        Some(done) => format!("completed within {}", duration(done.saturating_sub(operation.begin))),
         None if operation.is_captured => "captured".into(),
-        None => "not known to be done".into(),
+        None => "end unknown".into(),
     }
 }

@@ -20,10 +20,10 @@ pub(super) fn map(state: &State, at: usize) -> Vec<Detail> {
     let time = state.window.cursor;
     let (when, peak) = memory.peak();
     let (now, moments) = (bytes(memory.bytes_at(time)), [time, when].map(|time| moment(time, state.window.step())));
-    let head = format!("{now} at {}; the most was {} at {}", moments[0], bytes(peak), moments[1]);
+    let head = format!("{now} at {}; peak {} at {}", moments[0], bytes(peak), moments[1]);
     let mut all = vec![detail("live memory", head, Tone::Title)];
     let Some(lives) = state.opened.lives() else {
-        all.push(detail("", "the names of objects are still being read", Tone::Quiet));
+        all.push(detail("", "object names are still being read", Tone::Quiet));
         return all;
     };
     let Some(call) = model.last_call(time) else { return all };
@@ -31,7 +31,7 @@ pub(super) fn map(state: &State, at: usize) -> Vec<Detail> {
         lives.all.iter().filter(|life| life.kind == RANGES && life.made <= call && call < life.ended).collect();
     live.sort_by_key(|life| life.value);
     let sum = live.iter().fold(0u64, |sum, life| sum.saturating_add(life.len));
-    let devices = if model.memory.len() > 1 { ", of all pools and devices" } else { "" };
+    let devices = if model.memory.len() > 1 { ", all pools and devices" } else { "" };
     let text = format!("{}, {}{devices}; by address:", counted(live.len() as u64, "allocation"), bytes(sum));
     all.push(detail("allocations", text, Tone::Plain));
     all.push(detail("map", strip(&live), Tone::Plain));

@@ -61,7 +61,7 @@ pub fn details(state: &State) -> Vec<Detail> {
     }
     let opened = state.whose(at);
     let Some(call) = opened.call(event.call) else {
-        all.push(detail("", "the record of this call cannot be read any more", Tone::Bad));
+        all.push(detail("", "cannot read the record of this call", Tone::Bad));
         return all;
     };
     all.extend(outcome(&call, &event));
@@ -89,11 +89,11 @@ fn outcome(call: &Call, event: &Event) -> Vec<Detail> {
         let name = symbol(CUresult::ENUM, result.into());
         told.push(detail("result", if result == 0 { name } else { format!("{name} ({result})") }, tone));
     } else {
-        told.push(detail("result", "it had not returned when the trace ended", Tone::Bad));
+        told.push(detail("result", "did not return before the trace ended", Tone::Bad));
     }
     if let Some(repeats) = call.repeats.filter(|repeats| repeats.calls > 0) {
         let inside = duration(call.repeats_took().max(0) as u64);
-        let text = format!("{} alike, with the same answer, {inside} inside", counted(repeats.calls, "further call"));
+        let text = format!("{} with the same result, {inside} in the driver", counted(repeats.calls, "further call"));
         told.push(detail("repeated", text, Tone::Plain));
     }
     told
@@ -129,7 +129,7 @@ fn add_arguments(all: &mut Vec<Detail>, decoded: &Decoded, objects: &Objects) {
             continue;
         }
         let text = match value {
-            Value::Result(address) => format!("fills {address:#x}"),
+            Value::Result(address) => format!("output to {address:#x}"),
             value => tame(&Text(value, objects).to_string()),
         };
         all.push(detail(*name, text, Tone::Plain));
@@ -142,7 +142,7 @@ fn nothing(state: &State) -> Vec<Detail> {
     if !lost.is_empty() {
         return lost;
     }
-    let hint = detail("", "nothing under the cursor: . and , go to events", Tone::Quiet);
+    let hint = detail("", "no event under the cursor; . and , go to events", Tone::Quiet);
     std::iter::once(hint).chain(start::page(state)).collect()
 }
 
@@ -159,9 +159,9 @@ fn hole(state: &State) -> Vec<Detail> {
     vec![
         detail("lost", tame(&hole.title()), Tone::Bad),
         detail("when", format!("{} to {}", moment(hole.begin, 1_000), moment(hole.end, 1_000)), Tone::Plain),
-        detail("which", hole.about(), Tone::Plain),
-        detail("found", tame(&hole.what), Tone::Plain),
-        detail("", "the calls before and behind are as they were recorded; cutrace info lists all damage", Tone::Quiet),
+        detail("where", hole.about(), Tone::Plain),
+        detail("damage", tame(&hole.what), Tone::Plain),
+        detail("", "the calls before and after are intact; cutrace info lists all damage", Tone::Quiet),
     ]
 }
 
@@ -237,7 +237,7 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
                 .collect();
         }
         Source::Range { thread, .. } => {
-            let open = if event.flags.open() { ", not ended when the trace did" } else { "" };
+            let open = if event.flags.open() { ", open at the end of the trace" } else { "" };
             let text = format!("{} for {}{open}", moment(event.begin, step), duration(event.length()));
             all.push(detail("when", text, Tone::Plain));
             all.extend(work::range_contents(state, *thread, event));
@@ -254,7 +254,7 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
 fn difference(label: &str, pair: Option<u32>, model: &Model, took: u64, later: bool) -> Detail {
     let found = pair.and_then(|call| Some((call, model.find_call(call)?)));
     let Some((call, (lane, at))) = found else {
-        return detail(label, "no such call there", Tone::Bad);
+        return detail(label, "no matching call", Tone::Bad);
     };
     let other = model.lanes[lane].length(at);
     let (before, after) = if later { (other, took) } else { (took, other) };
@@ -278,9 +278,10 @@ fn named_lives(lives: Option<&Lives>, decoded: &Decoded, call: u32) -> (Vec<Life
 /// `mem#2: 4.1 kB, made by call 9, ended by call 17`
 fn life_of(lives: &Lives, life: &Life, call: u32) -> Detail {
     let size = if life.is_range() { format!("{}, ", bytes(life.len)) } else { String::new() };
+    let end = if life.is_range() { "freed" } else { "destroyed" };
     let ended = match life.ended {
-        u32::MAX => "never ended".into(),
-        call => format!("ended by call {call}"),
+        u32::MAX => format!("never {end}"),
+        call => format!("{end} by call {call}"),
     };
     let (before, tone) = if life.ended < call { (", before this call", Tone::Bad) } else { ("", Tone::Quiet) };
     let text = format!("{size}made by call {}, {ended}{before}", life.made);
@@ -295,7 +296,7 @@ fn lost_data(opened: &Opened, call: &Call) -> Vec<Detail> {
         _ => None,
     });
     let told = |(image, what): (Image, &str)| {
-        let text = format!("{} for {:#x} {what}: cutrace info has more", bytes(image.len), image.address);
+        let text = format!("{} at {:#x} {what}; see cutrace info", bytes(image.len), image.address);
         detail("data", text, Tone::Bad)
     };
     wrong.map(told).collect()

@@ -23,7 +23,7 @@ const ADDED: u64 = 200_000;
 pub(super) fn of_lanes(state: &State, lanes: &[usize], from: u64, to: u64) -> Vec<Detail> {
     let all = lanes.iter().filter_map(|at| state.opened.model.lanes.get(*at));
     if all.map(|lane| lane.cell(from, to).count).sum::<u64>() > ADDED {
-        return vec![detail("by name", "too many events to add up for a frame: the tables list them", Tone::Quiet)];
+        return vec![detail("by name", "too many events to sum per frame; see the tables", Tone::Quiet)];
     }
     let sums = Piece::new(&state.opened, state.filter.as_ref(), Scope::Selection(from, to)).of_lanes(lanes);
     listed(state, &sums)
@@ -38,7 +38,7 @@ pub(super) fn of_range(state: &State, at: EventPlace, from: u64, to: u64) -> Vec
     let sums = Piece::new(&state.opened, state.filter.as_ref(), Scope::Range(at, from, to)).sums(Tab::Kernels);
     let mut all = listed(state, &sums);
     if let Some(first) = all.first_mut() {
-        let times = if state.opened.summary().timing.is_some() { "device times" } else { "times of the calls" };
+        let times = if state.opened.summary().timing.is_some() { "device times" } else { "host times" };
         first.text = format!("{}, by name ({times})", counted(sums.iter().map(|sum| sum.row.count).sum(), "kernel"));
     }
     all
@@ -61,7 +61,7 @@ fn listed(state: &State, sums: &[Sum]) -> Vec<Detail> {
     }));
     if sums.len() > NAMED {
         let rest = (sums.len() - NAMED) as u64;
-        all.push(detail("", format!("and {}, which took less", counted(rest, "other name")), Tone::Quiet));
+        all.push(detail("", format!("and {} that took less", counted(rest, "other name")), Tone::Quiet));
     }
     all
 }
@@ -82,13 +82,13 @@ pub(super) fn group(state: &State, row: usize) -> Vec<Detail> {
     };
     let of = if state.selection().is_some() { "selected" } else { "in the window" };
     let heading = format!("{}: {} {of}", rows::title(shown, &state.opened), duration(to - from));
-    let mut all = vec![detail("all lanes", heading, Tone::Title)];
+    let mut all = vec![detail("all rows", heading, Tone::Title)];
     let cells: Vec<_> = lanes.iter().map(|at| model.lanes[*at].cell(from, to)).collect();
     let (count, busy) = (cells.iter().map(|cell| cell.count).sum(), cells.iter().map(|cell| cell.busy).sum());
     let failed: u64 = cells.iter().map(|cell| u64::from(cell.failed)).sum();
-    let told = if failed > 0 { format!(", {} failed", grouped(failed)) } else { String::new() };
+    let failures = if failed > 0 { format!(", {} failed", grouped(failed)) } else { String::new() };
     let tone = if failed > 0 { Tone::Bad } else { Tone::Plain };
-    let events = format!("{}{told} on {}", counted(count, "event"), counted(lanes.len() as u64, "lane"));
+    let events = format!("{}{failures} on {}", counted(count, "event"), counted(lanes.len() as u64, "row"));
     all.push(detail("events", events, tone));
     all.push(detail("total", duration(busy), Tone::Plain));
     if let rows::Id::Device(device) = shown.id {

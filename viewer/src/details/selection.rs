@@ -31,7 +31,7 @@ pub(super) fn panel(state: &State) -> Option<Vec<Detail>> {
     let tone = if all.failed > 0 { Tone::Bad } else { Tone::Plain };
     lines.push(detail("events", format!("{}{failed}", counted(all.count, "event")), tone));
     lines.push(plain("total, busy", format!("{}, {}", duration(all.busy), percent(all.busy, all.width))));
-    let within = if all.own != all.busy { ", without what was made within them" } else { "" };
+    let within = if all.own != all.busy { ", without nested events" } else { "" };
     lines.push(plain("self", format!("{}{within}", duration(all.own))));
     let gaps = all.width.saturating_sub(all.busy);
     lines.push(plain("gaps", format!("{}, {}", duration(gaps), percent(gaps, all.width))));
@@ -40,7 +40,7 @@ pub(super) fn panel(state: &State) -> Option<Vec<Detail>> {
             let [least, median, p99, most] = lengths.map(duration);
             lines.push(plain("lengths", format!("min {least}, median {median}, p99 {p99}, max {most}")));
         }
-        None if all.count > 0 => lines.push(detail("lengths", "too many events to sort for a frame", Tone::Quiet)),
+        None if all.count > 0 => lines.push(detail("lengths", "too many events to sort per frame", Tone::Quiet)),
         None => {}
     }
     match state.scope() {

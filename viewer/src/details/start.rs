@@ -10,6 +10,7 @@ use crate::state::parts::scope::Scope;
 use crate::state::parts::tab::Tab;
 use crate::state::table::busy;
 use crate::text::{counted, cut, duration, percent, tame};
+use analysis::calls::device_work::SIMULATED;
 use analysis::text::kernel_name::last_part;
 
 /// Functions, kernels and findings that are named.
@@ -27,11 +28,14 @@ pub(super) fn page(state: &State) -> Vec<Detail> {
     let mut all = vec![detail("trace", title, Tone::Title)];
     if let Some(job) = &opened.job {
         let processes = counted(job.specs.all.len() as u64, "process");
-        let text = format!("{processes} on one time axis; sums and tables are of {}, which began first", job.label(0));
+        let text = format!("{processes} on one time axis; sums and tables show {}, the first to begin", job.label(0));
         all.push(plain("job", tame(&text)));
     }
     all.push(plain("host", host(state)));
     all.extend(devices(state).into_iter().map(|line| plain("device", line)));
+    if opened.trace.is_simulated() {
+        all.push(plain("times", SIMULATED.into()));
+    }
     if let Some((at, index)) = state.event {
         let lane = &opened.model.lanes[at];
         let (event, open) = (lane.event(index), state.keymap.first(Action::Open).unwrap_or("").to_owned());
@@ -80,7 +84,7 @@ fn devices(state: &State) -> Vec<String> {
         let name = named.map_or(String::new(), |about| format!(" {}", about.name));
         let own = format!("device {number}: ");
         let share = busy.iter().find_map(|line| line.strip_prefix(&own));
-        let share = share.unwrap_or("no device times, so how busy is not known (replay --profile)");
+        let share = share.unwrap_or("no device times: busy share unknown (replay --profile)");
         tame(&format!("{number}{name}: {share}"))
     });
     lines.collect()
@@ -88,8 +92,7 @@ fn devices(state: &State) -> Vec<String> {
 
 fn findings(state: &State, key: &str) -> Vec<Detail> {
     let Some(found) = state.opened.findings() else {
-        let when =
-            if state.opened.is_live() { "looked for when the trace is closed" } else { "still being looked for" };
+        let when = if state.opened.is_live() { "computed when the trace is closed" } else { "still being computed" };
         return vec![detail("findings", when, Tone::Quiet)];
     };
     if found.is_empty() {

@@ -19,9 +19,9 @@ pub(super) fn outstanding(state: &State, lane: &Lane, index: usize, returned: u6
     match lane.done.get(index) {
         Some(&done) if done != u64::MAX => {
             let after = duration(done.saturating_sub(returned));
-            format!("{name}, known to be done {after} after the return")
+            format!("{name}, completed at most {after} after the return")
         }
-        _ => format!("{name}: nothing in the trace tells that it was done"),
+        _ => format!("{name}, not known to have completed"),
     }
 }
 
@@ -51,8 +51,8 @@ pub(super) fn of_call(state: &State, call: u32, returned: u64) -> Vec<Detail> {
             let sum: u64 = many.iter().map(|(lane, index)| lane.length(*index)).sum();
             let begin = many.iter().map(|(lane, index)| lane.begin[*index]).min().unwrap_or(0);
             let end = many.iter().map(|(lane, index)| lane.end(*index)).max().unwrap_or(0);
-            let pieces = counted(many.len() as u64, "piece");
-            let text = format!("{pieces}, {} in all, {} from first to last", duration(sum), duration(end - begin));
+            let pieces = counted(many.len() as u64, "operation");
+            let text = format!("{pieces}, {} in total, span {}", duration(sum), duration(end - begin));
             vec![detail("work", text, Tone::Plain)]
         }
     }
@@ -62,14 +62,14 @@ pub(super) fn of_call(state: &State, call: u32, returned: u64) -> Vec<Detail> {
 pub(super) fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> {
     let about = lane.record.get(index).and_then(|at| state.opened.trace.timed_at(*at));
     let Some(about) = about else {
-        return vec![detail("", "the record of these times cannot be read any more", Tone::Bad)];
+        return vec![detail("", "cannot read the record of these times", Tone::Bad)];
     };
     let trace = &state.opened.trace;
     let call = lane.call.get(index).and_then(|call| state.opened.call(*call));
     let about = call.map_or(about, |call| trace.of_call(about, &call));
     let mut all = vec![detail("API queue exec", split(&about), Tone::Plain)];
     let by = match about.source {
-        timed::EVENTS => "by a replay, with events: what came before it on the device may be in it",
+        timed::EVENTS => "by a replay, with events; may include earlier work on the device",
         timed::RECORDED => "while recording, with CUPTI",
         _ => "by a replay, with CUPTI",
     };
@@ -81,21 +81,21 @@ pub(super) fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> 
         all.push(detail("ran as", text, Tone::Plain));
     }
     let figures = [
-        known_number(about.registers).map(|n| format!("{n} registers a thread")),
+        known_number(about.registers).map(|n| format!("{n} registers/thread")),
         known_number(about.static_shared).map(|n| format!("{} static", bytes(n.into()))),
         known_number(about.dynamic_shared).map(|n| format!("{} dynamic shared", bytes(n.into()))),
-        known_number(about.local).filter(|n| *n > 0).map(|n| format!("{} local a thread", bytes(n.into()))),
+        known_number(about.local).filter(|n| *n > 0).map(|n| format!("{} local/thread", bytes(n.into()))),
         about.occupancy().map(|share| format!("occupancy {share:.1}%")),
     ];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
     if about.what == timed::KERNEL && !figures.is_empty() {
-        all.push(detail("figures", figures.join(", "), Tone::Plain));
+        all.push(detail("resources", figures.join(", "), Tone::Plain));
     }
     if matches!(about.what, timed::COPY | timed::FILL) {
         let ns = (about.end - about.start).max(1) as f64;
         let way: Vec<&str> = [about.from, about.to].into_iter().map(memory_kind).filter(|k| !k.is_empty()).collect();
         let text = format!("{}, {:.2} GB/s, {}", bytes(about.bytes), about.bytes as f64 / ns, way.join(" to "));
-        all.push(detail("moved", text.trim_end_matches([',', ' ']), Tone::Plain));
+        all.push(detail("bytes", text.trim_end_matches([',', ' ']), Tone::Plain));
     }
     if about.node != 0 {
         all.push(detail("graph node", about.node.to_string(), Tone::Quiet));
@@ -108,7 +108,7 @@ pub(super) fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> 
 fn split(about: &Timed) -> String {
     let length = |from: i64, to: i64| duration(to.saturating_sub(from).max(0) as u64);
     let queued = match about.start.saturating_sub(about.returned) {
-        ..=0 => "begun before the call returned".to_owned(),
+        ..=0 => "began before the call returned".to_owned(),
         ns => format!("{} queued", duration(ns as u64)),
     };
     let (api, ran) = (length(about.submitted, about.returned), length(about.start, about.end));
@@ -133,7 +133,7 @@ pub(super) fn range_contents(state: &State, thread: Option<u32>, event: &Event) 
     if failed > 0 {
         text.push_str(&format!(", {failed} failed"));
     }
-    let mut all = vec![detail("holds", text, Tone::Plain)];
+    let mut all = vec![detail("host", text, Tone::Plain)];
     if model.summary.timing.is_none() {
         return all;
     }
@@ -148,7 +148,7 @@ pub(super) fn range_contents(state: &State, thread: Option<u32>, event: &Event) 
             let start = lane.call.partition_point(|call| *call < from);
             let stop = lane.call.partition_point(|call| *call <= to);
             if stop - start > SUMMED {
-                all.push(detail("device", "too much work to add up here", Tone::Quiet));
+                all.push(detail("device", "too much work to sum here", Tone::Quiet));
                 return all;
             }
             for index in (start..stop).filter(|index| calls.of_call(lane.call[*index]).is_some()) {
@@ -158,9 +158,9 @@ pub(super) fn range_contents(state: &State, thread: Option<u32>, event: &Event) 
         }
     }
     if works > 0 {
-        let pieces = counted(works, "piece");
+        let pieces = counted(works, "operation");
         let span = duration(until - begin);
-        let text = format!("{pieces} of work, {} in all, {span} from first to last", duration(sum));
+        let text = format!("{pieces}, {} in total, span {span}", duration(sum));
         all.push(detail("device", text, Tone::Plain));
     }
     all

@@ -45,11 +45,11 @@ impl FromStr for Step {
             Some(Step(*how, row.parse().ok()?))
         });
         let names = || NAMES.map(|(_, name)| name).join(", ");
-        known.ok_or_else(|| format!("{text:?}: expected one of {} and a row's number, as pin:3", names()))
+        known.ok_or_else(|| format!("{text:?}: expected one of {} and a row, such as pin:3", names()))
     }
 }
 
-const GROUPS: &str = "groups are folded, with space; lanes can be hidden";
+const GROUPS: &str = "a group cannot be hidden, only folded (space)";
 
 fn is_group(id: Id) -> bool {
     matches!(id, Id::Process | Id::Device(_) | Id::Context(..))
@@ -200,6 +200,6 @@ impl State {
         }
         self.arrangement.hidden.insert(id);
         self.arrange();
-        self.say(format!("{} hidden; Z shows all", crate::text::counted(self.arrangement.hidden.len() as u64, "lane")));
+        self.say(format!("{} hidden; Z shows all", crate::text::counted(self.arrangement.hidden.len() as u64, "row")));
     }
 }

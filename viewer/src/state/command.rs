@@ -85,7 +85,7 @@ impl State {
         let (calls, end) = (self.opened.summary().calls, self.window.end);
         match place.trim().replace(['_', ','], "").parse::<u64>() {
             Ok(call) if call >= calls => {
-                Some(format!("--at {call}: the trace holds calls 0 to {} only", calls.saturating_sub(1)))
+                Some(format!("--at {call}: the trace has calls 0 to {} only", calls.saturating_sub(1)))
             }
             Err(_) if time(place.trim()).is_ok_and(|time| time > end) => {
                 Some(format!("--at {}: the trace ends at {} s", place.trim(), end as f64 / 1e9))
@@ -180,8 +180,8 @@ fn clamped_row(row: usize, rows: usize, beyond: &mut Vec<String>) -> usize {
     let last = rows.saturating_sub(1);
     if row > last {
         let there = match rows {
-            0 => "is none".into(),
-            1 => "is row 0 alone".into(),
+            0 => "are no rows".into(),
+            1 => "is only row 0".into(),
             _ => format!("are rows 0 to {last}"),
         };
         beyond.push(format!("--row {row}: there {there}"));

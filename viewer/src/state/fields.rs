@@ -75,8 +75,8 @@ pub struct State {
     /// What colours and signs mean is shown.
     pub legend: bool,
     pub mouse: bool,
-    /// From which length on a pause on a lane is stopped at, ns.
-    pub pause: u64,
+    /// The shortest gap on a row that g and G stop at, ns.
+    pub gap: u64,
     /// What was said last; the next key clears it.
     pub message: String,
     pub(crate) trail: Vec<(Option<EventPlace>, Window, usize)>,

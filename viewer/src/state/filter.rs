@@ -147,7 +147,7 @@ impl Term {
 
 /// The calls that name an object; none if the trace has none of that name.
 fn calls_naming(opened: &Opened, title: &str) -> Result<Option<Vec<u32>>, String> {
-    let lives = opened.lives().ok_or("the names of objects are still being read")?;
+    let lives = opened.lives().ok_or("object names are still being read")?;
     let Some(life) = lives.titled(title) else { return Ok(None) };
     let Uses { mut calls, after } = uses(opened, lives, life)?;
     calls.extend(after);
@@ -190,7 +190,7 @@ fn term(word: &str, opened: &Opened) -> Result<Term, String> {
         let second = opened.second.as_deref().map(|second| calls_naming(&second.opened, title)).transpose()?.flatten();
         let first = calls_naming(opened, title)?;
         if first.is_none() && second.is_none() {
-            return Err(format!("no object {title}; the objects' table (9) has their names"));
+            return Err(format!("no object {title}; the table of objects (9) has all names"));
         }
         return Ok(Term::Uses { first: first.unwrap_or_default(), second });
     }

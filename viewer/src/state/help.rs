@@ -11,8 +11,8 @@ pub const ABOUT: u16 = 22;
 const NOTE: &str = "Keys are set in cutrace/view.toml in the configuration directory: [keys] zoom-in = [\"w\", \"+\"]";
 
 /// Of a job, whose processes stand on one time axis.
-const OF_A_JOB: &str = "At a collective a line leads from where one rank began it to where the next did; beside it stand who was last, and \
-                        who has not begun it";
+const OF_A_JOB: &str = "On a collective, a line connects its beginnings from rank to rank, and labels mark the last rank and the ranks \
+                        that have not begun";
 
 pub struct Line {
     pub keys: String,
@@ -56,7 +56,7 @@ pub fn lines(state: &State) -> Vec<Line> {
         let lines = notes.flat_map(|note| text::lines(note, room(2), 9));
         all.extend(lines.map(|note| line("", note, Kind::Note)));
     } else if all.is_empty() {
-        all.push(line("", "no action has this in its keys, its name or what it does", Kind::Note));
+        all.push(line("", "no action matches in its keys, name or description", Kind::Note));
     }
     all
 }

@@ -46,19 +46,19 @@ const OPERATION: Line = &[
     (&[Action::SelectEvent], "select it"),
 ];
 const WELCOME: Line = &[
-    (&[Action::Open], "go there"),
+    (&[Action::Open], "go to"),
     (&[Action::NextEvent, Action::PreviousEvent], "event"),
-    (&[Action::Up, Action::Down], "lane"),
+    (&[Action::Up, Action::Down], "row"),
     (&[Action::ZoomIn, Action::ZoomOut], "zoom"),
     (&[Action::Search], "search"),
     (&[Action::NextError], "failed"),
-    (&[Action::Legend], "signs"),
+    (&[Action::Legend], "legend"),
 ];
 const NOTHING: Line = &[
     (&[Action::NextEvent, Action::PreviousEvent], "event"),
     (&[Action::ZoomIn, Action::ZoomOut], "zoom"),
     (&[Action::PanLeft, Action::PanRight], "move"),
-    (&[Action::Up, Action::Down], "lane"),
+    (&[Action::Up, Action::Down], "row"),
     (&[Action::Search], "search"),
     (&[Action::Filter], "filter"),
     (&[Action::Select], "select"),
@@ -78,11 +78,11 @@ const SELECTED: Line = &[
     (&[Action::Fit], "fit it"),
     (&[Action::Export], "write"),
     (&[Action::DetailsDown], "more"),
-    (&[Action::Clear], "let go"),
+    (&[Action::Clear], "clear"),
 ];
 const GROUP: Line = &[
     (&[Action::Fold], "fold"),
-    (&[Action::Up, Action::Down], "lane"),
+    (&[Action::Up, Action::Down], "row"),
     (&[Action::ZoomIn, Action::ZoomOut], "zoom"),
     (&[Action::PanLeft, Action::PanRight], "move"),
     (&[Action::DetailsDown], "more"),
@@ -91,7 +91,7 @@ const GROUP: Line = &[
 ];
 const EVENTS: Line = &[
     (&[Action::Up, Action::Down], "event"),
-    (&[Action::Open], "show it"),
+    (&[Action::Open], "show"),
     (&[Action::Filter], "filter"),
     (&[Action::Search], "search"),
     (&[Action::Copy], "copy"),
@@ -100,9 +100,9 @@ const EVENTS: Line = &[
 ];
 const SUMS: Line = &[
     (&[Action::Up, Action::Down], "row"),
-    (&[Action::Open], "the slowest"),
+    (&[Action::Open], "slowest"),
     (&[Action::Sort], "sort"),
-    (&[Action::Reverse], "turn"),
+    (&[Action::Reverse], "reverse"),
     (&[Action::TableScope], "window/all"),
     (&[Action::Filter], "filter"),
     (&[Action::Copy], "copy CSV"),
@@ -110,16 +110,16 @@ const SUMS: Line = &[
 ];
 const LISTED: Line = &[
     (&[Action::Up, Action::Down], "row"),
-    (&[Action::Open], "go there"),
+    (&[Action::Open], "go to"),
     (&[Action::Sort], "sort"),
-    (&[Action::Reverse], "turn"),
+    (&[Action::Reverse], "reverse"),
     (&[Action::Copy], "copy CSV"),
     (&[Action::Clear], "timeline"),
 ];
 const MARKS: Line = &[
     (&[Action::Up, Action::Down], "row"),
-    (&[Action::Open], "go there"),
-    (&[Action::Mark], "change"),
+    (&[Action::Open], "go to"),
+    (&[Action::Mark], "edit"),
     (&[Action::Unmark], "remove"),
     (&[Action::Clear], "timeline"),
 ];
@@ -212,8 +212,8 @@ fn plain_hints(all: &[(&'static str, &'static str)]) -> Vec<Hint> {
 fn prompting(ask: Ask) -> Vec<Hint> {
     let middle: &[(&str, &str)] = match ask {
         Ask::Palette => &[("up down", "choose")],
-        _ => &[("up down", "earlier ones"), ("left right", "move"), ("ctrl-w", "drop word")],
+        _ => &[("up down", "history"), ("left right", "move"), ("ctrl-w", "delete word")],
     };
-    let all = [&[("enter", "take it"), ("esc", "leave")][..], middle, &[("ctrl-u", "drop all")]].concat();
+    let all = [&[("enter", "accept"), ("esc", "cancel")][..], middle, &[("ctrl-u", "clear")]].concat();
     plain_hints(&all)
 }

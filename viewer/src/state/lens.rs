@@ -21,9 +21,9 @@ impl State {
                     let late = crate::data::uses::uses(&self.opened, lives, life).ok()?.after;
                     let count = counted(filter.count, "call");
                     Some(match late.as_slice() {
-                        [] => format!("{count} name {title}; esc lets all pass"),
+                        [] => format!("{title}: {count}; esc clears the filter"),
                         [first, ..] => {
-                            format!("{count} name {title}, {} of them after its end: {first} first", late.len())
+                            format!("{title}: {count}, {} after its end, the first call {first}", late.len())
                         }
                     })
                 });
@@ -38,16 +38,16 @@ impl State {
     pub(crate) fn lens(&mut self) {
         let Some((lane, event)) = self.current() else { return self.say("no event under the cursor") };
         let opened = self.whose(lane);
-        let Some(lives) = opened.lives() else { return self.say("the names of objects are still being read") };
+        let Some(lives) = opened.lives() else { return self.say("object names are still being read") };
         let titles: Vec<String> = opened.objects_of(event.call).iter().map(|life| plain(lives, life)).collect();
         let now = self.filter.as_ref().and_then(|filter| filter.text.strip_prefix("uses:"));
         let next = now.and_then(|now| titles.iter().position(|title| title == now)).map_or(0, |at| at + 1);
         match titles.get(next) {
             Some(title) => self.look_through(&title.clone()),
-            None if titles.is_empty() => self.say("this call names no object that the trace saw made"),
+            None if titles.is_empty() => self.say("this call uses no object that the trace created"),
             None => {
                 self.filter = None;
-                self.say("all pass again");
+                self.say("filter cleared");
             }
         }
     }

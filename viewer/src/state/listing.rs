@@ -95,7 +95,7 @@ impl State {
     fn lead(&mut self) {
         let Some(row) = self.table.rows.get(self.table_row) else { return };
         match (row.lead, row.cells.first()) {
-            (Lead::Nowhere, _) => return self.say("this row leads to no call"),
+            (Lead::Nowhere, _) => return self.say("no call for this row"),
             (Lead::Slowest(name, call), _) => {
                 let found = self.slowest(name, call);
                 self.show_tab(Tab::Timeline);

@@ -71,7 +71,7 @@ impl State {
             help: None,
             legend: false,
             mouse: true,
-            pause: travel::PAUSE,
+            gap: travel::GAP,
             message: String::new(),
             trail: Vec::new(),
             opened,

@@ -116,7 +116,7 @@ impl State {
         };
         match found {
             Some(at) => self.go_to_mark(at),
-            None => self.say("no mark there"),
+            None => self.say("no more marks"),
         }
     }
 

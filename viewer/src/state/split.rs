@@ -18,7 +18,7 @@ impl State {
         self.resize(self.size.0, self.size.1);
         let is_low = self.splits && self.layout.under.height == 0 && self.tab == Tab::Timeline;
         if is_low {
-            self.say("the screen is too low for a table below the timeline: 40 lines are needed");
+            self.say("the table below the timeline needs a screen of 40 lines");
         }
     }
 
@@ -47,7 +47,7 @@ impl State {
                 true => {
                     let (of, count) = (self.scope_text(basis.scope), counted(count, "event"));
                     let key = self.keymap.first(Action::Show(tab)).unwrap_or("");
-                    let of = format!("{of}: {count} are too many for each move; {key} lists them");
+                    let of = format!("{of}: {count}, too many to sum on each move; {key} lists them");
                     Table { of, basis: Some(basis), ..Table::default() }
                 }
                 false => self.rows_of(tab),

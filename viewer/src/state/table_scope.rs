@@ -48,7 +48,7 @@ impl State {
     pub(crate) fn select_event(&mut self) {
         let Some((at, event)) = self.current() else { return self.say("no event under the cursor") };
         if event.begin == event.end {
-            return self.say("it takes no time: there is nothing in it");
+            return self.say("this event has no duration");
         }
         let index = self.event.map(|(_, index)| index).or_else(|| self.lane_of(at)?.event_at(event.begin));
         (self.anchor, self.fixed) = (Some(event.begin), Some(event.end));
@@ -66,10 +66,10 @@ impl State {
     /// From tables of the whole trace to tables of the window, and back.
     pub(crate) fn toggle_window(&mut self) {
         if self.selection().is_some() {
-            return self.say("tables are of what is selected; esc lets go of it");
+            return self.say("tables show the selection; esc clears it");
         }
         self.windowed = !self.windowed;
-        self.say(if self.windowed { "tables are of the window" } else { "tables are of the whole trace" });
+        self.say(if self.windowed { "tables show the window" } else { "tables show the whole trace" });
     }
 
     /// What a table is of, for its title.

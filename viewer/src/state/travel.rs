@@ -1,4 +1,4 @@
-//! Going from event to event: next, previous, failures, pauses, matches, and along from call to work.
+//! Going from event to event: next, previous, failures, gaps, matches, and along from call to work.
 
 use super::fields::{EventPlace, State};
 use crate::data::compare;
@@ -8,8 +8,8 @@ use crate::text::{counted, duration};
 use analysis::text::numbers::time;
 use std::sync::Arc;
 
-/// A pause on a lane is worth stopping at from this length on, ns.
-pub const PAUSE: u64 = 100_000;
+/// The shortest gap on a row that g and G stop at unless configured, ns.
+pub const GAP: u64 = 100_000;
 /// Jumps that [`State::back`] remembers.
 const TRAIL: usize = 256;
 
@@ -43,7 +43,7 @@ impl State {
                 (self.event, self.row) = (event, row.min(self.rows.len().saturating_sub(1)));
                 self.window = window.resized(self.window.columns).ended(self.window.end);
             }
-            None => self.say("no jump to go back from"),
+            None => self.say("no earlier jump"),
         }
     }
 
@@ -63,7 +63,7 @@ impl State {
         let found = index.and_then(|index| self.passing(at, index, forward));
         match found {
             Some(index) => self.select((at, index)),
-            None => self.say(if forward { "no later event on this lane" } else { "no earlier event on this lane" }),
+            None => self.say(if forward { "no later event on this row" } else { "no earlier event on this row" }),
         }
     }
 
@@ -114,7 +114,7 @@ impl State {
     }
 
     pub(crate) fn step_match(&mut self, forward: bool) {
-        let Some(search) = &self.search else { return self.say("nothing was searched for: / begins") };
+        let Some(search) = &self.search else { return self.say("no search yet: / begins one") };
         let model = &self.opened.model;
         // A launch matches by its kernel, whose name its work has.
         let kernels: Vec<&Lane> = model.lanes.iter().filter(|lane| lane.source.is_work()).collect();
@@ -132,29 +132,29 @@ impl State {
         match found {
             Some(at) => self.jump(at),
             None => {
-                let text = format!("no {} match of {:?}", if forward { "later" } else { "earlier" }, search.text);
+                let text = format!("no {} match for {:?}", if forward { "later" } else { "earlier" }, search.text);
                 self.say(text);
             }
         }
     }
 
-    /// The next pause on the lane, or the one before, with its length.
-    pub(crate) fn step_pause(&mut self, forward: bool) {
+    /// The next gap on the row, or the one before, with its length.
+    pub(crate) fn step_gap(&mut self, forward: bool) {
         let Some(at) = self.lane() else { return self.say("no events on this row") };
         let cursor = self.window.cursor;
         let Some(lane) = self.lane_of(at) else { return };
-        let pause = |index: &usize| lane.begin[*index].saturating_sub(lane.end(*index - 1)) >= self.pause;
+        let is_gap = |index: &usize| lane.begin[*index].saturating_sub(lane.end(*index - 1)) >= self.gap;
         let found = match forward {
-            true => (lane.first_at(cursor + 1).max(1)..lane.len()).find(|n| pause(n) && lane.end(*n - 1) > cursor),
-            false => (1..lane.first_at(cursor).max(1)).rev().find(|n| pause(n) && lane.end(*n - 1) < cursor),
+            true => (lane.first_at(cursor + 1).max(1)..lane.len()).find(|n| is_gap(n) && lane.end(*n - 1) > cursor),
+            false => (1..lane.first_at(cursor).max(1)).rev().find(|n| is_gap(n) && lane.end(*n - 1) < cursor),
         };
         let Some(index) = found else {
-            return self.say(if forward { "no later pause on this lane" } else { "no earlier pause on this lane" });
+            return self.say(if forward { "no later gap on this row" } else { "no earlier gap on this row" });
         };
         let (from, to) = (lane.end(index - 1), lane.begin[index]);
         self.event = None;
         self.window = self.window.showing(from);
-        self.say(format!("a pause of {}", duration(to - from)));
+        self.say(format!("a gap of {}", duration(to - from)));
     }
 
     /// The other end of the current event's way: of a call its work, of work its call.
@@ -210,8 +210,8 @@ impl State {
         }
         match self.partner() {
             Some(at) => self.jump(at),
-            None if self.is_of_nccl() => self.say("no other rank of the job has begun this operation"),
-            None => self.say("this call put no work on a stream"),
+            None if self.is_of_nccl() => self.say("no other rank has begun this operation"),
+            None => self.say("this call submitted no work"),
         }
     }
 
@@ -222,16 +222,16 @@ impl State {
 
     /// Two traces: the current call and the one that it belongs to begin together from now on.
     pub(crate) fn align(&mut self) {
-        let Some(second) = &self.opened.second else { return self.say("there is no second trace: view FIRST SECOND") };
+        let Some(second) = &self.opened.second else { return self.say("no second trace (cutrace view FIRST SECOND)") };
         let Some((lane, event)) = self.current() else { return self.say("no event under the cursor") };
         let pair = match self.opened.model.lanes[lane].source {
             Source::Second(_) => second.of_second(event.call).map(|call| (call, event.call)),
             _ => second.of_first(event.call).map(|call| (event.call, call)),
         };
-        let Some((first, other)) = pair else { return self.say("the other trace has no such call here") };
+        let Some((first, other)) = pair else { return self.say("no matching call in the other trace") };
         if let Some(opened) = compare::aligned(&self.opened, first, other) {
             self.reload(Arc::new(opened));
-            self.say(format!("call {first} and the second's call {other} begin together"));
+            self.say(format!("call {first} aligned with the second's call {other}"));
         }
     }
 
@@ -240,7 +240,7 @@ impl State {
             Some(at) => self.jump(at),
             None => {
                 let calls = self.opened.summary().calls;
-                self.say(format!("no call {call}; the trace holds {}", counted(calls, "call")));
+                self.say(format!("no call {call}; the trace has {}", counted(calls, "call")));
             }
         }
     }

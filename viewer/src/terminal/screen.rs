@@ -150,7 +150,7 @@ fn on_faults() {
         let given_back = move || {
             const BACK: &[u8] =
                 b"\x1b[?2026l\x1b[?1006l\x1b[?1015l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[?1049l\x1b[?25h";
-            const CUT: &[u8] = b"cutrace: the trace was cut short while it was shown\n";
+            const CUT: &[u8] = b"cutrace: the trace was truncated while it was shown\n";
             if TAKEN.swap(false, Ordering::SeqCst) {
                 let cooked = COOKED.load(Ordering::SeqCst);
                 // SAFETY: both calls are allowed in a signal's handler; the mode is never freed.

@@ -26,7 +26,7 @@ impl State {
             Action::DetailsDown => self.detail = (scrolled + DETAILS).min(4 * crate::details::details(self).len()),
             Action::DetailsUp => self.detail = scrolled.saturating_sub(DETAILS),
             Action::Unmark if self.unmark() => return vec![Effect::SaveMarks],
-            Action::Unmark => self.say("there is no mark"),
+            Action::Unmark => self.say("no marks"),
             Action::Copy if self.tab.is_table() => {
                 self.say(format!("copied as CSV: {}", crate::text::counted(self.table.rows.len() as u64, "row")));
                 return vec![Effect::Copy(self.table.csv())];
@@ -98,7 +98,7 @@ impl State {
                 let event = self.current().map(|(_, event)| (event.begin, event.end));
                 match self.selection().or(event) {
                     Some((from, to)) => self.window = self.window.fitting(from, to),
-                    None => self.say("nothing is selected, and no event is under the cursor"),
+                    None => self.say("no selection, and no event under the cursor"),
                 }
             }
             Action::FitAll => {
@@ -116,8 +116,8 @@ impl State {
             Action::PreviousEvent => self.step_event(false),
             Action::NextError => self.step_failure(true),
             Action::PreviousError => self.step_failure(false),
-            Action::NextGap => self.step_pause(true),
-            Action::PreviousGap => self.step_pause(false),
+            Action::NextGap => self.step_gap(true),
+            Action::PreviousGap => self.step_gap(false),
             Action::Follow => self.follow(),
             Action::Back => self.back(),
             Action::NextMatch => self.step_match(true),
@@ -174,7 +174,7 @@ impl State {
                 self.table.asked = true;
                 self.table.sort();
             }
-            Action::Sort | Action::Reverse => self.say("this view is in the order of time"),
+            Action::Sort | Action::Reverse => self.say("this view is in time order"),
             _ => return false,
         }
         true

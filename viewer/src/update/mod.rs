@@ -28,7 +28,7 @@ impl State {
                 }
                 match self.keymap.action(&key) {
                     Some(action) => return self.act(action),
-                    None => self.say(format!("{} asks for nothing; ? shows the keys", key.0)),
+                    None => self.say(format!("{} is not bound; ? shows the keys", key.0)),
                 }
             }
             Input::Resize(width, height) => self.resize(width, height),

@@ -152,7 +152,7 @@ impl State {
                     self.mark_hits();
                     self.step_match(true);
                     if self.message.is_empty() {
-                        self.say(format!("{count}; n and N go on"));
+                        self.say(format!("{count}; n and N jump"));
                     }
                 }
                 Err(wrong) => self.say(wrong),
@@ -169,7 +169,7 @@ impl State {
                 if text.ends_with(".csv") {
                     return vec![Effect::ExportTable(text)];
                 }
-                self.say(format!("{text}: a table is written as CSV: expected a name that ends in .csv"));
+                self.say(format!("{text}: tables are CSV; expected a name that ends in .csv"));
             }
             Ask::Export if text.is_empty() => self.say("nothing was written"),
             Ask::Export if [".json", ".csv", ".pftrace"].iter().any(|ending| text.ends_with(ending)) => {
@@ -189,7 +189,7 @@ impl State {
     pub(crate) fn filter_by(&mut self, text: &str) {
         match Filter::new(text, &self.opened) {
             Ok(filter) => {
-                self.say(format!("{} pass; esc lets all pass", counted(filter.count, "call")));
+                self.say(format!("filter: {}; esc clears it", counted(filter.count, "call")));
                 self.filter = Some(filter);
                 self.event = None;
             }

@@ -50,7 +50,7 @@ pub(super) fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
         match part.begin {
             None => behind_it(theme, buffer, part, state.layout.lanes.x),
             Some(begin) if begin == last && last > first && behind.is_empty() => {
-                let text = format!("last, by {}", duration(last - first));
+                let text = format!("last, +{}", duration(last - first));
                 before_it(buffer, part, &text, state.layout.lanes.x, theme.title());
             }
             Some(_) => {}

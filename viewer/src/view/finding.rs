@@ -15,9 +15,8 @@ const CALLS: usize = 24;
 /// Of the row that is selected in their table.
 pub(super) fn selected(state: &State) -> Vec<Detail> {
     let Some(findings) = state.opened.findings() else {
-        let when =
-            if state.opened.is_live() { "looked for when the trace is closed" } else { "still being looked for" };
-        return vec![detail("", format!("what is worth looking at is {when}"), Tone::Quiet)];
+        let when = if state.opened.is_live() { "computed when the trace is closed" } else { "still being computed" };
+        return vec![detail("", format!("findings are {when}"), Tone::Quiet)];
     };
     // The table may be sorted in another order: the number tells which it is.
     let number = state.table.rows.get(state.table_row).and_then(|row| match row.cells.first() {
@@ -25,13 +24,13 @@ pub(super) fn selected(state: &State) -> Vec<Detail> {
         _ => None,
     });
     let Some(found) = number.and_then(|number| findings.get(number)) else {
-        return vec![detail("", "nothing was found that is worth looking at", Tone::Quiet)];
+        return vec![detail("", "no findings", Tone::Quiet)];
     };
     let (summary, path) = (state.opened.summary(), quoted(&state.opened.path.display().to_string()));
     let calls: Vec<String> = found.calls.iter().take(CALLS).map(u64::to_string).collect();
     let is_cut = found.times > calls.len() as u64;
     let of = is_cut.then(|| format!("{} of {}", calls.len(), found.times));
-    let order = (calls.len() > 1 && matches!(found.cost, Cost::Time(_))).then(|| "the costliest first".to_owned());
+    let order = (calls.len() > 1 && matches!(found.cost, Cost::Time(_))).then(|| "costliest first".to_owned());
     let about = of.into_iter().chain(order).collect::<Vec<_>>().join(", ");
     let about = if about.is_empty() { about } else { format!(" ({about})") };
     let mut all = vec![
@@ -65,8 +64,8 @@ fn blamed(state: &State, gap: &Gap) -> String {
     let name = |call: u32| model.find_call(call).map_or("?", |(lane, at)| model.name(model.lanes[lane].name[at]));
     let from = format!("from call {} ({}) to call {} ({})", gap.after, name(gap.after), gap.before, name(gap.before));
     if let Some((host, launch)) = gap.causes {
-        let parts = [(host, "the host asked for nothing"), (launch, "its call was made")];
-        let rest = (gap.length().saturating_sub(host + launch), "behind the call");
+        let parts = [(host, "nothing submitted"), (launch, "in its call")];
+        let rest = (gap.length().saturating_sub(host + launch), "after the call");
         let told = parts.into_iter().chain([rest]).filter(|(time, _)| *time > 0);
         let told: Vec<String> = told.map(|(time, what)| format!("{} {what}", duration(time))).collect();
         return format!("{from}: {}", told.join(", "));
@@ -79,8 +78,8 @@ fn blamed(state: &State, gap: &Gap) -> String {
             let within = lane.end(at).min(gap.end).saturating_sub(lane.begin[at].max(gap.begin));
             let outside = duration(gap.length().saturating_sub(cell.busy));
             let (call, took) = (lane.call[at], duration(within));
-            format!("{from}: {took} in call {call} ({}), {outside} outside of the driver", name(call))
+            format!("{from}: {took} in call {call} ({}), {outside} outside the driver", name(call))
         }
-        None => format!("{from}: the thread made no call in between"),
+        None => format!("{from}: no call of the thread in between"),
     }
 }

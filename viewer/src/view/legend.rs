@@ -17,21 +17,21 @@ const COLOURS: &[(Category, &str)] = &[
     (Category::Launch, "launches of kernels and graphs; kernels"),
     (Category::Copy, "copies and fills"),
     (Category::Synchronize, "waits"),
-    (Category::Poll, "questions whether work is done"),
+    (Category::Poll, "queries for completion"),
     (Category::Memory, "memory: allocations and frees"),
     (Category::Load, "modules: loads and unloads"),
     (Category::Graph, "graphs: capture, nodes, instantiation"),
-    (Category::Submit, "other work for a stream"),
-    (Category::Object, "contexts, streams, events: made, set, ended"),
-    (Category::Query, "other questions"),
+    (Category::Submit, "other work on a stream"),
+    (Category::Object, "contexts, streams, events: create to destroy"),
+    (Category::Query, "other queries"),
     (Category::Range, "NVTX ranges and marks"),
 ];
 
 const OF_TWO: &[(Category, &str)] = &[
-    (Category::Slower, "slower than the call of the other trace"),
+    (Category::Slower, "slower than in the other trace"),
     (Category::Faster, "faster"),
-    (Category::Same, "as fast: less than a tenth apart"),
-    (Category::Only, "the other trace does not have it"),
+    (Category::Same, "same: less than 10% apart"),
+    (Category::Only, "missing in the other trace"),
 ];
 
 type Sign = (String, Style, &'static str);
@@ -40,31 +40,27 @@ fn signs(theme: &Theme, opened: &Opened) -> Vec<Sign> {
     let of = |(category, about): &(Category, &'static str)| (" name ".into(), theme.fill(*category, false), *about);
     let mut all: Vec<Sign> = COLOURS.iter().map(of).collect();
     all.extend(OF_TWO.iter().filter(|_| opened.second.is_some()).map(of));
-    all.push(("!name".into(), theme.fill(Category::Launch, true), "it failed"));
+    all.push(("!name".into(), theme.fill(Category::Launch, true), "failed"));
     let launch = theme.ink_of(Category::Launch, false);
     let levels: String = (1..=8).map(|level| theme.level(level)).collect();
-    all.push((levels, launch, "several events: how much of the column's time they take"));
+    all.push((levels, launch, "several events: their share of the column's time"));
     let (tick, style) = theme.tick(Category::Launch, 8);
-    all.push((tick.repeat(4), style, "some of the column's events failed; all red: most of them"));
+    all.push((tick.repeat(4), style, "some events of the column failed; all red: most failed"));
     all.push((theme.glyph("\u{258f}", "|").into(), launch, "one short event"));
     let hatched = theme.glyph("\u{258f}\u{2591}\u{2591}\u{2591}", "|~~~");
-    all.push((
-        hatched.into(),
-        launch,
-        "work from its submission to the next one's, or to the wait that told of its end",
-    ));
-    all.push((theme.glyph("\u{2573}\u{2573}\u{2573}", "xxx").into(), theme.alarm(), "calls that the trace has lost"));
-    all.push(("name ?".into(), launch, "nothing in the trace tells when it ended"));
-    all.push(("43%".into(), theme.quiet(), "of the window the lane has something to do"));
-    all.push(("! | +".into(), Style::new(), "above, in the whole trace: calls failed, waited, loaded modules"));
+    all.push((hatched.into(), launch, "work, from its submission to the next, or to the wait that showed its end"));
+    all.push((theme.glyph("\u{2573}\u{2573}\u{2573}", "xxx").into(), theme.alarm(), "lost calls"));
+    all.push(("name ?".into(), launch, "end unknown"));
+    all.push(("43%".into(), theme.quiet(), "busy share of the window"));
+    all.push(("! | +".into(), Style::new(), "at the top: failed calls, waits, module loads"));
     if opened.job.is_some() {
         let line = theme.glyph("\u{2517}\u{2501}\u{2501}\u{2513}", "+--+");
-        let about = "from where a rank began the collective at the cursor to where the next one did";
+        let about = "connects the beginnings of the collective at the cursor, rank by rank";
         all.push((line.into(), theme.ink_of(Category::Submit, false), about));
-        all.push(("last, by".into(), theme.title(), "of these who began it last: how long after the first"));
-        all.push(("not begun".into(), theme.alarm(), "of these who has not begun it"));
+        all.push(("last, +".into(), theme.title(), "the last rank to begin it, and its delay"));
+        all.push(("not begun".into(), theme.alarm(), "a rank that has not begun it"));
     }
-    all.push((theme.glyph("\u{2022}", "*").into(), theme.title(), "there: matches of the search"));
+    all.push((theme.glyph("\u{2022}", "*").into(), theme.title(), "search matches"));
     all.push((theme.glyph("\u{25bc}", "v").into(), theme.title(), "a mark"));
     all.push((theme.glyph("\u{25be}", "V").into(), theme.title(), "the cursor"));
     all

@@ -21,7 +21,7 @@ pub(super) fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
     }
     let row = state.rows.get(state.row);
     let title = row.map_or(String::new(), |row| rows::title(row, &state.opened));
-    let head = format!("{:>10} {:>16} {:>9}  {}", "call", "begin", "took", "what");
+    let head = format!("{:>10} {:>16} {:>9}  {}", "call", "begin", "took", "name");
     draw_text(buffer, area.x, area.y, &head, area.width, theme.title());
     let filter = state.filter.as_ref().map_or(String::new(), |filter| format!(", filter {}", tame(&filter.text)));
     let about = format!("{title}: {}{filter}", counted(state.listed() as u64, "event"));
@@ -33,7 +33,7 @@ pub(super) fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
             buffer,
             area.x,
             area.y + 1,
-            "no events on this row: choose a lane in the timeline",
+            "no events on this row: choose another in the timeline",
             area.width,
             theme.quiet(),
         );
@@ -131,11 +131,7 @@ fn one(theme: &Theme, buffer: &mut Buffer, table: &Table, area: Area, (top, chos
     }
     if table.rows.is_empty() {
         let is_whole = table.basis.as_ref().is_none_or(Basis::is_everything);
-        let nothing = if is_whole {
-            "nothing of this kind is in the trace"
-        } else {
-            "nothing of this kind is in this part of it"
-        };
+        let nothing = if is_whole { "none in the trace" } else { "none in this part of the trace" };
         draw_text(buffer, area.x, area.y, nothing, area.width, theme.quiet());
         return;
     }

@@ -170,7 +170,7 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
     for (index, line) in details.iter().skip(skipped).enumerate().take(room) {
         let (x, y) = ((index / height.max(1)) as u16 * width, area.y + 1 + (index % height.max(1)) as u16);
         if left > 0 && index + 1 == room {
-            let key = state.keymap.keys(Action::DetailsDown).first().copied().unwrap_or("a higher terminal");
+            let key = state.keymap.keys(Action::DetailsDown).first().copied().unwrap_or("a taller terminal");
             draw_text(buffer, x, y, &format!("and {} more: {key} scrolls", left + 1), width, theme.quiet());
             break;
         }
@@ -190,7 +190,7 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
 fn draw_summary(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let area = state.layout.details;
     let hint = match state.tab {
-        Tab::Timeline | Tab::Events => "no event under the cursor: . and , go to the next and previous one",
+        Tab::Timeline | Tab::Events => "no event under the cursor; . and , go to events",
         _ if state.table.note.is_empty() => "enter goes to the slowest instance; o sorts by the next column",
         _ => state.table.note,
     };
@@ -202,7 +202,7 @@ fn draw_summary(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let report = state.tab.report(state.opened.summary().timing.is_some());
     all.extend(report.map(|report| {
         let path = state.opened.path.display();
-        (tame(&format!("more of it: cutrace report {path} -r {report}")), theme.quiet())
+        (tame(&format!("more: cutrace report {path} -r {report}")), theme.quiet())
     }));
     let wide = usize::from(area.width);
     let rows = all.iter().flat_map(|(text, style)| lines(text, wide, 4).into_iter().map(|line| (line, *style)));

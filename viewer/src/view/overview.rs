@@ -109,7 +109,7 @@ fn axis(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let names = state.layout.names.width;
     // What lanes of streams show: with device times, hatched ones show only what was not timed.
     let meaning = match &state.opened.summary().timing {
-        Some(timing) if timing.source == timed::RECORDED => "device times as recorded",
+        Some(timing) if timing.source == timed::RECORDED => "recorded device times",
         Some(_) => "device times of a replay",
         None => "~ submission to known end",
     };

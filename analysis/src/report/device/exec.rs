@@ -172,6 +172,6 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: 
     }
     let mut notes: Vec<String> = further(works, progress).into_iter().collect();
     notes.extend(scope.notes());
-    notes.push("the calls are the replay's, as the kernels are".into());
+    notes.push("calls and kernels are those of the replay".into());
     out.end(&notes)
 }

@@ -20,7 +20,7 @@ use trace::read::device_times::Work;
 const DEVICES: Head = Head {
     report: "gaps",
     part: "causes",
-    title: "Why devices and streams idled (gaps)",
+    title: "Why devices and streams were idle (gaps)",
     columns: &[
         column("where", "where"),
         column("cause", "cause"),
@@ -36,7 +36,7 @@ const DEVICES: Head = Head {
 const LONGEST: Head = Head {
     report: "gaps",
     part: "longest",
-    title: "The longest gaps of devices (gaps)",
+    title: "The longest gaps by device (gaps)",
     columns: &[
         column("gap", "gap_ns"),
         column("start", "start_ns"),
@@ -187,9 +187,7 @@ pub fn tables(scope: &Scope) -> Vec<Table> {
                 .into(),
         ]);
     }
-    list.note(
-        "after call: what the thread that submitted the work had called before it, and took when it was recorded",
-    );
+    list.note("after call: the previous call of the thread that submitted the work, and its time when recorded");
     vec![table, list]
 }
 
@@ -251,7 +249,7 @@ pub fn findings(scope: &Scope) -> Vec<Finding> {
         kind: IDLE[0].into(),
         what: format!("device {device} waited for the host"),
         evidence: format!(
-            "{} of {} of {} in {}; the longest, {}, before call {}",
+            "{} of {} in {} in {}; the longest, {}, before call {}",
             duration(host.time),
             duration(idle.span()),
             scope.trace.profile.as_ref().map_or("?", |profile| run(profile.source)),

@@ -116,12 +116,14 @@ impl<'t> Scope<'t> {
         let mut notes = vec![match profile.source {
             timed::CUPTI => "times of a replay, by CUPTI".into(),
             timed::RECORDED => "times of the recording, by CUPTI".into(),
-            _ => "times of a replay, by events round each submission: the way of a launch to an idle device counts"
-                .into(),
+            _ => {
+                "times of a replay, by events around each submission; they include the launch latency of an idle device"
+                    .into()
+            }
         }];
         let graphs = self.works().filter(|work| work.about.what == timed::GRAPH).count() as u64;
         if graphs > 0 {
-            notes.push(format!("{} timed as a whole, without what is in them", counted(graphs, "graph launch")));
+            notes.push(format!("{} timed as a whole, not node by node", counted(graphs, "graph launch")));
         }
         for (why, count) in &profile.untimed {
             notes.push(format!("{} not timed: {why}", counted(*count, "piece") + " of work"));

@@ -273,7 +273,7 @@ pub fn projected(scope: &Scope) -> Vec<Table> {
     }
     table.notes = scope.notes();
     table.note(
-        "Range times are the host's in the recording, projected ones those of the work; ranges without work on a device are left out",
+        "Range times are host times of the recording, projected times are device times; ranges without device work are not listed",
     );
     vec![table]
 }

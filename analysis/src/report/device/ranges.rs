@@ -150,9 +150,9 @@ pub fn kernels(scope: &Scope) -> Vec<Table> {
         ]);
     }
     table.notes = scope.notes();
-    table.note("a kernel counts for each range that it was launched in");
+    table.note("a kernel counts in each range around its launch");
     if is_cut {
-        table.note(format!("of the ranges round a kernel only the innermost {DEPTH} count"));
+        table.note(format!("only the innermost {DEPTH} ranges around a kernel count"));
     }
     vec![table]
 }
@@ -300,7 +300,7 @@ pub fn projected(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progre
         ])
     });
     let mut notes = scope.notes();
-    notes.push("ranges without work on a device are left out; projected times are those of the work".into());
+    notes.push("ranges without device work are not listed; projected times are device times".into());
     notes.extend(cut(&ranges, &format!("RangeStack has the innermost {DEPTH}")));
     write(out, PROJECTED, &PROJECTED_WIDTHS, rows, limit, notes, progress)
 }

@@ -88,7 +88,7 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: 
     }
     let mut notes: Vec<String> = further(works, progress).into_iter().collect();
     notes.extend(scope.notes());
-    notes.push("CorrId is the call's number, as in cutrace dump; Start is on the replay's clock".into());
+    notes.push("CorrId is the call number, as in cutrace dump; Start is on the replay's clock".into());
     notes.extend(Streams::from_trace(scope.trace).note());
     out.end(&notes)
 }

@@ -4,7 +4,7 @@ use super::place::Same;
 use crate::findings::finding::{Cost, Finding};
 use crate::report::walk::Step;
 use crate::tables::tally::Tally;
-use crate::text::figures::{counted, duration, grouped};
+use crate::text::figures::{counted, duration};
 use foldhash::HashMap;
 use std::collections::BTreeMap;
 
@@ -49,11 +49,10 @@ impl<'t> Churn<'t> {
         let mut kinds: Vec<(&str, u64)> = self.kinds.iter().map(|(kind, count)| (*kind, *count)).collect();
         kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let (of, memory) = match kinds[..] {
-            [(kind, _)] => (String::new(), in_words(kind)),
+            [(kind, count)] => (String::new(), buffers(kind, count)),
             _ => {
-                let each: Vec<String> =
-                    kinds.iter().map(|(kind, count)| format!("{} of {}", grouped(*count), in_words(kind))).collect();
-                (format!(" ({})", each.join(", ")), "memory")
+                let each: Vec<String> = kinds.iter().map(|(kind, count)| buffers(kind, *count)).collect();
+                (format!(" ({})", each.join(", ")), counted(calls, "buffer"))
             }
         };
         let mut to_do: Vec<&str> = Vec::new();
@@ -64,9 +63,9 @@ impl<'t> Churn<'t> {
         }
         (calls >= LEAST).then(|| Finding {
             kind: "allocation_churn".into(),
-            what: format!("{}{of} got {memory} of a size that had been freed before", counted(calls, "allocation")),
+            what: format!("{memory} freed and allocated again at the same size{of}"),
             evidence: format!(
-                "{} in these and in those frees; the first is call {}; {}",
+                "{} in these allocations and frees; the first is call {}; {}",
                 duration(time),
                 self.again.first.unwrap_or(0),
                 to_do.join("; ")
@@ -79,23 +78,22 @@ impl<'t> Churn<'t> {
     }
 }
 
-fn in_words(kind: &str) -> &'static str {
-    match kind {
-        "pinned" => "pinned host memory",
-        "registered" => "registered host memory",
-        "managed" => "managed memory",
-        "virtual" => "physical memory",
-        "array" => "array memory",
-        _ => "device memory",
-    }
+/// `3 pinned buffers`.
+fn buffers(kind: &str, count: u64) -> String {
+    let kind = match kind {
+        "virtual" => "physical",
+        "pinned" | "registered" | "managed" | "array" => kind,
+        _ => "device",
+    };
+    counted(count, &format!("{kind} buffer"))
 }
 
-/// What makes such memory once. Pools that are used in stream order have none of the host's.
+/// How a program allocates such memory once. Pools that are used in stream order cost the host no time.
 fn advice(kind: &str) -> &'static str {
     match kind {
-        "pinned" => "a pinned piece that is kept, or is a part of a large one, is not pinned anew",
-        "registered" => "memory that stays registered is not pinned anew",
-        "device" => "a device's piece that is kept, or comes from a pool (cuMemAllocAsync), is not made anew",
-        _ => "a piece that is kept is not made anew",
+        "pinned" => "reuse a pinned buffer, or take parts of a large one",
+        "registered" => "leave the memory registered",
+        "device" => "reuse the buffer, or allocate from a pool (cuMemAllocAsync)",
+        _ => "reuse the buffer",
     }
 }

@@ -68,12 +68,12 @@ pub const WITH_CALLS: &[Column] = &[
     column("where", "where"),
     column("bytes", "bytes"),
     column("allocations", "allocations"),
-    column("of", "each_bytes"),
+    column("each", "each_bytes"),
     column("kind", "kind"),
     column("first call", "first_call"),
     column("how it ended", "end"),
     column("function", "function"),
-    column("got by calls", "calls"),
+    column("allocated by calls", "calls"),
 ];
 
 /// How what the program did not free or destroy ended.
@@ -144,7 +144,7 @@ impl Left {
                 Cell::Bytes(same.3),
                 same.1.into(),
                 Cell::Number(group.first()),
-                end.cell("the call that should free it failed"),
+                end.cell("the freeing call failed"),
                 same.2.into(),
                 listed(&group.calls).into(),
             ];
@@ -152,7 +152,7 @@ impl Left {
             table.row(cells);
         }
         if ending.trace.footer.is_none() {
-            table.note("the trace was not closed: the program may have been cut off, or still be running");
+            table.note("the trace was not closed: the program was killed or is still running");
         }
         table
     }
@@ -171,11 +171,11 @@ impl Left {
         }
         (count > 0).then(|| Finding {
             kind: "not_freed".into(),
-            what: format!("{} in {} of memory not freed by the program", size(bytes), counted(count, "piece")),
+            what: format!("{} ({}) leaked", counted(count, "allocation"), size(bytes)),
             evidence: format!(
-                "the first is call {first}; most of it: {} in {}, the first of them call {}",
+                "the first by call {first}; the largest group: {} ({}), the first by call {}",
+                counted(most.count(), "allocation"),
                 size(most.bytes),
-                counted(most.count(), "piece"),
                 most.first()
             ),
             next: "cutrace report -r leaks".into(),

@@ -95,13 +95,13 @@ impl<'t> Report<'t> for Memory<'t> {
     fn findings(&self, ending: &Ending<'t>) -> Vec<Finding> {
         let mut found = Vec::new();
         if let Some(first) = self.failures.first() {
-            let asked = first.asked.map_or(String::new(), |bytes| format!(" asked for {}", size(bytes)));
+            let asked = first.asked.map_or(String::new(), |bytes| format!(" requested {}", size(bytes)));
             let (live, count) = first.live;
             found.push(Finding {
                 kind: "failed_allocations".into(),
                 what: format!("{} failed", counted(self.failed, "allocation")),
                 evidence: format!(
-                    "the first is call {}: {}{asked} while {} held {} in {}: {}",
+                    "the first is call {}: {}{asked} while {} had {} in {}: {}",
                     first.call,
                     first.function,
                     first.side,
@@ -197,7 +197,7 @@ impl<'t> Memory<'t> {
                 Cell::Bytes(account.live),
             ]);
         }
-        table.note("churn: bytes allocated in all, as a multiple of the peak; ended: gone with their context");
+        table.note("churn: total bytes allocated as a multiple of the peak; ended: freed with their context");
         table
     }
 
@@ -219,7 +219,7 @@ impl<'t> Memory<'t> {
                 (*function).into(),
             ]);
         }
-        table.note("which library called is not recorded; function and thread stand for it");
+        table.note("the calling library is not recorded; function and thread stand for it");
         table
     }
 
@@ -255,28 +255,28 @@ const fn head(part: &'static str, title: &'static str, columns: &'static [Column
 
 const SIDES: Head = head(
     "sides",
-    "Memory by where it is (memory)",
+    "Memory by location (memory)",
     &[
         column("where", "where"),
         column("peak", "peak_bytes"),
         column("at call", "peak_call"),
         column("at", "peak_ns"),
-        column("in all", "total_bytes"),
+        column("total", "total_bytes"),
         column("churn", "churn"),
         column("allocations", "allocations"),
         column("frees", "frees"),
         column("ended", "ended_with_context"),
-        column("live at the end", "live_bytes"),
+        column("live at end", "live_bytes"),
     ],
 );
 
 const SITES: Head = head(
     "families",
-    "Memory by kind and by the function that got it (memory)",
+    "Memory by kind and allocating function (memory)",
     &[
         column("where", "where"),
         column("kind", "kind"),
-        column("in all", "bytes"),
+        column("total", "bytes"),
         column("allocations", "allocations"),
         column("largest", "largest_bytes"),
         column("time", "time_ns"),
@@ -291,7 +291,7 @@ const GROUP: &[Column] = &[
     column("where", "where"),
     column("bytes", "bytes"),
     column("allocations", "allocations"),
-    column("of", "each_bytes"),
+    column("each", "each_bytes"),
     column("kind", "kind"),
     column("first call", "first_call"),
     column("function", "function"),
@@ -300,14 +300,14 @@ const GROUP: &[Column] = &[
 const PEAK: Head = head("peak", "Live at the peak (memory)", GROUP);
 const FAILURE: Head = head("live_at_failure", "Live when the first allocation failed (memory)", GROUP);
 
-const LEFT: Head = head("left", "Not freed by the program (memory)", leaked::COLUMNS);
+const LEFT: Head = head("left", "Leaked memory (memory)", leaked::COLUMNS);
 
 const FAILED: Head = head(
     "failed",
-    "Allocations that failed (memory)",
+    "Failed allocations (memory)",
     &[
         column("call", "call"),
-        column("asked for", "asked_bytes"),
+        column("requested", "asked_bytes"),
         column("where", "where"),
         column("live then", "live_bytes"),
         column("in allocations", "live_allocations"),

@@ -1,7 +1,7 @@
 //! What ran: in words for the eye, and number by number for scripts.
 
 use super::Summary;
-use crate::calls::device_work::source;
+use crate::calls::device_work::{SIMULATED, source};
 use crate::calls::unfinished::not_closed;
 use crate::report::device::gaps;
 use crate::report::walk::Ending;
@@ -71,6 +71,9 @@ impl Ran {
             self.value("device", ordinal.as_str(), device.name.as_str());
             self.value("device_bytes", ordinal, Cell::Bytes(device.memory));
         }
+        if trace.is_simulated() {
+            self.fact("times", SIMULATED);
+        }
     }
 
     fn calls(&mut self, summary: &Summary, trace: &Trace) {
@@ -89,16 +92,16 @@ impl Ran {
         if left_out > 0 {
             let more = &trace.preamble.more;
             let range = more.iter().find(|(key, _)| key == "range").map_or("", |(_, words)| words);
-            self.fact("left out", format!("{} by the range ({range})", counted(left_out, "call")));
+            self.fact("left out", format!("{} outside the recorded range ({range})", counted(left_out, "call")));
             self.value("calls_left_out", range, Cell::Count(left_out));
         }
         let (inside, elsewhere, outside) = (times.in_driver(), times.elsewhere(), times.outside());
         let (these, it) = if is_part { ("these calls", "the driver") } else { ("the driver", "it") };
         let mut parts = vec![format!("{} in {these}", duration(inside))];
-        parts.extend((elsewhere > 0).then(|| format!("{} in others between them", duration(elsewhere))));
-        let or = if left_out > 0 { " or in calls that were left out" } else { "" };
-        parts.push(format!("{} outside of {it}{or}", duration(outside)));
-        let summed = if threads > 1 { "; summed over the threads" } else { "" };
+        parts.extend((elsewhere > 0).then(|| format!("{} in other calls between them", duration(elsewhere))));
+        let or = if left_out > 0 { " or in calls outside the recorded range" } else { "" };
+        parts.push(format!("{} outside {it}{or}", duration(outside)));
+        let summed = if threads > 1 { "; summed over all threads" } else { "" };
         self.fact("host time", format!("{}{summed}", parts.join(", ")));
         self.nanoseconds("host_in_calls_ns", inside);
         self.nanoseconds("host_in_other_calls_ns", elsewhere);
@@ -107,14 +110,14 @@ impl Ran {
 
     fn work(&mut self, summary: &Summary, trace: &Trace) {
         let (kernels, launches, graphs) = summary.launches.counts();
-        let of_graphs = if graphs > 0 { format!(", {} of graphs", counted(graphs, "launch")) } else { String::new() };
+        let of_graphs = if graphs > 0 { format!(", plus {}", counted(graphs, "graph launch")) } else { String::new() };
         self.fact("launches", format!("{} of {}{of_graphs}", counted(launches, "launch"), counted(kernels, "kernel")));
         self.count("launches", launches);
         self.count("kernels", kernels);
         self.count("graph_launches", graphs);
         let [to, from] = summary.findings.transfers.across();
         let across = |(copies, bytes)| format!("{} in {}", size(bytes), counted(copies, "copy"));
-        self.fact("copies", format!("{} to the device, {} from it", across(to), across(from)));
+        self.fact("copies", format!("{} to the device, {} to the host", across(to), across(from)));
         for (way, (copies, bytes)) in [("to_device", to), ("from_device", from)] {
             self.value("copies", way, Cell::Count(copies));
             self.value("copied_bytes", way, Cell::Bytes(bytes));
@@ -124,7 +127,7 @@ impl Ran {
         if !peaks.is_empty() {
             let whole = if summary.times.calls < trace.calls_made() { " in the whole trace" } else { "" };
             let all: Vec<String> = peaks.iter().map(shown).collect();
-            self.fact("memory", format!("{} at the most{whole}", all.join(", ")));
+            self.fact("memory", format!("peak {}{whole}", all.join(", ")));
         }
         peaks.into_iter().for_each(|(side, peak)| self.value("peak_bytes", side.to_string(), Cell::Bytes(peak)));
     }

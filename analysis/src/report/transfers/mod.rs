@@ -7,7 +7,7 @@ use super::walk::{Ending, Report, Step};
 use crate::findings::finding::{Cost, Finding};
 use crate::tables::table::{Cell, Head, Layout, Table, column};
 use crate::tables::tally::Tally;
-use crate::text::figures::{counted, duration, size};
+use crate::text::figures::{counted, duration, grouped, size};
 use copy::{Place, Transfer, copies, is_copy, only_copy};
 use foldhash::{HashMap, HashSet};
 use redundant::Repeats;
@@ -60,12 +60,12 @@ impl Copies {
         self.tally.add(call, ns);
     }
 
-    fn finding(&self, kind: &str, what: &str, more: &str) -> Option<Finding> {
+    fn finding(&self, kind: &str, copy: &str, what: &str, more: &str) -> Option<Finding> {
         let Copies { tally, bytes } = self;
         let first = tally.first?;
         Some(Finding {
             kind: kind.into(),
-            what: format!("{} {what}", counted(tally.calls, "copy")),
+            what: format!("{}{what}", counted(tally.calls, copy)),
             evidence: format!("{} in {}; the first is call {first}{more}", size(*bytes), duration(tally.time)),
             next: "cutrace report -r transfers".into(),
             cost: Cost::Time(tally.time),
@@ -123,7 +123,7 @@ const WAYS: Head = Head {
 const AGAIN: Head = Head {
     report: "transfers",
     part: "again",
-    title: "The same bytes to the same place again (transfers)",
+    title: "Redundant and repeated copies (transfers)",
     columns: &[
         column("redundant", "redundant"),
         column("repeated", "repeated"),
@@ -224,7 +224,7 @@ impl<'t> Report<'t> for Transfers<'t> {
             ]);
         }
         ways.note(
-            "the rate is the host's, waiting for earlier work included; of a copy that is only submitted there is none",
+            "the rate is measured on the host and includes the wait for earlier work; asynchronous copies have no rate",
         );
         let mut again = Table::new(AGAIN);
         let mut all: Vec<_> = self.repeats.found.iter().collect();
@@ -245,10 +245,10 @@ impl<'t> Report<'t> for Transfers<'t> {
             ]);
         }
         again.note(match ending.trace.preamble.without_data() {
-            Some(why) => format!("{why}: what was copied is not known"),
+            Some(why) => format!("{why}: the copied data is unknown"),
             None => {
-                "redundant: nothing in the trace can have written there in between; repeated: a launch that was given \
-                     an address in that allocation, a graph or a copy of rows can"
+                "redundant: no call in between can have written to the destination; repeated: a launch with an address in \
+                     that allocation, a graph or a 2D copy can have written to it"
                     .into()
             }
         });
@@ -258,25 +258,33 @@ impl<'t> Report<'t> for Transfers<'t> {
     fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
         let repeated = match self.repeated.tally.calls {
             0 => String::new(),
-            n => format!("; besides, {} that something in between may have made necessary", counted(n, "copy")),
+            n => format!("; {} more sent the same bytes, but the destination may have changed", grouped(n)),
         };
         let found = [
             self.blocking.finding(
                 "synchronous_pageable_copies",
-                "from or to pageable memory, for which the host waited",
+                "blocking copy",
+                " of pageable memory",
                 "; Async copies of pinned memory (cuMemHostAlloc, cuMemHostRegister) can overlap",
             ),
             self.pageable.finding(
                 "asynchronous_pageable_copies",
-                "asynchronous in name only: from or to pageable memory",
+                "Async copy",
+                " of pageable memory, which cannot overlap",
                 "; copies of pinned memory (cuMemHostAlloc, cuMemHostRegister) can overlap",
             ),
             self.waited.finding(
                 "synchronous_copies",
-                "of pinned or device memory, for which the host waited",
-                "; an Async copy and a later wait let the host go on",
+                "blocking copy",
+                " of pinned or device memory",
+                "; an Async copy with a later wait does not block the host",
             ),
-            self.redundant.finding("redundant_transfers", "brought bytes that were there already", &repeated),
+            self.redundant.finding(
+                "redundant_transfers",
+                "redundant copy",
+                ": the destination already held these bytes",
+                &repeated,
+            ),
         ];
         found.into_iter().flatten().collect()
     }

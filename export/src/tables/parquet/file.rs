@@ -204,7 +204,7 @@ impl Chunk {
 /// Of a page: the format counts in 32 bits with a sign.
 fn count(of: usize) -> Result<i32> {
     i32::try_from(of)
-        .map_err(|_| Error::Format(format!("a page of {of} bytes or values: Parquet's have less than 2^31").into()))
+        .map_err(|_| Error::Format(format!("a page of {of} bytes or values; Parquet allows less than 2^31").into()))
 }
 
 fn type_of(kind: Kind) -> i32 {

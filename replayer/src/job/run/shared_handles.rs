@@ -89,7 +89,7 @@ impl<'t> Worker<'_, 't> {
         if let Some(own) = file.as_ref().filter(|_| is_imported).and_then(|file| file.try_clone().ok()) {
             run.exported.lock().insert(call.number, own);
         }
-        self.tell(&call, file.map(Live::File).ok_or_else(|| "its descriptor could not be made".into()));
+        self.tell(&call, file.map(Live::File).ok_or_else(|| "its descriptor could not be created".into()));
     }
 
     /// The descriptor that stands for the recorded one is that of the file which had been exported.
@@ -97,7 +97,7 @@ impl<'t> Worker<'_, 't> {
         let run = self.run;
         let own = run.plan.job.own_exports.get(&call.number).map(|export| {
             let exported = run.exported.lock();
-            exported.get(export).and_then(|file| file.try_clone().ok()).ok_or("the call that exported it has failed")
+            exported.get(export).and_then(|file| file.try_clone().ok()).ok_or("the call that exported it failed")
         });
         let file = match own {
             Some(own) => own?,
@@ -118,12 +118,13 @@ impl<'t> Worker<'_, 't> {
         match what {
             What::Event => {
                 let event = call.handle(Kind::Event).and_then(|event| run.objects.live(Kind::Event, event));
-                let event = event.ok_or("the event is not there")?;
+                let event = event.ok_or("the event is missing")?;
                 run.driver.export_event(event).map(|bytes| Live::Event(bytes.to_vec())).map_err(|why| why.to_string())
             }
             What::Memory => {
                 let address = exported_address(call, function).unwrap_or(0);
-                let home = run.placement.home(address).ok_or("the memory is not at its recorded address here")?;
+                let home =
+                    run.placement.home(address).ok_or("the memory is not at its recorded address in the replay")?;
                 run.placement.export(&home).map(Live::Memory)
             }
             What::Physical | What::Pool => Ok(Live::Pool),
@@ -159,4 +160,4 @@ impl<'t> Worker<'_, 't> {
     }
 }
 
-const OTHERWISE: &str = "the other process has shared something else";
+const OTHERWISE: &str = "the other process shared another object";

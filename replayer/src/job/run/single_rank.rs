@@ -20,13 +20,13 @@ use trace::read::shared_handles;
 use trace::read::shared_handles::{Crossing, What};
 use trace::{Call, Function};
 
-pub(crate) const OF_OTHERS: &str = "other processes are not here";
+pub(crate) const OF_OTHERS: &str = "concerns processes that are not replayed";
 
-const OF_NO_NODE: &str = "its graph has no node for it here";
+const OF_NO_NODE: &str = "its graph has no node for it in the replay";
 
-const ABOUT_NODES: &str = "asks about a graph whose collectives are copies here";
+const ABOUT_NODES: &str = "queries a graph whose collectives are copies in the replay";
 
-const OF_NO_MEMORY: &str = "its bytes go to memory that is not here";
+const OF_NO_MEMORY: &str = "its destination is memory that the replay does not have";
 
 /// What is written in the place of a call, or before it, and what is said where that is not there.
 pub(crate) fn deliveries<'p>(plan: &'p Plan, call: &Call) -> impl Iterator<Item = (&'p Delivery, &'static str)> {
@@ -65,7 +65,7 @@ pub(crate) fn pieces<'t>(run: &Run<'t>, delivery: &Delivery, missing: &str) -> R
     for (from, hash) in (0..len).step_by(record::PIECE).zip(&delivery.pieces) {
         let expected = (len - from).min(record::PIECE as u64);
         let bytes = run.trace.blob(*hash).filter(|bytes| bytes.len() as u64 == expected);
-        let bytes = bytes.ok_or_else(|| format!("{missing}: a part of the file is missing"))?;
+        let bytes = bytes.ok_or_else(|| format!("{missing}: part of the file is missing"))?;
         let left = delivery.left.get((from / record::PIECE as u64) as usize);
         let parts = match left.and_then(|left| run.trace.blob(*left)) {
             _ if left == Some(hash) => Vec::new(),
@@ -119,7 +119,7 @@ impl<'t> Worker<'_, 't> {
     fn capture(&mut self, call: &Call<'t>, function: &'static Function, captured: &[CapturedOperation]) -> bool {
         let run = self.run;
         let put = || {
-            let stream = stream_of(run, call, function).ok_or("its stream is not here")?;
+            let stream = stream_of(run, call, function).ok_or("the replay does not have its stream")?;
             let mut copies = Vec::new();
             for CapturedOperation { operation, at } in captured.iter().filter(|one| !one.at.is_empty()) {
                 let to = run.placement.bound(at).ok_or(OF_NO_MEMORY)?.word();
@@ -132,8 +132,7 @@ impl<'t> Worker<'_, 't> {
             unsafe { run.driver.capture_copies(&copies, stream) }.map_err(|failure| failure.to_string())
         };
         let put: Result<(), String> = run.placement.relaxed(put);
-        put.map_err(|why| self.refuse(call, function, &format!("no copy could be captured in its place: {why}")))
-            .is_ok()
+        put.map_err(|why| self.refuse(call, function, &format!("cannot capture a copy in its place: {why}"))).is_ok()
     }
 
     /// Writes what memory of other processes had held before this call, or what collectives in the graph
@@ -162,7 +161,7 @@ impl<'t> Worker<'_, 't> {
     fn bring(&mut self, call: &Call<'t>, function: &'static Function) -> Option<u64> {
         let run = self.run;
         let Some(stream) = stream_of(run, call, function) else {
-            self.refuse(call, function, "its stream is not here");
+            self.refuse(call, function, "the replay does not have its stream");
             return None;
         };
         hazards::compare_due(run, self.thread, call.begin, &mut self.tally);
@@ -182,7 +181,7 @@ impl<'t> Worker<'_, 't> {
                 if let Err(failure) = run.placement.relaxed(put) {
                     let code = failure.code.unwrap_or(result::INVALID_VALUE);
                     if !self.is_same_fault(call, result::SUCCESS, code) {
-                        self.diverged(call, "what it delivered", "written".into(), failure.to_string());
+                        self.diverged(call, "the result of the collective", "written".into(), failure.to_string());
                     }
                     return None;
                 }
@@ -215,8 +214,8 @@ impl<'t> Worker<'_, 't> {
                 self.tally.emulated += 1;
                 self.compare(call, result::SUCCESS);
             }
-            (Ok(_), None) => self.refuse(call, function, "what it handed out was not recorded"),
-            (Err(failure), _) => self.refuse(call, function, &format!("nothing can stand in for it: {failure}")),
+            (Ok(_), None) => self.refuse(call, function, "its result was not recorded"),
+            (Err(failure), _) => self.refuse(call, function, &format!("cannot create a substitute: {failure}")),
         }
     }
 }
@@ -230,7 +229,7 @@ impl<'t> Worker<'_, 't> {
                 self.tally.emulated += 1;
                 self.compare(call, result::SUCCESS);
             }
-            Some(Err(failure)) => self.refuse(call, function, &format!("nothing can stand in for it: {failure}")),
+            Some(Err(failure)) => self.refuse(call, function, &format!("cannot create a substitute: {failure}")),
             None => self.refuse(call, function, OF_OTHERS),
         }
     }

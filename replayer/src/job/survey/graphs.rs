@@ -11,8 +11,8 @@ use trace::api::types::Kind;
 use trace::model::streams::Target;
 use trace::{Call, Function, Trace};
 
-const LACKS_NODES: &str = "launches a graph that lacks nodes, as calls that made them are refused";
-const NO_LAUNCH: &str = "nothing is told of this launch of its graph";
+const LACKS_NODES: &str = "launches a graph with missing nodes: the calls that add them are refused";
+const NO_LAUNCH: &str = "the trace has no record of this launch of its graph";
 
 /// What graphs use are numbers here: of operations, and one that says that a node is lacking.
 #[derive(Default)]

@@ -15,12 +15,11 @@ use trace::model::change::Change;
 use trace::read::shared_handles::{self, Crossing, What, exported_address};
 use trace::{Call, Function, Trace};
 
-const WRITTEN_BY_OTHERS: &str =
-    "other processes may write memory that they are given here: what they wrote is not in the trace";
+const WRITTEN_BY_OTHERS: &str = "exported memory may be written by processes that are not replayed";
 
-const USES: &str = "uses memory of another process, which is not here";
+const USES: &str = "uses memory of a process that is not replayed";
 
-const OF_GRAPH: &str = "its graph may lack nodes, as calls that make some were refused";
+const OF_GRAPH: &str = "its graph may have missing nodes: calls that add some were refused";
 
 /// Imported memory is not longer, where nothing tells how long it is.
 const MOST: u64 = 1 << 39;
@@ -380,7 +379,7 @@ mod tests {
         sample.call(0, "cuIpcGetMemHandle", 4..5, &[0x200, AT], &[(0x200, &[7; 64])]);
         let trace = sample.trace();
         let told = |plan: &Plan| {
-            plan.judgement.reasons.iter().any(|reason| reason.what.starts_with("cuIpcGetMemHandle: other"))
+            plan.judgement.reasons.iter().any(|reason| reason.what.starts_with("cuIpcGetMemHandle: exported"))
         };
         for (plan, is_told) in [
             (plan(&trace), true),

@@ -14,14 +14,14 @@ use trace::read::shared_handles as across;
 use trace::read::shared_handles::{Crossing, What};
 use trace::{Call, Function, Trace};
 
-const CHANGED: &str = "memory of another process that it was given changed meanwhile: if that process changed it and a kernel waits \
-                       for it, the replay may wait without end";
+const CHANGED: &str = "memory of another process changed during this launch: if the kernel waits for that change, the replay may \
+                       hang";
 
-const BY_WHAT_IS_KEPT: &str = "replay --alone writes what it delivered in its place";
-const TOGETHER: &str = "replay of the job's directory has them all";
-const THEIR_TRACES: &str = "their traces are not among those that are replayed";
+const BY_WHAT_IS_KEPT: &str = "replay --alone writes its recorded result instead";
+const TOGETHER: &str = "replay the job's directory to include all ranks";
+const THEIR_TRACES: &str = "their traces are not part of this replay";
 
-const OF_OTHERS: &str = "left out or stood in for, as it is about what other processes have";
+const OF_OTHERS: &str = "skipped or emulated, as it concerns other processes";
 
 impl Survey {
     /// Of a process that is replayed without the others of its job.
@@ -224,8 +224,7 @@ impl Survey {
 
     pub(crate) fn end_single_rank(&mut self) {
         if let Some(alone) = self.plan.job.single_rank.as_ref().filter(|alone| alone.untold > 0) {
-            let what =
-                "operations of NCCL's of which the trace does not tell what they delivered: the process was ended";
+            let what = "NCCL operations without recorded results: the process was killed";
             self.reasons.about_trace(what, alone.untold);
         }
     }
@@ -309,7 +308,7 @@ mod tests {
             trace.kernels.get_mut(&1).expect("the kernel").name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL".into();
             trace
         };
-        const REFUSED: &str = "cuLaunchKernel: what this collective delivered is not in the trace";
+        const REFUSED: &str = "cuLaunchKernel: the result of this collective is not in the trace";
         let trace = kept(&sample, &[]);
         assert!(plan(&trace).job.single_rank.is_none());
         assert!(!reasons(&plan(&trace)).contains(REFUSED));

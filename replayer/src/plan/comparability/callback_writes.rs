@@ -5,7 +5,7 @@
 use crate::plan::verdict::{Reason, Reasons};
 use trace::Trace;
 
-const WHAT: &str = "memory written while a callback ran, by it or by others: the replay writes it for both";
+const WHAT: &str = "memory written during a callback, by it or by other threads: the replay writes it at both places";
 
 /// When callbacks ran: begin, and the latest end of all that began as early, so that one look tells whether
 /// any was under way.

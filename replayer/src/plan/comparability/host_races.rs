@@ -22,18 +22,18 @@ use trace::read::call::{Content, Image};
 use trace::read::host_writes::{FoundWrite, Written};
 use trace::{Call, Trace};
 
-const WHAT: &str = "the CPU wrote memory that a launch under way had been given: a kernel may have waited for it";
+const WHAT: &str = "the CPU wrote memory of a launch in flight: the kernel may have waited for that write";
 
 const MEANWHILE: &str =
-    "while it waited, the CPU wrote memory that a launch under way had been given: a kernel may have waited for that";
+    "during this wait the CPU wrote memory of a launch in flight: the kernel may have waited for that write";
 
-const BOTH: &str = "the CPU and a launch under way wrote the same memory, in an order that nobody knows";
+const BOTH: &str = "the CPU and a launch in flight wrote the same memory, in unknown order";
 
 const MANAGED: &str =
-    "the CPU and work under way used managed memory that moves together: what the CPU wrote may have moved unseen";
+    "the CPU and work in flight used managed memory that migrates together: CPU writes may have migrated unseen";
 
-const PARTS: &str = "the CPU wrote in parts of pinned memory that kernels under way had been given: what those had made there may be told as \
-                     the CPU's";
+const PARTS: &str =
+    "the CPU wrote pinned memory of kernels in flight: results of those kernels may be recorded as CPU writes";
 
 /// The bytes of a file may stand for memory more than once, but not for one memory so often.
 const REPEATS: u64 = 64;

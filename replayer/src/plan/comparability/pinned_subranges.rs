@@ -11,10 +11,10 @@ use trace::api::roles::Class;
 use trace::model::copy_endpoints::{End, copy_endpoints};
 use trace::{Call, Function};
 
-const COPIED: &str = "kernels used parts of pinned memory to which host memory was being copied: what the CPU wrote on the same pages may be \
-                      told too late";
-const CALLED_BACK: &str = "kernels used parts of pinned memory of which callbacks on other streams wrote others: what they wrote on the same \
-                           pages may be told for each other";
+const COPIED: &str = "kernels used pinned memory that was the destination of a host copy: CPU writes to the same pages may be \
+                      recorded too late";
+const CALLED_BACK: &str = "kernels and callbacks of other streams wrote the same pages of pinned memory: their writes may be \
+                           recorded for each other";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {

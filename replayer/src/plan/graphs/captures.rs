@@ -11,7 +11,7 @@ use trace::model::nested_structs::structs;
 use trace::read::call::{Content, Image};
 use trace::{Call, Function};
 
-pub const WHY: &str = "a graph copies from host memory: what the CPU writes there between its launches is not recorded";
+pub const WHY: &str = "a graph copies from host memory: CPU writes there between its launches are not recorded";
 
 /// Whether one of the call's sources is host memory.
 pub fn reads_host(call: &Call, function: &'static Function, host: &Ranges) -> bool {

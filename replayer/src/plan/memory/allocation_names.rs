@@ -128,7 +128,7 @@ impl std::fmt::Display for Place {
             Place::Missed(range, Side::Behind, bytes) => {
                 write!(f, "in no allocation; {bytes} bytes past the end of {}, the nearest", RangeText(*range))
             }
-            Place::Nowhere => f.write_str("in no allocation: there is none"),
+            Place::Nowhere => f.write_str("in no allocation: none exists"),
         }
     }
 }

@@ -11,7 +11,8 @@ use trace::read::call::Content;
 use trace::read::host_writes::Written;
 use trace::{Call, Function, Trace};
 
-pub const WHY: &str = "addresses of module variables or of memory that a graph allocates stand beside tags in words: these are not translated";
+pub const WHY: &str =
+    "words with tag bits hold addresses of module variables or of graph allocations: these are not translated";
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS: u64 = (1 << ADDRESS_BITS) - 1;

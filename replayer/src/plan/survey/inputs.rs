@@ -12,8 +12,7 @@ use trace::file::preamble::Data;
 use trace::read::call::{Content, When};
 use trace::{Call, Function, Trace};
 
-const MANAGED: &str =
-    "copies managed memory as if that were the host's, and no copy between addresses of either side is like it";
+const MANAGED: &str = "this copy treats managed memory as host memory and has no equivalent";
 
 impl Survey {
     /// Inputs that are not in the file, and effects that no call shows.
@@ -49,7 +48,7 @@ impl Survey {
             if makes_node { self.of_nodes.extend(named) } else { self.of_copies.extend(named) }
         }
         if !makes_node && either.iter().any(|address| !self.is_known(*address) && !is_host(*address)) {
-            let what = format!("{}: an address in no memory that the trace knows of", function.name);
+            let what = format!("{}: unknown address", function.name);
             self.reasons.about_call(what, call.number);
         }
         let called_host = words(|role| matches!(role, Role::Source(_) | Role::Sink(_)));
@@ -73,7 +72,7 @@ impl Survey {
             self.reasons.about_call(what, call.number);
         }
         if !trace.follows_host_memory() && calls_back(function, call) {
-            let what = format!("{}: what the application's callback changed is not recorded", function.name);
+            let what = format!("{}: the writes of the program's callback are not recorded", function.name);
             self.reasons.about_call(what, call.number);
         }
     }
@@ -98,7 +97,7 @@ impl Survey {
         }
         if is_unrecorded {
             let why = match trace.preamble.data {
-                Data::None => "left out",
+                Data::None => "removed",
                 Data::Inputs | Data::All => "not recorded",
             };
             self.reasons.about_call(format!("{}: some of its input was {why}", function.name), call.number);
@@ -106,7 +105,7 @@ impl Survey {
         if let Some((blob, len)) = gone {
             // The first of each function: a forged trace may name any number.
             let what = self.gone.entry(function.name).or_insert_with(|| {
-                format!("{}: needs what is {GONE}: blob {blob} of {len} bytes, the first", function.name)
+                format!("{}: needs data that is {GONE}: blob {blob} of {len} bytes, the first", function.name)
             });
             self.reasons.about_call(what.clone(), call.number);
         }

@@ -17,11 +17,11 @@ use trace::model::stream::StreamId;
 use trace::read::call::When;
 use trace::{Call, Function, Trace};
 
-const ADOPTED: &str = "writes memory that no recorded call made: that one was lost, or the driver's own tables made it (nvJPEG's \
-                       is), of which nothing else is recorded; what it held before is taken to be zeros";
+const ADOPTED: &str = "writes memory that no recorded call allocated (a lost call, or a call through the driver's own tables, \
+                       as nvJPEG's); its earlier contents are assumed to be zero";
 
 const ELSEWHERE: &str =
-    "the device has pinned host memory at another address than the CPU: what the CPU wrote there may not be recorded";
+    "device and CPU use different addresses for pinned host memory: CPU writes there may not be recorded";
 
 const OF_CPU: [CUmemLocationType; 3] = [
     CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST,
@@ -29,8 +29,7 @@ const OF_CPU: [CUmemLocationType; 3] = [
     CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT,
 ];
 
-const OF_HOST: &str =
-    "memory of the host, or managed, that is no cuMemAllocManaged's: what the CPU writes there is not recorded";
+const OF_HOST: &str = "host or managed memory not allocated by cuMemAllocManaged: CPU writes there are not recorded";
 
 impl Survey {
     /// Pools and pieces of memory that the CPU writes like its own.
@@ -127,7 +126,7 @@ impl Survey {
         if kind == Kind::Managed {
             self.managed.insert(range.clone());
             if !trace.follows_host_memory() {
-                let what = "managed memory: what the CPU wrote there is not recorded";
+                let what = "managed memory: CPU writes there are not recorded";
                 self.reasons.about_call(what, call.number);
             }
         }

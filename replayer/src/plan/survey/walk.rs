@@ -101,16 +101,16 @@ pub struct Survey {
 use crate::job::survey::missing_processes::MissingProcesses;
 
 pub(crate) const FROM_ITSELF: &str =
-    "taken to be what the process itself had exported by this descriptor: memory of another process is not there";
+    "assumed to be the process's own export with this descriptor: memory of another process is missing";
 
-pub(crate) const PINNED: &str =
-    "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
+pub(crate) const PINNED: &str = "the device read pinned host memory: CPU writes there are not recorded";
 
 /// What is said of data that calls name and that cannot be had.
 pub(crate) const GONE: &str = "damaged or not in the file";
 
 /// Work that follows what a capture range left out begins with memory that nobody knows.
-const UNKNOWN: &str = "the range left calls out before it: what device memory held when it was made is not known";
+const UNKNOWN: &str =
+    "the recorded range begins after earlier calls: the contents of device memory at its start are unknown";
 
 impl Survey {
     pub fn new(trace: &Trace, imports: Option<Imports>) -> Survey {
@@ -154,7 +154,10 @@ impl Survey {
             self.moments.push(moment);
         }
         let Some(function) = call.function() else {
-            self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
+            self.reasons.about_call(
+                format!("{}: this version of cutrace does not know the function", call.name()),
+                call.number,
+            );
             return;
         };
         if !self.only_judges {
@@ -424,7 +427,7 @@ impl Survey {
         plan.judgement.notes.extend(spins.notes);
         if trace.calls_left_out() > 0 {
             let mut left_out = Reasons::default();
-            left_out.about_trace("calls left out by the range", trace.calls_left_out());
+            left_out.about_trace("calls outside the recorded range", trace.calls_left_out());
             plan.judgement.notes.extend(left_out.into_list());
         }
         plan.judgement.notes.extend(notes(trace));
@@ -444,10 +447,8 @@ fn nothing_to_replay(trace: &Trace, executable: u64) -> Option<String> {
             Some(format!("{why}: module images, payloads, kernel arguments and hashes are not in the file"))
         }
         Some(why) => Some(format!("{why}: module images and payloads are not in the file")),
-        None if is_headless(trace) => {
-            Some("the calls are lost that initialised the driver and made what the others use".into())
-        }
-        None if executable == 0 => Some("there is no call in it that could be replayed".into()),
+        None if is_headless(trace) => Some("the calls that initialised the driver are missing".into()),
+        None if executable == 0 => Some("the trace has no call that can be replayed".into()),
         None => None,
     }
 }
@@ -455,7 +456,7 @@ fn nothing_to_replay(trace: &Trace, executable: u64) -> Option<String> {
 fn not_recorded(trace: &Trace, reasons: &mut Reasons) {
     if let Some((limit, beyond)) = trace.size_limit_reached() {
         let what = format!("recording ended at its size limit of {limit}, after {} calls", trace.calls_made());
-        reasons.about_trace(format!("{what}: later ones are missing, at least"), beyond);
+        reasons.about_trace(format!("{what}: at least this many later calls are missing"), beyond);
     }
     let others = |(what, _): &&(String, u64)| what != BEYOND_LIMIT && !no_replay_needs(what);
     for (what, count) in trace.losses.iter().filter(others) {
@@ -469,14 +470,14 @@ fn made_by_no_call(trace: &Trace, origins: Origins, plan: &mut Plan, reasons: &m
         if missing.kind == Kind::Function {
             plan.special_calls.unknown_functions.insert(missing.call);
         }
-        let what = format!("{}: needs {} that no call in the trace made", missing.function, missing.kind.one());
+        let what = format!("{}: needs {} that no call in the trace created", missing.function, missing.kind.one());
         reasons.about_call(what, missing.call);
     }
 }
 
 fn unreadable(trace: &Trace, reasons: &mut Reasons) {
     for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {
-        let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
+        let what = format!("module {:#x} was loaded by an unrecorded call and its image was not found", adopted.module);
         reasons.about_trace(what, 1);
     }
     for adopted in trace.adopted.iter().filter(|_| trace.preamble.data != Data::None) {
@@ -484,9 +485,12 @@ fn unreadable(trace: &Trace, reasons: &mut Reasons) {
         if let Some(blob) = gone.next() {
             let which = match adopted.images.len() {
                 1 => "its image".to_owned(),
-                several => format!("one of {several} images that may be its own"),
+                several => format!("one of its {several} possible images"),
             };
-            let what = format!("module {:#x} was loaded unseen and {which} is {GONE}: blob {blob}", adopted.module);
+            let what = format!(
+                "module {:#x} was loaded by an unrecorded call and {which} is {GONE}: blob {blob}",
+                adopted.module
+            );
             reasons.about_trace(what, 1);
         }
     }

@@ -12,7 +12,7 @@ use trace::api::types::Kind;
 use trace::{Call, Function};
 
 /// What becomes of the events of a range. They hold no data: made again and again they would be the same.
-pub const EVENTS: &str = "an event of the range is made once, and ends with the replay";
+pub const EVENTS: &str = "an event of the range is created once and lives until the replay ends";
 
 /// Holds the workers at the range until memory has been looked at.
 pub struct RepeatGate {

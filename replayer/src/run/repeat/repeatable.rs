@@ -89,7 +89,7 @@ pub fn prepare<'t>(
         }
     }
     if prepared.is_empty() {
-        return Err(format!("no call of {}..{} is made by a replay", range.start, range.end));
+        return Err(format!("no call of {}..{} is replayed", range.start, range.end));
     }
     // What stays the same in pinned memory is there once it is restored.
     let mut contents: HashMap<u64, &Vec<u8>> = HashMap::new();
@@ -117,7 +117,7 @@ pub fn check(trace: &Trace, plan: &Plan, range: &Range<u64>) -> Result<(), Strin
     if let Some(call) = plan.order.edges.iter().find(is_across).and_then(|(call, _)| trace.call(*call)) {
         return Err(unrepeatable(
             &call,
-            "it got what a call of the range gives back, as another thread did while it was inside",
+            "it allocated memory that a call of the range frees, in another thread, at the same time",
         ));
     }
     for number in numbers(plan, range).into_iter().map(|(number, _)| number) {
@@ -147,9 +147,11 @@ fn numbers(plan: &Plan, range: &Range<u64>) -> Vec<(u64, u32)> {
 /// The function that is called; or why the call is left out. An error if the range cannot be repeated because
 /// of it.
 fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static str>, String> {
-    let Some(function) = call.function() else { return Err("this cutrace does not know the function".into()) };
+    let Some(function) = call.function() else {
+        return Err("this version of cutrace does not know the function".into());
+    };
     match call.result {
-        Some(result::NOT_READY) => return Ok(Err("asked too early when recorded")),
+        Some(result::NOT_READY) => return Ok(Err("returned not ready when recorded")),
         Some(result::OUT_OF_MEMORY | result::NOT_INITIALIZED | result::DEINITIALIZED) => return Ok(Err(FAILED)),
         _ if plan.special_calls.beyond_allocation.contains(&call.number) => return Ok(Err(FAILED)),
         _ => {}
@@ -160,7 +162,7 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
         Some(Decision::Deliver) if !is_delivered(plan, call.number) => return Err(A_GRAPH.into()),
         Some(Decision::Deliver) => return Ok(Ok(function)),
         Some(Decision::StandIn(What::Memory) | Decision::Cross(_)) => return Ok(Err(ONCE)),
-        Some(_) => return Err("it makes an object".into()),
+        Some(_) => return Err("it creates an object".into()),
         None => {}
     }
     if let Some(why) = plan.job.refusals.get(&call.number) {
@@ -183,9 +185,9 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
     }
     for param in live.params {
         match param.role {
-            Role::Create(_) => return Err(format!("it makes an object ({})", param.name)),
-            Role::Destroy => return Err(format!("it ends an object ({})", param.name)),
-            Role::Callback => return Err("its callback is the program's".into()),
+            Role::Create(_) => return Err(format!("it creates an object ({})", param.name)),
+            Role::Destroy => return Err(format!("it destroys an object ({})", param.name)),
+            Role::Callback => return Err("it runs a callback of the program".into()),
             _ => {}
         }
     }
@@ -197,8 +199,8 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
 
 const NO_FUNCTION: &str = "this driver has no such function";
 const FAILED: &str = "failed when recorded";
-const A_GRAPH: &str = "a capture makes a graph";
-const ONCE: &str = "memory is given and taken once";
+const A_GRAPH: &str = "a capture creates a graph";
+const ONCE: &str = "memory is allocated and freed once";
 
 /// Of functions, by their live handles: offset and size of each parameter, if the driver tells.
 type Sizes = HashMap<u64, Option<Vec<(usize, usize)>>>;
@@ -212,7 +214,7 @@ fn deliveries<'t>(run: &Run<'t>, call: Call<'t>, arena: &Arc<Arena>) -> Result<V
     let mut all = Vec::new();
     let Some(function) = call.function().filter(|_| call.succeeded()) else { return Ok(all) };
     for (delivery, missing) in single_rank::deliveries(run.plan, &call) {
-        let stream = single_rank::stream_of(run, &call, function).ok_or("its stream is not here")?;
+        let stream = single_rank::stream_of(run, &call, function).ok_or("the replay does not have its stream")?;
         for (to, bytes) in single_rank::pieces(run, delivery, missing)? {
             let (name, words) = ordered_write(to, bytes, stream);
             let live = by_name(name).filter(|live| run.driver.exports(id(live))).ok_or(NO_FUNCTION)?;
@@ -271,7 +273,7 @@ fn one<'t>(
         Err(Refusal(_)) => return Ok(Err(FAILED.to_owned())),
     }
     if frame.instead.is_some() && function.class == Class::copy {
-        return Err("it copies managed memory as if that were the host's, and waits for it".into());
+        return Err("it copies managed memory as host memory, and waits".into());
     }
     if from > 0 {
         let words = frame.words();
@@ -287,7 +289,7 @@ fn one<'t>(
         return Err("it uses a thread's own default stream".into());
     }
     if takes_more(run, &call, live, &words, sizes) {
-        return Err("its kernel takes other arguments than the trace says".into());
+        return Err("its kernel's arguments differ from those in the trace".into());
     }
     let host = frame.sources.iter().map(|range| {
         let len = (range.end - range.start) as usize;

@@ -51,7 +51,7 @@ impl Snapshot {
         let free = free_memory::memory().unwrap_or(u64::MAX);
         if needed > free / 2 {
             return Err(format!(
-                "the program holds {needed} bytes when the range begins, and this host has {free} free: they cannot be kept"
+                "the program has {needed} bytes allocated at the start of the range; saving them needs host memory, {free} bytes are free"
             ));
         }
         let mut snapshot = Snapshot { regions: Vec::new(), unread: 0 };
@@ -105,7 +105,7 @@ impl RangeWrites {
         for piece in &self.pieces {
             let held = contents(session, piece.live..piece.live + piece.before.len() as u64, piece.is_host);
             if !held.is_ok_and(|held| held == piece.before) {
-                return Err(format!("{:#x} does not hold what was put there", piece.live));
+                return Err(format!("{:#x}: restored bytes differ", piece.live));
             }
         }
         Ok(())

@@ -68,10 +68,12 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<RepeatTimes, String> {
     let about = repeats.about;
-    let snapshot = repeats.opened.into_inner().unwrap_or_else(|| Err("no call of the range was made".into()))?;
+    let snapshot = repeats.opened.into_inner().unwrap_or_else(|| Err("no call of the range was replayed".into()))?;
     let context = match &run.contexts.lock().iter().copied().collect::<Vec<u64>>()[..] {
         [one] => *one,
-        all => return Err(format!("the program has {} contexts; only one can be repeated in", all.len())),
+        all => {
+            return Err(format!("the program has {} contexts; a range can be repeated in one context only", all.len()));
+        }
     };
     at_rest(run, about.range.end, "ends")?;
     let written = snapshot.written(run);
@@ -150,9 +152,9 @@ impl AllCalls<'_, '_> {
                 (Some((call, result)), _) => {
                     let (number, name, expected) = (call.call.number, call.live.name, result_name(call.expected));
                     let result = result_name(result);
-                    Err(format!("call {number} {name} says {result} when it is repeated, not {expected}"))
+                    Err(format!("call {number} {name} returns {result} when repeated, not {expected}"))
                 }
-                (None, Err(failure)) => Err(format!("the work of the range fails when it is repeated: {failure}")),
+                (None, Err(failure)) => Err(format!("the work of the range fails when repeated: {failure}")),
                 (None, Ok(())) => Ok((begin, issued, end)),
             }
         })

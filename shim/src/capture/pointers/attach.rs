@@ -21,7 +21,7 @@ impl Capture<'_> {
     }
 
     pub(crate) fn lose_doubtful(&mut self, address: u64) {
-        self.lost(address, 0, "descriptions of more than 64 MiB in calls that the driver had not accepted");
+        self.lost(address, 0, "structures of more than 64 MiB in calls that the driver had not accepted");
     }
 
     /// Memory as it is; structures inline, payloads as blobs when they are long.

@@ -61,7 +61,7 @@ impl Watch {
         for (start, len) in fresh.drain(..).filter(is_new) {
             if !self.has_room() {
                 // What launches are given by name may still be watched.
-                writes.lose(start, 0, "managed memory that no launch was given, in too many pieces");
+                writes.lose(start, 0, "managed memory passed to no launch, in too many ranges");
                 continue;
             }
             self.watch_for(Users::Nobody, start, len, true, writes);

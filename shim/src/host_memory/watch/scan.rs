@@ -135,7 +135,7 @@ impl Watch {
             // Where several threads write others may have found it.
             let is_ones = watched.users != Users::Several && !fresh.is_empty();
             if is_ones && may_be_put_back(pending, &(*start..watched.end), &fresh, &told()) {
-                writes.lose(*start, 0, "memory of kernels under way in which the CPU wrote what had been there before");
+                writes.lose(*start, 0, "CPU writes that restored earlier bytes in memory of kernels in flight");
             }
         }
         for start in gone {
@@ -218,7 +218,7 @@ impl Scan<'_> {
         } else if watched.end - start <= MOST_COMPARED && !watched.managed {
             here.push(watched.pages(start));
         } else if !std::mem::replace(&mut watched.told, true) {
-            writes.lose(start, 0, "memory written by the CPU, which this kernel cannot follow");
+            writes.lose(start, 0, "CPU writes to host memory, which this Linux kernel cannot follow");
         }
         (here, fresh)
     }

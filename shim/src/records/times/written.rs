@@ -133,7 +133,7 @@ impl Written {
     fn append(&self, state: &mut State) {
         let mut untimed: Vec<(String, u64)> = state.untimed.clone().into_iter().collect();
         if state.works == 0 && state.foreign > 0 {
-            untimed.push(("CUPTI's record fits no call of the trace".into(), state.foreign));
+            untimed.push(("CUPTI's record matches no call of the trace".into(), state.foreign));
         }
         // Stopped before there was anything: there are no times.
         let nothing = state.works == 0 && !state.why.is_empty();
@@ -200,7 +200,7 @@ pub fn none(file: &TraceFile, why: &str) {
 fn append_records(file: &TraceFile, records: &[u8]) {
     if let Err(error) = file.append_of_no_thread(records) {
         generation::off(&format!("{}: {error}", file.path.display()));
-        generation::say_last("device times that there was no room for");
+        generation::say_last("device times, for lack of space");
     }
 }
 

@@ -54,7 +54,7 @@ const fn is(field: &Field, sought: Sought) -> bool {
 pub(super) const fn word(function: &Function, sought: Sought) -> u8 {
     match find(function, sought) {
         Some(word) => word,
-        None => panic!("a line lacks what its effect is about"),
+        None => panic!("a line lacks the parameter of its effect"),
     }
 }
 

@@ -50,7 +50,7 @@ impl Thread {
             }
             Op::ClusterBarrier(_) if env.grid.cluster == [1; 3] => {}
             Op::Refused(ref what) | Op::ClusterBarrier(ref what) => {
-                eprintln!("the simulated driver: not simulated: {what}");
+                eprintln!("simulated driver: cannot execute {what}");
                 return Err(Fault::NotSimulated);
             }
             _ => self.words(env, op)?,

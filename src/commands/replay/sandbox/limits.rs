@@ -47,14 +47,14 @@ impl Limits {
         };
         let threads = figure("Threads");
         if threads > self.threads {
-            return Some(format!("the replay had {threads} threads, more than the {} that it may have", self.threads));
+            return Some(format!("the replay had {threads} threads, the limit is {}", self.threads));
         }
         // What a file without a name holds is in no figure of the process unless it is mapped and was touched.
         let shared = (figure("RssShmem") << 10).max(nameless(process)?);
         let memory = ((figure("RssAnon") + figure("VmSwap")) << 10).saturating_add(shared);
         (memory > self.memory).then(|| {
             let (has, may) = (memory >> 20, self.memory >> 20);
-            format!("the replay took {has} MiB of memory, more than the {may} MiB that it may (ulimit -m sets another limit)")
+            format!("the replay used {has} MiB of memory, the limit is {may} MiB (change it with ulimit -m)")
         })
     }
 
@@ -86,7 +86,7 @@ impl Limits {
                     libc::prctl(libc::PR_SET_PDEATHSIG, 0);
                     libc::kill(process as i32, libc::SIGKILL);
                 }
-                say(format_args!("--untrusted: {why}: it was ended; there is no verdict"));
+                say(format_args!("--untrusted: {why}: replay stopped; no verdict"));
                 break;
             }
             std::thread::sleep(PACE);

@@ -94,18 +94,18 @@ impl Link {
     fn lets_go(&self) -> bool {
         let seconds = MOST.as_secs();
         if !self.has_let_go.swap(true, Ordering::Relaxed) {
-            say(format_args!("no replay came further for {seconds} s: from here on calls may be out of order"));
+            say(format_args!("no process made progress for {seconds} s: from here on calls may be out of order"));
         }
         true
     }
 
     fn asks(&self, wants: &FromReplay) -> Result<Live, String> {
         let _one = self.asking.lock();
-        let failed = |error: std::io::Error| format!("the job's other processes cannot be asked: {error}");
+        let failed = |error: std::io::Error| format!("cannot reach the job's other processes: {error}");
         protocol::send(&self.socket, wants, &[]).map_err(failed)?;
         match protocol::receive::<ToReplay>(&self.socket).map_err(failed)? {
             Some((answer, files)) => {
-                answer.and_then(|told| protocol::live(told, files).ok_or_else(|| "no descriptor came".into()))
+                answer.and_then(|told| protocol::live(told, files).ok_or_else(|| "received no descriptor".into()))
             }
             None => Err("the replay of the job has ended".into()),
         }
@@ -147,7 +147,7 @@ impl Peers for Link {
     fn host_file(&self, file: u32) -> Result<OwnedFd, String> {
         match self.asks(&FromReplay::WantsFile { file })? {
             Live::File(file) => Ok(file),
-            _ => Err("the file of memory that processes share did not come".into()),
+            _ => Err("the file of shared memory was not received".into()),
         }
     }
 

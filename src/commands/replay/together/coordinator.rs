@@ -52,7 +52,7 @@ impl<'a> Shared<'a> {
     }
 
     fn get(&mut self, file: u32) -> Result<&OwnedFd, String> {
-        let len = self.lens.get(file as usize).ok_or("no such file is shared")?;
+        let len = self.lens.get(file as usize).ok_or("no such shared file")?;
         let (most, is_full) = (self.most, self.made.len() >= self.most);
         match self.made.entry(file) {
             Entry::Occupied(made) => Ok(made.into_mut()),
@@ -61,7 +61,7 @@ impl<'a> Shared<'a> {
             }
             Entry::Vacant(place) => match protocol::memory(*len) {
                 Ok(made) => Ok(place.insert(made)),
-                Err(error) => Err(format!("{len} bytes of host memory that processes share cannot be had: {error}")),
+                Err(error) => Err(format!("cannot allocate {len} bytes of shared host memory: {error}")),
             },
         }
     }
@@ -91,7 +91,7 @@ impl<'a> Together<'a> {
                     Ok(Some((message, files))) => self.hear(process, message, files),
                     Ok(None) => self.ended(process, &mut why)?,
                     Err(error) => {
-                        self.running[process].kill(format!("what it says cannot be understood: {error}"));
+                        self.running[process].kill(format!("invalid message from its replay: {error}"));
                         self.ended(process, &mut why)?;
                     }
                 }
@@ -102,7 +102,7 @@ impl<'a> Together<'a> {
             } else if since.elapsed() > self.patience() {
                 let hung = self.hung(self.patience());
                 why.get_or_insert(hung);
-                self.running.iter_mut().for_each(|running| running.kill("it was ended, as the job hung".into()));
+                self.running.iter_mut().for_each(|running| running.kill("killed, as the job hung".into()));
             } else if since.elapsed() > PATIENCE && !is_said {
                 is_said = true;
                 say(self.hung(PATIENCE));
@@ -167,17 +167,17 @@ impl<'a> Together<'a> {
             let is_ended = |peer: &usize| self.running[*peer].is_running();
             let ended: Vec<usize> = self.tied_to(process).into_iter().filter(is_ended).collect();
             for peer in &ended {
-                self.running[*peer].kill(format!("ended, as {name} failed"));
+                self.running[*peer].kill(format!("killed, as {name} failed"));
             }
             let others = self.running.iter().zip(self.parts);
             let others = others.filter(|(of, part)| of.is_running() && !ended.contains(&(part.process as usize)));
             let others = others.map(|(_, part)| part.process as usize).collect::<Vec<_>>();
             let with = match (&ended[..], &others[..]) {
                 ([], _) => String::new(),
-                (ended, []) => format!("; {}, which share something with it, are ended", self.names(ended)),
+                (ended, []) => format!("; killed as they share memory or handles with it: {}", self.names(ended)),
                 (ended, others) => {
                     let (ended, others) = (self.names(ended), self.names(others));
-                    format!("; ended as they share something with it: {ended}; the rest goes on: {others}")
+                    format!("; killed as they share memory or handles with it: {ended}; still running: {others}")
                 }
             };
             let line = format!("{name} failed: {failed}{with}");
@@ -231,7 +231,7 @@ impl<'a> Together<'a> {
     fn hung(&self, limit: Duration) -> String {
         let differ = self.differs.iter().map(|(process, call)| {
             let (name, call) = (self.processes[*process].name(), self.called(*process, *call));
-            format!("{name} did not do what was recorded, first in {call}")
+            format!("{name} differs from its recording, first in {call}")
         });
         let running = self.running.iter().zip(self.processes).enumerate();
         let running = running.filter(|(_, (running, _))| running.is_running());
@@ -241,7 +241,7 @@ impl<'a> Together<'a> {
         });
         let all = differ.chain(said).collect::<Vec<_>>().join("; ");
         let alone = self.alone().unwrap_or_default();
-        format!("no process came further for {} s: {all}{alone}", limit.as_secs_f64())
+        format!("no process made progress for {} s: {all}{alone}", limit.as_secs_f64())
     }
 
     /// How one that may wait for a process that is not here is replayed without it, if its trace has what it
@@ -252,14 +252,14 @@ impl<'a> Together<'a> {
         let mut paths = running.map(|(_, part)| self.processes[part.process as usize].path.as_path());
         let path = paths.find(|path| keeps(path))?;
         let command = ["cutrace", "replay", &path.display().to_string(), "--alone"].map(str::to_owned);
-        Some(format!("; {} puts in what its collectives delivered", shell(&command)))
+        Some(format!("; {} uses recorded results of its collectives", shell(&command)))
     }
 
     /// The first call of a process that has not returned, as far as that is known.
     fn inside(&self, process: usize) -> String {
         let reached = self.page.get(process);
         if reached == 0 {
-            return "its beginning".into();
+            return "its start".into();
         }
         let Ok(trace) = Trace::open(&self.processes[process].path) else { return "its replay".into() };
         let is_open = |call: &trace::Call| !call.inner && call.end.is_none_or(|end| end >= reached);
@@ -281,10 +281,10 @@ mod tests {
     #[test]
     fn what_cannot_be_shared_is_refused_by_itself() {
         let mut shared = Shared { most: 2, ..Shared::of(&[4096, u64::MAX, 4096, 4096]) };
-        assert!(shared.get(1).is_err_and(|why| why.starts_with("18446744073709551615 bytes of host memory")));
+        assert!(shared.get(1).is_err_and(|why| why.starts_with("cannot allocate 18446744073709551615 bytes")));
         assert!(shared.get(0).is_ok() && shared.get(2).is_ok() && shared.get(0).is_ok());
         let full = "the processes of the job share more than 2 files as host memory";
         assert_eq!(shared.get(3).err().as_deref(), Some(full));
-        assert_eq!(shared.get(4).err().as_deref(), Some("no such file is shared"));
+        assert_eq!(shared.get(4).err().as_deref(), Some("no such shared file"));
     }
 }

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ranks wait for each other, so that none can be done after the other.
-const NO_THREAD: &str = "no thread can be started for a rank";
+const NO_THREAD: &str = "cannot start a thread for a rank";
 
 /// One rank of a directory's, whose number the launcher has told.
 pub fn run(request: &ReplayRequest) -> Result<u8> {
@@ -41,7 +41,7 @@ pub fn run(request: &ReplayRequest) -> Result<u8> {
     let (mine, _): (Vec<_>, Vec<_>) = chosen.iter().cloned().partition(|process| among.has(process));
     let Some(first) = mine.first() else {
         let there: Vec<u64> = chosen.iter().filter_map(|process| process.rank).collect();
-        let why = format!("no trace of this rank; there are those of {}", ranges(&there));
+        let why = format!("no trace of this rank; the directory has {}", ranges(&there));
         return Err(failure(UNREADABLE, format_args!("{}: {why}", directory.display())));
     };
     let host = first.host.clone();
@@ -60,7 +60,7 @@ pub fn run(request: &ReplayRequest) -> Result<u8> {
                 if !without.is_empty() {
                     let pids: Vec<String> = without.iter().map(|process| process.pid.to_string()).collect();
                     let pids = pids.join(", ");
-                    exit::say(format_args!("not replayed, as no rank is theirs: processes {pids}"));
+                    exit::say(format_args!("not replayed, as they have no rank: processes {pids}"));
                 }
                 let lead = || lead(request, job, listener, until);
                 Some(Builder::new().spawn_scoped(scope, lead).context(NO_THREAD)?)
@@ -93,7 +93,7 @@ fn lead(request: &ReplayRequest, job: Job, listener: Listener, until: Instant) -
     }
     let start = |process: &Process, part: &protocol::Part, times: &File| {
         let name = process.path.file_name().unwrap_or_default();
-        let socket = joined.get(Path::new(name)).context("a rank that has not come")?;
+        let socket = joined.get(Path::new(name)).context("a missing rank")?;
         let patience = request.timeout.unwrap_or(PATIENCE);
         let launched = Launched { socket: socket.try_clone()?, patience };
         Running::launch(launched, part, times).with_context(|| process.name())
@@ -137,12 +137,12 @@ fn gather(
             let is_there = |of: &&job::Process| joined.contains_key(&name_of(of));
             let (there, missing): (Vec<&job::Process>, Vec<_>) = job.processes.iter().partition(is_there);
             let [there, missing] = [there, missing].map(|all| ranks(all.iter().map(|of| rank_of(of)).collect()));
-            return Err(format!("{missing} did not come in time, {there} did; --timeout SECONDS waits longer"));
+            return Err(format!("{missing} did not start in time, {there} did; wait longer with --timeout SECONDS"));
         }
         // Before it is told to begin, one says nothing: it has ended.
         if let Some(gone) = ready.iter().filter_map(|at| named.get(at.checked_sub(1 + coming.len())?)).next() {
             let rank = expected.get(gone.0).copied().unwrap_or(0);
-            return Err(format!("rank {rank} has ended before all had come"));
+            return Err(format!("rank {rank} ended before all ranks had started"));
         }
         let mut told: Vec<OwnedFd> = Vec::new();
         let count = coming.len();
@@ -152,8 +152,8 @@ fn gather(
         for socket in told {
             let Ok(Some((ToLead::Joins { trace }, _))) = protocol::receive(&socket) else { continue };
             let refused = match expected.get(&trace) {
-                None => format!("{} is no trace that is replayed here", trace.display()),
-                Some(rank) if joined.contains_key(&trace) => format!("rank {rank} is there already"),
+                None => format!("{} is not a trace of this replay", trace.display()),
+                Some(rank) if joined.contains_key(&trace) => format!("rank {rank} has already started"),
                 Some(_) => {
                     joined.insert(trace, socket);
                     continue;

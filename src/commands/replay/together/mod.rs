@@ -31,7 +31,9 @@ pub fn run(request: &ReplayRequest) -> Result<u8> {
     }
     let job = request.processes.of(request.directory)?;
     if request.processes.ranks.is_some() {
-        exit::say("ranks that are left out may be waited for: --alone replays one by what record kept of the others");
+        exit::say(
+            "replayed ranks may wait for the ranks left out; use --alone to replay one rank from recorded peer data",
+        );
     }
     let start = |process: &Process, part: &Part, times: &File| Running::start(request, process, part, times);
     Ok(traces::replay(request, job, &start)?.status)

@@ -33,7 +33,7 @@ impl Process {
 /// How the verdict `no` is told.
 pub const NOT_REPLAYABLE: &str = "it cannot be replayed";
 
-const SILENT: &str = "its replay has ended, and the process that started it does not say how";
+const SILENT: &str = "its replay ended without reporting a status";
 
 /// Who started it, and waits for it.
 enum Parent {
@@ -182,7 +182,7 @@ impl Running {
             _ => None,
         };
         let reason = first.map(|first| format!("{NOT_REPLAYABLE}: {first}"));
-        Some(reason.or_else(|| self.last_said()).or_else(signal).unwrap_or_else(|| "nothing said".into()))
+        Some(reason.or_else(|| self.last_said()).or_else(signal).unwrap_or_else(|| "no message".into()))
     }
 
     /// The last line that it wrote on stderr.
@@ -213,7 +213,7 @@ impl Running {
 /// At their places: whoever writes it goes on where it was.
 fn contents(file: &File) -> Vec<u8> {
     let mut bytes = vec![0; file.metadata().map_or(0, |about| about.len() as usize)];
-    // What cannot be read is nothing said.
+    // What cannot be read is no message.
     let read = file.read_exact_at(&mut bytes, 0);
     if read.is_ok() { bytes } else { Vec::new() }
 }

@@ -162,7 +162,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 pub fn send(socket: &OwnedFd, message: &impl Serialize, files: &[OwnedFd]) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
     if bytes.len() > PACKET || files.len() > FILES {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "more pieces of memory than one message takes"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "more memory ranges than one message can carry"));
     }
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut room = Ancillary([0; 2048]);
@@ -203,7 +203,7 @@ pub fn receive<T: DeserializeOwned>(socket: &OwnedFd) -> io::Result<Option<(T, V
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     let files = descriptors(&header);
     if header.msg_flags & libc::MSG_CTRUNC != 0 {
-        let why = "descriptors that came with a message were lost: more than the process may have open (ulimit -n)";
+        let why = "descriptors of a message were lost: the limit of open files is too low (ulimit -n)";
         return Err(io::Error::other(why));
     }
     if len == 0 {

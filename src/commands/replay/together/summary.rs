@@ -120,8 +120,7 @@ impl Whole<'_> {
             }
         }
         let (processes, opened) = (self.counts(), counted(self.opened, "handle"));
-        let shared =
-            if self.opened == 0 { String::new() } else { format!(", {opened} of one process opened by another") };
+        let shared = if self.opened == 0 { String::new() } else { format!(", {opened} shared between processes") };
         let is_said = |why: &String| alike.iter().any(|(of, all)| all.len() > 1 && why.ends_with(of));
         let why = self.why.as_ref().filter(|why| !is_said(why));
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
@@ -160,7 +159,7 @@ impl Whole<'_> {
                 "program": process.about.program,
                 "status": outcome.status,
                 "failed": outcome.failed,
-                "said": outcome.said,
+                "messages": outcome.said,
                 "replay": outcome.summary,
             })
         };
@@ -195,7 +194,11 @@ fn replayed(outcome: &ProcessOutcome) -> Option<&as_json::Replayed> {
 /// devices.
 fn has_nothing(outcome: &ProcessOutcome) -> bool {
     replayed(outcome).is_some_and(|of| {
-        of.launches == 0 && !of.came_back && of.refused == 0 && of.placement.placed == 0 && of.placement.translated == 0
+        of.launches == 0
+            && !of.copied_results
+            && of.refused == 0
+            && of.placement.placed == 0
+            && of.placement.translated == 0
     })
 }
 
@@ -231,10 +234,10 @@ fn further(process: &Process, outcome: &ProcessOutcome) -> String {
         (_, Some(why)) if why.starts_with(NOT_REPLAYABLE) => format!("why: {}", command(&["info", &trace])),
         (Some(call), _) if outcome.shares => {
             let calls = format!("{}..{}", call.saturating_sub(BEFORE), call.saturating_add(1));
-            format!("what led there: {}", command(&["dump", &trace, "--calls", &calls]))
+            format!("calls before it: {}", command(&["dump", &trace, "--calls", &calls]))
         }
         _ if outcome.shares => shown(),
-        _ => format!("more of it: {}", command(&["replay", &trace])),
+        _ => format!("details: {}", command(&["replay", &trace])),
     }
 }
 
@@ -262,7 +265,7 @@ const NAMED: usize = 4;
 
 fn line(outcome: &ProcessOutcome) -> String {
     let of = match outcome.summary.as_ref().filter(|_| outcome.failed.is_none()) {
-        None => return outcome.failed.clone().unwrap_or_else(|| "nothing said".into()),
+        None => return outcome.failed.clone().unwrap_or_else(|| "no message".into()),
         Some(Planned(planned)) => {
             let reasons = planned.reasons.len() as u64;
             let reasons = if reasons == 0 { String::new() } else { format!(", {}", counted(reasons, "reason")) };
@@ -275,7 +278,7 @@ fn line(outcome: &ProcessOutcome) -> String {
     let first = of.left_out.iter().filter(|left| left.refused).min_by_key(|left| left.first);
     let why = first.map_or_else(String::new, |left| format!(" ({}: {})", left.function, left.reason));
     // Where nothing could be compared the word says so.
-    let behind = if of.outcome == Outcome::Verified { of.not_compared.behind_refused_in_all } else { 0 };
+    let behind = if of.outcome == Outcome::Verified { of.not_compared.dependents_in_all } else { 0 };
     let refused = except_for(of.refused, &why, behind);
     let differs = of.first_divergence.as_ref().map_or_else(String::new, |first| {
         let Divergence { call, function, what, expected, found, .. } = first;
@@ -285,9 +288,9 @@ fn line(outcome: &ProcessOutcome) -> String {
     let inside = inside(outcome);
     let unfinished =
         inside.map(|inside| format!("; unfinished when the recording ended: {inside}")).unwrap_or_default();
-    let compared = match (word, of.came_back) {
-        ("unverified", false) => ", as nothing came back",
-        ("unverified", true) => ", as what came back could not be compared",
+    let compared = match (word, of.copied_results) {
+        ("unverified", false) => ", no result was copied to the host",
+        ("unverified", true) => ", the copies to the host could not be compared",
         _ => "",
     };
     let fault = of.recorded_fault.as_ref();
@@ -311,17 +314,17 @@ mod tests {
 
     #[test]
     fn why_nothing_was_verified_and_what_had_failed_is_in_the_line() {
-        let of = |came_back: bool| {
+        let of = |copied_results: bool| {
             let fault = RecordedFault { call: 21, result: "CUDA_ERROR_ILLEGAL_ADDRESS".into() };
             let recorded_fault = Some(fault);
             line(&ended(
                 UNVERIFIED,
-                as_json::Replayed { came_back, launches: 2, executed: 22, recorded_fault, ..default() },
+                as_json::Replayed { copied_results, launches: 2, executed: 22, recorded_fault, ..default() },
             ))
         };
         let more = "22 calls in 0.00 s; recorded CUDA_ERROR_ILLEGAL_ADDRESS at call 21";
-        assert_eq!(of(false), format!("unverified, as nothing came back: {more}"));
-        assert_eq!(of(true), format!("unverified, as what came back could not be compared: {more}"));
+        assert_eq!(of(false), format!("unverified, no result was copied to the host: {more}"));
+        assert_eq!(of(true), format!("unverified, the copies to the host could not be compared: {more}"));
     }
 
     #[test]
@@ -342,9 +345,9 @@ mod tests {
         let first_divergence = Some(first_divergence.expect("a difference"));
         let mut outcome =
             ended(DIVERGED, as_json::Replayed { outcome: Outcome::Diverged, first_divergence, ..default() });
-        assert_eq!(further(&process, &outcome), "more of it: cutrace replay run/a.bin");
+        assert_eq!(further(&process, &outcome), "details: cutrace replay run/a.bin");
         outcome.shares = true;
-        assert_eq!(further(&process, &outcome), "what led there: cutrace dump run/a.bin --calls 2..8");
+        assert_eq!(further(&process, &outcome), "calls before it: cutrace dump run/a.bin --calls 2..8");
         outcome.was_ended = true;
         assert_eq!(further(&process, &outcome), "its trace: run/a.bin");
     }

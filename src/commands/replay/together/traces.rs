@@ -49,7 +49,7 @@ pub fn replay(request: &ReplayRequest, job: Job, start: &Start) -> Result<Replay
     }
     if processes.is_empty() {
         let directory = job.directory.display();
-        return Err(failure(UNREADABLE, format_args!("{directory}: no trace in it that can be replayed")));
+        return Err(failure(UNREADABLE, format_args!("{directory}: no replayable trace")));
     }
     is_incomplete |= !missing.is_empty();
     protocol::allow_more_descriptors();
@@ -86,7 +86,7 @@ fn readable(path: &Path, of: &Path) -> Result<Trace, String> {
     match losses::damage_that_loses(&trace) {
         Some(damage) => {
             let repair = shell(&["cutrace".into(), "repair".into(), of.display().to_string()]);
-            Err(format!("{damage}; until {repair} has closed it without what is lost, it is not replayed"))
+            Err(format!("{damage}; not replayed before {repair} has closed it"))
         }
         None => Ok(trace),
     }

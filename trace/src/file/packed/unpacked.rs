@@ -131,7 +131,7 @@ impl Unpacked {
         for one in &self.segments {
             let is_cut = one.at + HEADER as u64 + one.length > len;
             if is_cut {
-                let what = format!("the file ends inside a packed segment, which begins at offset {} of it", one.at);
+                let what = format!("the file ends inside the packed segment at offset {} of the file", one.at);
                 damage.push(Damage { loses: one.kind != Kind::Preamble, ..Damage::new(one.from, what) });
             } else if matches!(one.kind, Kind::Preamble | Kind::Footer | Kind::Free)
                 && let Err(why) = self.fill(one)
@@ -223,7 +223,7 @@ impl Unpacked {
             unpacked.map_err(|fault| match fault {
                 Fault::Wrong(why) => why,
                 Fault::Room(error) => {
-                    format!("no room for what is unpacked, in memory or {}: {error}", temporary().display())
+                    format!("cannot store unpacked data in memory or in {}: {error}", temporary().display())
                 }
             })
         };
@@ -332,7 +332,7 @@ fn list_segments(file: &File, len: u64) -> (Vec<Packed>, Vec<Damage>) {
             None => {
                 let is_cut = header.is_some_and(|header| header.size > len - at);
                 let what = match is_cut {
-                    true => format!("the file ends inside a packed segment, which begins at offset {at} of it"),
+                    true => format!("the file ends inside the packed segment at offset {at} of the file"),
                     false => format!("expected the header of a packed segment at offset {at} of the file, found none"),
                 };
                 damage.extend((!is_lost).then(|| Damage::new(before, what)));
@@ -343,8 +343,10 @@ fn list_segments(file: &File, len: u64) -> (Vec<Packed>, Vec<Damage>) {
     }
     if at < len {
         let before = segments.last().map_or(0, |last| last.to);
-        damage
-            .push(Damage::new(before, format!("the file ends inside the header of a packed segment, at offset {at}")));
+        damage.push(Damage::new(
+            before,
+            format!("the file ends inside a packed segment's header at offset {at} of the file"),
+        ));
     }
     (segments, damage)
 }

@@ -19,8 +19,8 @@ impl Ask {
             Ask::Search => "/",
             Ask::Filter => "filter: ",
             Ask::GoTo => "go to (1234, 1.5s, 50%): ",
-            Ask::Note => "note of the mark: ",
-            Ask::Export => "write to (.json, .csv, .pftrace; a table .csv): ",
+            Ask::Note => "note: ",
+            Ask::Export => "write to (.json, .csv, .pftrace; table: .csv): ",
             Ask::Palette => ":",
         }
     }

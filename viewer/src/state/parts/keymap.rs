@@ -65,11 +65,11 @@ impl Keymap {
     pub fn set(&mut self, action: &str, keys: &[String]) -> Result<(), String> {
         let Some(wanted) = Action::by_name(action) else {
             let known: Vec<&str> = actions().map(|line| line.name).collect();
-            return Err(format!("no action {action:?}; there are {}", known.join(", ")));
+            return Err(format!("no action {action:?}; actions: {}", known.join(", ")));
         };
         if let Some(wrong) = keys.iter().find(|key| !Key::is_known(key)) {
             return Err(format!(
-                "{action}: no key {wrong:?}; expected a character, or as ctrl-g, shift-left, space, f1"
+                "{action}: no key {wrong:?}; expected w, ctrl-g, shift-left, space or f1, for example"
             ));
         }
         self.keys.retain(|_, action| *action != wanted);

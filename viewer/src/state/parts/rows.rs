@@ -312,7 +312,7 @@ fn object(opened: &Opened, kind: Kind, value: u64, call: u32) -> String {
 fn stream_name(opened: &Opened, stream: u64, call: u32) -> String {
     match stream {
         LEGACY => "legacy stream".into(),
-        PER_THREAD => "thread's own stream".into(),
+        PER_THREAD => "per-thread stream".into(),
         // What the replay calls a stream that no recorded call names.
         stream if stream & UNKNOWN != 0 => format!("stream {} of the replay", stream & !UNKNOWN),
         stream => object(opened, Kind::Stream, stream, call),
@@ -373,7 +373,7 @@ pub fn title(row: &Row, opened: &Opened) -> String {
             let name = trace.threads.get(thread as usize).map_or("", |thread| &thread.name);
             tame(&format!("t{thread} {name}"))
         }
-        Id::Thread { depth, .. } => format!("within, {depth}"),
+        Id::Thread { depth, .. } => format!("depth {depth}"),
         Id::Device(device) => {
             let about = trace.devices.iter().find(|about| about.ordinal == device);
             tame(&format!("device {device} {}", about.map_or("", |about| &about.name)))
@@ -393,9 +393,9 @@ pub fn title(row: &Row, opened: &Opened) -> String {
             let whose = thread.map_or("any thread".into(), |thread| format!("t{thread}"));
             format!("{whose} NVTX {domain}")
         }
-        Id::Range { depth, .. } => format!("within, {depth}"),
+        Id::Range { depth, .. } => format!("depth {depth}"),
         Id::SecondThread(thread) => match second {
-            Some(_) => format!("t{thread} of the second"),
+            Some(_) => format!("t{thread}, 2nd trace"),
             None => format!("t{thread} in the replay"),
         },
         Id::Second => {
@@ -411,7 +411,7 @@ pub fn title(row: &Row, opened: &Opened) -> String {
         }
         Id::Memory(_, None) => "live memory".into(),
         Id::Memory(_, Some(DEFAULT)) => "default pool".into(),
-        Id::Memory(_, Some(POOL)) => "memory of graphs".into(),
+        Id::Memory(_, Some(POOL)) => "graph memory".into(),
         Id::Memory(_, Some(pool)) => {
             let call = row.memory.and_then(|at| model.memory.get(at)).map_or(0, |memory| memory.of.call);
             object(opened, Kind::MemoryPool, pool, call)

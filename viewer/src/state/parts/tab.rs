@@ -36,15 +36,15 @@ macro_rules! views {
 
 views! {
     Timeline "timeline" "Timeline" "Time" "Timeline" ["1"];
-    Events "events" "Events" "Event" "Events of the lane" ["2"];
+    Events "events" "Events" "Event" "Events of the row" ["2"];
     Kernels "kernels" "Kernels" "Kern" "Kernels" ["3"];
     Api "api" "API" "API" "API functions" ["4"];
     Copies "copies" "Copies" "Copy" "Copies and fills" ["5"];
     Modules "modules" "Modules" "Mod" "Modules loaded" ["6"];
     Findings "findings" "Findings" "Find" "Findings" ["7"];
     Ranges "ranges" "Ranges" "NVTX" "NVTX ranges" ["8"];
-    Objects "objects" "Objects" "Obj" "Objects: who made and ended them; enter shows who used one" ["9"];
-    Marks "marks" "Marks" "Mark" "Marks and their notes: enter goes to one, m changes its note, M removes it" ["'"];
+    Objects "objects" "Objects" "Obj" "Objects: creation and end; enter: calls that use one" ["9"];
+    Marks "marks" "Marks" "Mark" "Marks and their notes: enter goes to one, m edits its note, M removes it" ["'"];
 }
 
 impl Tab {

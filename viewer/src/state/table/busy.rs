@@ -20,7 +20,7 @@ pub fn lines(opened: &Opened, scope: Scope, most: usize) -> Vec<String> {
     let piece = Piece::new(opened, None, scope);
     let lines = devices(opened).into_iter().map(|(device, lanes)| {
         let Some((busy, span)) = busy_time(&piece, &lanes, most) else {
-            return format!("device {device}: too much work to tell how busy it was; a shorter piece can be told");
+            return format!("device {device}: too much work to sum its busy time; select less");
         };
         let whole = to.saturating_sub(from);
         let share = |busy: u64, of: &str| {
@@ -30,9 +30,9 @@ pub fn lines(opened: &Opened, scope: Scope, most: usize) -> Vec<String> {
         // What a range gave to the device may run when the range is over.
         let during = busy_time(&Piece::new(opened, None, Scope::Selection(from, to)), &lanes, most);
         let during = share(during.map_or(0, |(busy, _)| busy), "the range's ");
-        let Some((first, last)) = span else { return format!("{during}; the range gave it no work") };
+        let Some((first, last)) = span else { return format!("{during}; no work of the range") };
         let (took, own, of) = (duration(last - first), duration(busy), percent(busy, last - first));
-        format!("{during}; the range's own work: {took} from first to last, {own} of it busy ({of})")
+        format!("{during}; the range's own work: span {took}, busy {own} ({of})")
     });
     lines.collect()
 }

@@ -15,7 +15,7 @@ pub(super) fn modules(model: &Model) -> Table {
     let rows = model.summary.loads.iter().map(|load| {
         let again = load.image != 0 && !images.insert(load.image);
         let image = match load.image {
-            0 => "not in the trace".into(),
+            0 => "not stored".into(),
             image if again => format!("{image:016x} again"),
             image => format!("{image:016x}"),
         };
@@ -35,10 +35,10 @@ pub(super) fn modules(model: &Model) -> Table {
 /// In their order, the most important first. `is_live`: the trace is still being written.
 pub(super) fn findings(found: Option<&[Finding]>, is_live: bool) -> Table {
     let note = match (found.is_some(), is_live) {
-        (false, false) => "still being looked for",
-        (false, true) => "looked for when the trace is closed",
+        (false, false) => "still being computed",
+        (false, true) => "computed when the trace is closed",
         (true, false) => "",
-        (true, true) => "of the trace as it is now: it is still being written",
+        (true, true) => "so far; the trace is still being written",
     };
     let rows = found.unwrap_or_default().iter().enumerate().map(|(at, finding)| {
         let cost = match finding.cost {
@@ -51,7 +51,7 @@ pub(super) fn findings(found: Option<&[Finding]>, is_live: bool) -> Table {
         let first = finding.calls.first().and_then(|call| u32::try_from(*call).ok());
         Line { cells, lead: first.map_or(Lead::Nowhere, Lead::Call) }
     });
-    let columns = vec!["Nr", "Cost", "Times", "Finding"];
+    let columns = vec!["#", "Cost", "Times", "Finding"];
     Table { columns, wide: 3, rows: rows.collect(), note, reversed: true, ..Table::default() }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn marks(marks: &[Mark]) -> Table {
         wide: 1,
         rows: marks.iter().enumerate().map(row).collect(),
         reversed: true,
-        note: "enter goes to it, m changes its note, M removes it",
+        note: "enter goes to it, m edits its note, M removes it",
         ..Table::default()
     }
 }
@@ -91,10 +91,8 @@ pub(super) fn objects(opened: &Opened, lives: &Lives) -> Table {
         wide: 5,
         rows: rows.collect(),
         note: match lives.all.len() > OBJECTS {
-            true => {
-                "not all fit: those that never ended come first; enter: who used it; - in Ended by: nobody ended it"
-            }
-            false => "enter: who used it, in the timeline; - in Ended by: nobody ended it before the trace did",
+            true => "not all fit: live objects come first; enter: calls that use it; -: not destroyed or freed",
+            false => "enter: calls that use it, in the timeline; -: not destroyed or freed in the trace",
         },
         sorted: 2,
         reversed: true,
@@ -143,7 +141,7 @@ fn compared(first: (&Model, &Lives), second: (&Model, &Lives)) -> Table {
         ],
         wide: 9,
         rows: rows.collect(),
-        note: "objects of both traces that dump calls the same; -: not there, or never ended; enter: who used it",
+        note: "objects with one name in both traces; -: missing or not destroyed; enter: calls that use it",
         sorted: 0,
         ..Table::default()
     }

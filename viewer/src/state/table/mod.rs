@@ -58,7 +58,7 @@ impl State {
             }
         };
         table.of = match tab {
-            _ if is_compared => "of both traces, as a whole".into(),
+            _ if is_compared => "of both whole traces".into(),
             Tab::Marks => String::new(),
             _ if is_sum => self.scope_text(basis.scope),
             _ => "of the whole trace".into(),

@@ -42,16 +42,12 @@ pub fn table(tab: Tab, model: &Model, all: &[Sum]) -> Table {
         _ => ("Function", "Calls"),
     };
     let note = match (tab, timing.map(|timing| timing.source)) {
-        (_, Some(timed::RECORDED)) => "times are the device's, as recorded with CUPTI",
-        (_, Some(timed::EVENTS)) => {
-            "times are the device's, as a replay measured them with events: what came before may be in them"
-        }
-        (_, Some(_)) => "times are the device's, as a replay measured them with CUPTI",
-        (Tab::Kernels, None) => {
-            "times are the host's: how long the launching calls took; the trace holds no device times"
-        }
-        (Tab::Copies, None) => "times are the host's; bytes of copies by descriptor (2D, 3D, batches) are not counted",
-        (Tab::Ranges, None) => "NVTX ranges and marks of all threads and domains, by message; times are the host's",
+        (_, Some(timed::RECORDED)) => "device times, recorded with CUPTI",
+        (_, Some(timed::EVENTS)) => "device times, measured by a replay with events: may include earlier work",
+        (_, Some(_)) => "device times, measured by a replay with CUPTI",
+        (Tab::Kernels, None) => "host times: duration of the launching calls; the trace has no device times",
+        (Tab::Copies, None) => "host times; bytes of 2D, 3D and batched copies are not counted",
+        (Tab::Ranges, None) => "NVTX ranges and marks of all threads and domains, by message; host times",
         _ => "",
     };
     let lead = |row: &Row| match (tab, timing) {
@@ -117,10 +113,8 @@ pub fn compared(tab: Tab, first: &Model, second: &Model) -> Table {
         wide: 7,
         rows: rows.collect(),
         note: match (tab, timed) {
-            (Tab::Kernels, true) => {
-                "the first trace against the second, by the device's times; enter: the first's slowest"
-            }
-            _ => "the first trace against the second, by the host's times; enter: the first's slowest",
+            (Tab::Kernels, true) => "the first and the second trace, device times; enter: slowest of the first",
+            _ => "the first and the second trace, host times; enter: slowest of the first",
         },
         ..Table::default()
     }

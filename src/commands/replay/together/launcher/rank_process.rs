@@ -49,7 +49,7 @@ pub struct Launched {
 impl Launched {
     /// Has the replay begin, and gets the file that its stderr goes to.
     pub fn begin(&self, files: [OwnedFd; 3]) -> Result<File> {
-        const GONE: &str = "its process has ended before its replay began";
+        const GONE: &str = "its process ended before its replay began";
         protocol::send(&self.socket, &FromLead::Begin, &files).context(GONE)?;
         if !self.says_something() {
             let seconds = self.patience.as_secs_f64();
@@ -60,7 +60,7 @@ impl Launched {
             let why = if let Some((ToLead::NotBegun(why), _)) = told { why } else { GONE.into() };
             return Err(failure(FAILED, why));
         };
-        files.pop().map(File::from).ok_or_else(|| failure(FAILED, "its file did not come"))
+        files.pop().map(File::from).ok_or_else(|| failure(FAILED, "its file was not received"))
     }
 
     pub fn end(&self) -> io::Result<()> {

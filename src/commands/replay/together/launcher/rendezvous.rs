@@ -105,6 +105,9 @@ fn is_of_this_user(socket: BorrowedFd) -> io::Result<()> {
     match unsafe { libc::geteuid() } {
         _ if asked != 0 => Err(io::Error::last_os_error()),
         own if own == other.uid => Ok(()),
-        _ => Err(io::Error::new(ErrorKind::PermissionDenied, "another user's process has the name of the meeting")),
+        _ => Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            "another user's process uses the name of the rendezvous socket",
+        )),
     }
 }

@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-const GONE: &str = "the process that leads the replay of the job has ended";
+const GONE: &str = "the coordinating process of the job has ended";
 
 /// The exit status.
 pub fn follow(request: &ReplayRequest, meeting: &Meeting, trace: &Path, until: Instant) -> Result<u8> {
-    let socket = meeting.join(until).context("finding the process that leads the replay of the job")?;
+    let socket = meeting.join(until).context("finding the coordinating process of the job")?;
     let name = trace.file_name().unwrap_or_default().into();
     protocol::send(&socket, &ToLead::Joins { trace: name }, &[]).context(GONE)?;
     loop {
@@ -36,7 +36,7 @@ pub fn follow(request: &ReplayRequest, meeting: &Meeting, trace: &Path, until: I
 fn begin(request: &ReplayRequest, socket: &OwnedFd, trace: &Path, files: Vec<OwnedFd>) -> Result<()> {
     let spawned = match files.len() {
         3 => spawn(request, trace, [0, 1, 2].map(|at: usize| files[at].as_raw_fd())),
-        n => bail!("{n} descriptors came, not 3"),
+        n => bail!("received {n} descriptors, not 3"),
     };
     // The replay has its own, and its end shows by them.
     drop(files);
