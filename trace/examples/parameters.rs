@@ -1,11 +1,11 @@
-//! Prints the kernels of an image file with the offset and size of each parameter, one line a kernel, by
-//! name:
+//! Prints the kernels of an image file with the offset and size of each parameter, one kernel per line,
+//! sorted by name:
 //!
 //!     parameters [--sm 90] [--pointers] FILE
 //!
-//! `--sm` names the device that an entry of a fatbin is chosen for, and parameters are laid out for.
-//! `--pointers` marks what the image says of each: `*` a pointer, `=` none, `?` nothing.
-//! `tests/gpu/facts/parameters.c` prints the same of the driver.
+//! `--sm` names the device for which the entry of a fatbin is chosen and the parameters are laid out.
+//! `--pointers` marks each parameter as the image declares it: `*` a pointer, `=` none, `?` undeclared.
+//! `tests/gpu/facts/parameters.c` prints the same from the driver's queries.
 
 use std::io::Write;
 use trace::code::parameters::{Code, Parameter, from};

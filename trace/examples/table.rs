@@ -1,4 +1,4 @@
-//! Prints the driver table as JSON lines: functions, then the structs they reach, then all enumerations.
+//! Prints the driver table as JSON lines: all functions, then the structs they use, then all enumerations.
 //!
 //! `scripts/check-api` compares this with the headers.
 

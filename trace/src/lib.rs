@@ -1,10 +1,10 @@
-//! What a driver call is, and how calls are stored.
+//! Driver calls and their storage: the table, the file format, and the model of the driver's state.
 //!
 //! [`api`] describes the driver, and [`api::walk`] follows a call's arguments by that description.
-//! [`file::record`] and [`file::segment`] are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads
-//! them back and [`write::finish`] closes them. [`model`] follows the driver's state through recorded calls:
-//! [`model::decode`] makes [values](model::value) of a call, [`model::objects`] names what they refer to, and
-//! [`show::text`] writes them down; kernel arguments have types by [`show::signature`].
+//! [`file::record`] and [`file::segment`] are the bytes of a trace (field by field in FORMAT.md), [`Trace`]
+//! reads them and [`write::finish`] closes them. [`model`] follows the driver's state through recorded calls:
+//! [`model::decode`] makes [values](model::value) of a call, [`model::objects`] names the objects in them,
+//! and [`show::text`] prints them; kernel arguments get their types from [`show::signature`].
 
 #![warn(unreachable_pub)]
 

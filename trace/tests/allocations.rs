@@ -1,5 +1,5 @@
-//! Where memory begins and how long it is, of every function that allocates any: by the effect of its line,
-//! not by names.
+//! The address and size of every allocation, for each function that allocates: by the effect of its line, not
+//! by name.
 
 mod writer;
 

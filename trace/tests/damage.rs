@@ -1,4 +1,4 @@
-//! What a damaged, forged or repaired file may still say, and what it must admit.
+//! What the reader may report of a damaged, forged or repaired file, and which damage it must report.
 
 mod writer;
 

@@ -1,4 +1,4 @@
-//! What calls do, as the table says it: no line that needs an effect is without one.
+//! The effects in the table: every line that needs an effect has one.
 
 use trace::api::effect::{Bytes, Effect, Memory};
 use trace::api::roles::{Class, Role};

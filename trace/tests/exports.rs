@@ -1,5 +1,5 @@
-//! The table against the driver: it names all that libcuda.so.1 of release 580 exports, each once. What it
-//! names besides came later; `scripts/check-api` knows that from the header.
+//! The table against the driver: it names every export of libcuda.so.1 of release 580 once. Its other names
+//! came later; `scripts/check-api` compares those with the header.
 
 use std::collections::BTreeSet;
 use trace::api::{FUNCTIONS, base, by_name};

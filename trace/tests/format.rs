@@ -1,4 +1,4 @@
-//! Properties of the format and its reader: what was written is read, whatever happened to the file since.
+//! Properties of the format and its reader: written records can be read, whatever happened to the file since.
 
 mod writer;
 

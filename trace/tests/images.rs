@@ -1,4 +1,4 @@
-//! What the headers of module images and of packed arguments say, over memory that is a few made-up ranges.
+//! Headers of module images and of packed arguments, read from memory made of a few invented ranges.
 
 use trace::api::extra::Extra;
 use trace::code::image::{Format, Pieces, Wrapper, length, pieces};

@@ -1,4 +1,4 @@
-//! What waits cover, and what orders work: the driver's state as the calls of a trace tell it.
+//! Waits and the order of work: the driver's state, reconstructed from the calls of a trace.
 
 #[allow(dead_code)]
 #[path = "../../replayer/src/base/sample.rs"]

@@ -1,4 +1,4 @@
-//! A packed trace is the same trace: byte for byte when it is unpacked, and what is missing of it is told.
+//! A packed trace is the same trace: it unpacks byte for byte, and missing parts are reported.
 #![cfg(feature = "zstd")]
 
 mod writer;

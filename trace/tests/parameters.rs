@@ -1,5 +1,5 @@
-//! Kernels' parameters out of images that NVIDIA's compiler made (`images/compile`), against what C says they
-//! must be; and out of images that something has broken.
+//! Kernel parameters from images that NVIDIA's compiler made (`images/compile`), compared with the layout
+//! that C requires; and from images that were broken on purpose.
 
 use proptest::prelude::*;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Records are found in stretches, many at once, or one by one: what they say is the same.
+//! Records are read in parallel runs or one by one, with the same results.
 
 mod writer;
 

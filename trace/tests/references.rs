@@ -1,5 +1,5 @@
-//! Data that a trace names in other files: a forged trace reads no other, and takes nothing that is not what
-//! was recorded.
+//! Data that a trace names in other files: a forged trace reads no other file, and only bytes with the
+//! recorded hash are accepted.
 
 mod writer;
 

@@ -1,4 +1,4 @@
-//! SUPPORT.md is derived from the table: this test writes it anew and fails when it was stale.
+//! SUPPORT.md is derived from the table: this test rewrites it and fails if it was stale.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Device times: written behind a copy of a trace, read back, and what is wrong with them survived.
+//! Device times: they are appended to a copy of a trace and read back, and errors in them do no harm.
 
 mod writer;
 

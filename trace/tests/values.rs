@@ -1,4 +1,4 @@
-//! Calls as text, and the names of what they make.
+//! Calls as text, and the names of the objects they create.
 
 mod writer;
 

@@ -1,5 +1,5 @@
-//! What in a kernel's code may come out otherwise in every run: the text, and the machine code that ptxas
-//! makes of it (`images/compile`), say the same.
+//! Nondeterministic instructions in a kernel's code: the PTX and the machine code that ptxas makes of it
+//! (`images/compile`) give the same answer.
 
 mod computed;
 

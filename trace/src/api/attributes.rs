@@ -1,4 +1,4 @@
-//! Which type a union's live member has: tables for roles that depend on a sibling enumeration value.
+//! The type of a union's live member, for roles that depend on the value of a sibling enumeration.
 
 use super::enums::*;
 use super::structs::*;

@@ -1,4 +1,4 @@
-//! Contexts: primary, made by the application, green; their limits, settings and resources.
+//! Contexts (primary, created and green), with their limits, settings and resources.
 //!
 //! The end of a context (or the reset of a primary one) ends all memory, modules, streams and events in it.
 

@@ -1,10 +1,10 @@
-//! Which host bytes a copy descriptor stands for.
+//! The host bytes that a copy descriptor covers.
 //!
-//! The rules are the driver's: those of the header, and where it is silent those seen on driver 580.159
+//! The rules are the driver's: those of the header and, where it is silent, those measured on driver 580.159
 //! (H200). A pitch of 0 means `XInBytes + WidthInBytes` (not the width alone), a height of 0 means `Y +
-//! Height`; less than that is refused with `CUDA_ERROR_INVALID_VALUE`, even for a single row or slice. A copy
-//! of nothing succeeds. Operands of batches count in elements: those of the array on the other side, bytes if
-//! there is none.
+//! Height`. A smaller value is refused with `CUDA_ERROR_INVALID_VALUE`, even for a single row or slice. An
+//! empty copy succeeds. Operands of batches count in elements: those of the array on the other side, or bytes
+//! if there is none.
 
 use super::enums::*;
 use super::roles::{Field, Side};

@@ -1,8 +1,8 @@
 //! Copies, fills, and moves of managed memory.
 //!
-//! Class `copy` may have a host side, and if it has it is done on return; a copy between devices only is
-//! queued (`submit`). Functions of the 32-bit ancestor answer `CUDA_ERROR_INVALID_CONTEXT` in any context of
-//! today, and the context of their time, `cuCtxCreate`'s, is out of memory (driver 580).
+//! A call of class `copy` may have a host side, and is then complete on return; a copy between devices only
+//! is queued (`submit`). Functions with 32-bit addresses return `CUDA_ERROR_INVALID_CONTEXT` in contexts of
+//! today; `cuCtxCreate`, which made theirs, returns out of memory (driver 580).
 
 #[macro_export]
 macro_rules! copy {

@@ -1,8 +1,7 @@
-//! The driver itself, its devices, and what surrounds a process: entry points, profiler, core dumps, logs,
-//! checkpoints.
+//! The driver as a whole, its devices, and services for the process: entry points, profiler, core dumps,
+//! logs, checkpoints.
 //!
-//! What a device says of itself is volatile: a replay on another GPU or driver is legitimate and answers
-//! differently.
+//! Properties of a device are volatile: a replay may run on another GPU or driver, which return other values.
 
 #[macro_export]
 macro_rules! device {

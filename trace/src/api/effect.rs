@@ -1,10 +1,10 @@
-//! What a call does, beyond the bytes that its roles move.
+//! The effects of a call on the driver's state, beyond the bytes that its roles move.
 //!
-//! A table line ends with its effect where class, types and roles do not say it already: that a stream, an
-//! event or a graph is made or ends is in the roles `Create` and `Destroy` of its handle, what a wait covers
-//! in [`Function::awaited`](super::Function::awaited). Operands are found by type
-//! ([`Function::handle`](super::Function::handle), [`Function::creates`](super::Function::creates)) where there can
-//! be but one, and named where not.
+//! A table line ends with its effect if class, types and roles do not imply it. The roles `Create` and
+//! `Destroy` of a handle already say that a stream, event or graph begins or ends, and
+//! [`Function::awaited`](super::Function::awaited) says what a wait covers. Operands are found by type
+//! ([`Function::handle`](super::Function::handle), [`Function::creates`](super::Function::creates)) if only
+//! one parameter fits, and are named otherwise.
 
 use super::roles::Sibling;
 

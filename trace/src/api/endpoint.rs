@@ -1,5 +1,5 @@
 //! Logical endpoints: memory of other devices and processes over a fabric, named by numbers that kernels use.
-//! What is at the other end is not in a trace, so whatever makes or uses one is refused.
+//! A trace does not hold the memory at the other end, so a replay refuses all calls that make or use one.
 
 #[macro_export]
 macro_rules! endpoint {

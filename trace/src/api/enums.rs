@@ -1,4 +1,4 @@
-//! Enumerations of cuda.h and cudaGL.h 13.5: names and values, so that text can be symbolic.
+//! Enumerations of cuda.h and cudaGL.h 13.5, as names and values, for symbolic text.
 
 use super::types::enums;
 

@@ -1,4 +1,4 @@
-//! Events: marks in streams that can be waited for and timed.
+//! Events: marks in streams, for waits and timing.
 
 #[macro_export]
 macro_rules! event {

@@ -1,5 +1,5 @@
-//! Memory and semaphores of other programming interfaces. They exist only in the recorded process: replay
-//! refuses them.
+//! Memory and semaphores of other programming interfaces. They exist only in the recorded process, so a
+//! replay refuses them.
 
 #[macro_export]
 macro_rules! external {

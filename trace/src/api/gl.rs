@@ -1,5 +1,5 @@
-//! OpenGL, VDPAU and EGL objects as CUDA resources. They exist only in the recorded process: replay refuses
-//! them.
+//! OpenGL, VDPAU and EGL objects as CUDA resources. They exist only in the recorded process, so a replay
+//! refuses them.
 
 #[macro_export]
 macro_rules! gl {

@@ -1,4 +1,4 @@
-//! Graphs as a whole: making them, their nodes and edges, the memory and the user objects they hold.
+//! Graphs as a whole: their creation, nodes and edges, and the memory and user objects they own.
 
 #[macro_export]
 macro_rules! graph {

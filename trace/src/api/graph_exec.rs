@@ -1,4 +1,4 @@
-//! Executable graphs: instantiating, changing, uploading and launching them.
+//! Executable graphs: instantiation, update, upload and launch.
 
 #[macro_export]
 macro_rules! graph_exec {

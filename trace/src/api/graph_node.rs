@@ -1,4 +1,4 @@
-//! Nodes of graphs, by what they do.
+//! Graph nodes, by the kind of their work.
 
 #[macro_export]
 macro_rules! graph_node {

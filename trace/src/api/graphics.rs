@@ -1,5 +1,5 @@
-//! Resources of graphics APIs, once registered: mapped, looked into, unmapped. Not replayable, as nothing
-//! fills them.
+//! Registered resources of graphics APIs: mapping, access and unmapping. They are not replayable, because no
+//! graphics API fills them in a replay.
 
 #[macro_export]
 macro_rules! graphics {

@@ -1,4 +1,4 @@
-//! Launching kernels and host functions, and asking how well a kernel would fill the device.
+//! Launches of kernels and host functions, and occupancy queries.
 
 #[macro_export]
 macro_rules! launch {

@@ -1,10 +1,9 @@
-//! Memory: device, pinned and managed allocations, what is known about a pointer, and sharing with other
-//! processes.
+//! Memory: device, pinned and managed allocations, queries about pointers, and sharing with other processes.
 //!
-//! Replay puts memory where it was recorded, by other means than these calls, so questions about allocations
-//! would be answered from its own placement: they are skipped, as is advice to the mover of managed memory.
-//! 32-bit addresses, of the functions that were there before the `_v2` ones, are not placed: whatever takes
-//! or gives one is refused.
+//! A replay places memory at its recorded addresses by other calls, so queries about allocations would
+//! describe the replay's own placement: they are skipped, and so is advice on managed memory. 32-bit
+//! addresses, used by functions older than their `_v2` forms, are not placed: every call that takes or
+//! returns one is refused.
 
 #[macro_export]
 macro_rules! memory {

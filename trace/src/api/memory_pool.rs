@@ -1,6 +1,6 @@
 //! Stream-ordered memory and its pools.
 //!
-//! Replay makes the pools, but places the allocations itself: what a pool holds is not comparable.
+//! A replay creates pools but places the allocations itself, so the contents of a pool are not comparable.
 
 #[macro_export]
 macro_rules! memory_pool {

@@ -1,7 +1,7 @@
 //! Virtual memory: address ranges, physical allocations, mappings, multicast objects.
 //!
-//! Replay reserves the recorded address ranges itself; what is mapped into them is made and mapped by the
-//! same calls as when recorded, aliases and all. Multicast memory is not placed.
+//! A replay reserves the recorded address ranges itself. Physical allocations and mappings, including
+//! aliases, are made by the recorded calls. Multicast memory is not placed.
 
 #[macro_export]
 macro_rules! memory_virtual {

@@ -1,6 +1,6 @@
 //! The driver API, described once.
 //!
-//! Each family file holds a macro with one line a function:
+//! Each family file holds a macro with one line per function:
 //!
 //! ```text
 //! cuMemcpyHtoDAsync_v2(dstDevice: CUdeviceptr = Writes(Len(ByteCount)),
@@ -8,10 +8,10 @@
 //!     submit | cuMemcpyHtoDAsync_v2_ptsz => Submit(Copy);
 //! ```
 //!
-//! The name (and its per-thread-stream twin, which has the same signature), the parameters with their C types
-//! and [roles](roles::Role), the [class](roles::Class), the replay [policy](roles::Policy) where it is not
-//! `execute`, and what the call [does](effect::Effect) where all that does not say it. Everything else
-//! (wrappers, entry points, record layout, `dump`, replay thunks, the support matrix) walks these lines.
+//! It has the name (and its per-thread-stream twin, of the same signature), the parameters with their C types
+//! and [roles](roles::Role), the [class](roles::Class), the replay [policy](roles::Policy) if it is not
+//! `execute`, and the [effect](effect::Effect) if the rest does not imply it. Everything else (wrappers,
+//! entry points, record layout, `dump`, replay thunks, the support matrix) walks these lines.
 
 pub mod extra;
 pub mod walk;

@@ -1,5 +1,5 @@
-//! Exported names for which no public prototype is known. Their wrappers are tail jumps: a guessed arity
-//! would corrupt the arguments that lie on the stack.
+//! Exported names without a known public prototype. Their wrappers are tail jumps, because a guessed arity
+//! would corrupt the arguments on the stack.
 
 #[macro_export]
 macro_rules! no_prototype {

@@ -1,4 +1,4 @@
-//! Why a replay refuses what it refuses: said in the verdict, and in SUPPORT.md.
+//! The reasons for which a replay refuses a function, as the verdict and SUPPORT.md state them.
 
 use super::Function;
 use super::roles::Field;

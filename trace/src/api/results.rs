@@ -1,4 +1,4 @@
-//! What result codes mean.
+//! The meaning of result codes.
 
 /// Whether the error belongs to work done earlier, and comes back from every call that follows.
 pub fn is_sticky(code: u32) -> bool {

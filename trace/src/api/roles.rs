@@ -1,7 +1,7 @@
-//! What a parameter or a struct field is for.
+//! The roles of parameters and struct fields: the data that each one moves.
 //!
-//! A table line gives each pointer a [`Role`]; values (numbers, enums, handles) need none, their type says
-//! enough. Roles name sibling parameters, so a wrong name is a compile error.
+//! A table line gives each pointer a [`Role`]; values (numbers, enums, handles) need none, because their type
+//! is enough. Roles name sibling parameters, so a wrong name is a compile error.
 
 use super::types::{Enum, Type};
 

@@ -1,5 +1,4 @@
-//! Streams: their making, their attributes, waiting in them and for them, memory operations, and capture into
-//! graphs.
+//! Streams: their creation, attributes, waits, memory operations, and capture into graphs.
 
 #[macro_export]
 macro_rules! stream {

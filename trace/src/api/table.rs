@@ -1,4 +1,4 @@
-//! From lines to data: the table of all driver functions.
+//! The table of all driver functions as data, built from the lines of the family files.
 
 use super::effect::{Effect, Work};
 use super::enums::CUresult;

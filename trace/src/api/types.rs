@@ -1,4 +1,4 @@
-//! C types as data: what a word or a struct field is, how wide it is and how it prints.
+//! C types as data: the kind, width and text form of each argument word and struct field.
 //!
 //! Every type that appears in the table implements [`Typed`]. Handles and enumerations are transparent
 //! newtypes, so the wrappers built from the table have the true C signature and the table still knows a

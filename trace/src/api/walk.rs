@@ -1,7 +1,7 @@
-//! The law of what lies behind a pointer: shared by the recorder (over live memory), `dump` and replay (over
-//! attachments).
+//! The rules for the memory behind a pointer, shared by the recorder (over live memory) and by `dump` and the
+//! replay (over attachments).
 //!
-//! [`resolve`] answers for one field; each consumer walks on from there in its own way.
+//! [`resolve`] answers for one field; each consumer continues from there in its own way.
 
 use crate::api::roles::{Extent, Field, Role, Sibling};
 use crate::api::types::{Form, Kind, Type};

@@ -1,4 +1,4 @@
-//! Sizes of files, as people write them.
+//! File sizes in the form that people write, as numbers of bytes.
 
 /// The bytes of `500M` or `2G`: powers of 1000, as sizes are shown; `Ki`, `Mi`, `Gi` and `Ti` are of 1024.
 pub fn bytes(text: &str) -> Option<u64> {

@@ -1,9 +1,9 @@
-//! What the processes of a recording say of themselves to `cutrace record`: that they call the driver, where
-//! their trace is, or why there is none.
+//! Announcements by the processes of a recording to `cutrace record`: that they call the driver, where their
+//! trace is, or why there is none.
 //!
-//! It lies in System V shared memory that `record` makes and gives to nobody else's keeping: it is removed at
-//! once, and gone when nobody has it mapped. A process maps it before its program begins. So it can be written
-//! to whatever the program does before its first driver call: no descriptor, path, right or variable is needed.
+//! They lie in System V shared memory that `record` makes and removes at once, so that it is freed when no
+//! process maps it. A process maps it before its program begins, and can therefore write to it whatever the
+//! program does before its first driver call: it needs no descriptor, path, right or variable.
 //!
 //! ```text
 //! at 0   magic, token u64
@@ -15,7 +15,7 @@
 //!
 //! In the rest a backslash or a line feed has a backslash before it or is `\n`.
 //!
-//! A line's place is taken before it is written: of a process that is killed in between zeros stay.
+//! A line's place is taken before the line is written: a process that is killed in between leaves zeros.
 
 use std::borrow::Cow;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Something for each thread of a trace, found by the thread's index.
+//! A value for each thread of a trace, indexed by the thread's number.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Little-endian words at a place in bytes.
+//! Little-endian words at an offset in a byte slice.
 
 /// Panics where the bytes end before it: callers know the length.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -1,4 +1,4 @@
-//! What of a file could not be used.
+//! The parts of a file that could not be read.
 
 /// Something in the file that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Whole numbers as text. A line of `dump` has some twenty of them, and the formatting of the standard
-//! library takes longer for each than the call takes to be read.
+//! Whole numbers as text. A line of `dump` has about twenty, and with the standard library's formatting each
+//! would take longer than reading the whole call.
 
 use std::fmt::{Result, Write};
 

@@ -1,4 +1,4 @@
-//! How much memory is left.
+//! The amount of memory that is still free.
 
 /// Bytes that may be had before the machine, or the container, runs out of memory and a program is killed for
 /// it. What only caches files counts as left. None: the system does not say.

@@ -1,5 +1,5 @@
-//! What the recorder and `cutrace record` write about the processes of a job into the directory of its
-//! traces, and its readers look for: FORMAT.md.
+//! The files about a job's processes that the recorder and `cutrace record` write into the directory of its
+//! traces. FORMAT.md describes them.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! Asking Linux for large pages, where much memory is gone through without an order: one fault for each 2 MiB,
-//! and addresses that the processor knows.
+//! Requests to Linux for large pages, for big tables with random access: they cause one fault per 2 MiB and
+//! fit the processor's TLB.
 
 /// Less is not worth a system call.
 const MUCH: usize = 4 << 20;

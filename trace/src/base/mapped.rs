@@ -1,4 +1,4 @@
-//! Where traces are mapped in this process: for a handler of SIGBUS, which may take no lock.
+//! The address ranges at which this process maps traces, for a SIGBUS handler, which must not take a lock.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};

@@ -1,4 +1,4 @@
-//! What lies where in a process, as the lines of /proc/self/maps say.
+//! The mappings of a process, parsed from the lines of /proc/self/maps.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What needs nothing else of this crate: hashes, numbers, threads, and what Linux says of memory.
+//! Hashes, numbers, threads, and Linux's view of memory. Imports nothing else of this crate.
 
 pub mod amount;
 pub mod announcements;

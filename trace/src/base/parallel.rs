@@ -1,5 +1,5 @@
-//! Work shared among threads. The thread that asks takes its share: where a process may have no more threads
-//! (a limit of the user's or of a control group), fewer do the work.
+//! Work shared among threads. The calling thread takes a share too: if a limit (of the user or of a control
+//! group) forbids more threads, fewer do the work.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;

@@ -1,7 +1,7 @@
-//! Asking the processor for memory that is read soon.
+//! Prefetching of memory that will be read soon.
 //!
-//! Calls in the order of time lie in as many places of a file as it has threads, which is more than the
-//! processor looks ahead in by itself.
+//! Calls in order of time lie in as many places of a file as it has threads, more than the processor's own
+//! prefetcher follows.
 
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 

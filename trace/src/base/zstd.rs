@@ -1,4 +1,4 @@
-//! zstd (RFC 8878), in what reads and packs traces; the recorder has none.
+//! zstd (RFC 8878), for the readers and packers of traces; the recorder does not link it.
 
 #[cfg(feature = "zstd")]
 mod real {

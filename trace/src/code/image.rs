@@ -1,4 +1,4 @@
-//! What a module image is, and how long: the calls that load one carry no size, its own headers do.
+//! The format and length of a module image: its headers give both, because a load call passes no size.
 
 use crate::base::bytes::{u32_at, u64_at};
 

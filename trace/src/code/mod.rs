@@ -1,4 +1,4 @@
-//! What a module image says of its kernels: parameters, types, sources of nondeterminism. Imports from `api` and below.
+//! The kernels of a module image: parameters, types, sources of nondeterminism. Imports from `api` and below.
 
 pub mod image;
 pub mod parameter_types;

@@ -1,4 +1,4 @@
-//! Types of kernels' parameters, and what was found of them so far.
+//! Types of kernel parameters, with the results found so far.
 
 use crate::code::parameters::{Code, Number};
 use std::collections::HashMap;

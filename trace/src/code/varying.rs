@@ -1,8 +1,8 @@
-//! What in a kernel's code may make it compute otherwise in every run, on the same input: clocks, atomics
-//! that see who came first, sums in the order of arrival, memory of the device's own heap.
+//! The instructions of a kernel that may make it nondeterministic: clocks, atomics that reveal which thread
+//! came first, sums in order of arrival, addresses from the device's own heap.
 //!
-//! Found where code says so by itself. That a kernel has such an instruction does not mean that its result
-//! depends on it, and a kernel without any may still be in a race.
+//! They are found only where the code shows them. A kernel with such an instruction may have a result that
+//! does not depend on it, and a kernel without any may still be in a race.
 
 mod machine;
 mod text;

@@ -1,8 +1,8 @@
 //! CUPTI's activity records.
 //!
 //! The structs grow from version to version at their ends (CUpti_ActivityKernel9 to 13, Memcpy5 to 7, Memset4
-//! to 5, MemcpyPtoP4, ExternalCorrelation); what is read here lies at the same offsets in all of them.
-//! Compared with offsetof in the headers of the releases below.
+//! to 5, MemcpyPtoP4, ExternalCorrelation); the fields read here lie at the same offsets in all of them. The
+//! offsets were compared with offsetof in the headers of the releases below.
 
 use crate::file::record::{Timed, timed};
 use std::ffi::{CStr, c_char};

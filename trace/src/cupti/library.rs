@@ -1,4 +1,4 @@
-//! libcupti: the few functions of it that are used.
+//! The few functions of libcupti that cutrace uses.
 
 use std::ffi::{CStr, c_char, c_void};
 

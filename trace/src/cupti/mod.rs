@@ -1,7 +1,7 @@
-//! CUPTI, NVIDIA's profiling library, as far as a source of device times needs it: its functions, its
-//! records, its clock.
+//! CUPTI, NVIDIA's profiling library, as a source of device times: its functions, records and clock.
 //!
-//! The replay and the recorder both use it. Who opens the library hands in how its functions are found.
+//! The replay and the recorder both use it. The code that opens the library passes in the lookup of
+//! functions.
 
 pub mod activity;
 pub mod library;

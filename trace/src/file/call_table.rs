@@ -1,4 +1,4 @@
-//! Where the calls of a trace are: 12 bytes for each, whatever their times and threads.
+//! The places of a trace's calls in the file: 12 bytes per call, whatever their times and threads.
 //!
 //! ```text
 //! packed   u64 a call, by thread and then as the thread made them:
@@ -7,8 +7,8 @@
 //! order    u32 a call, by entry time: its place in `packed`
 //! ```
 //!
-//! Thread and number on it follow from the chunk, the time stands in the entry. What does not fit, as a
-//! return in another chunk often does not, is kept apart.
+//! Thread and number within the thread follow from the chunk, and the time is in the entry. A value that does
+//! not fit, often that of a return in another chunk, is stored apart.
 
 use crate::base::large_pages;
 use crate::base::parallel::both;

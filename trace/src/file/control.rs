@@ -1,6 +1,6 @@
-//! How a process that records is asked to leave calls out, or to go on: three words in the first page of its
-//! shared memory, behind what says whose that is. Whoever may write there may ask: Linux lets its user and
-//! root.
+//! Requests to a recording process to pause or resume: three words in the first page of its shared memory,
+//! behind the page's owner fields. Every process with write access may send one: Linux grants it to the same
+//! user and to root.
 //!
 //! ```text
 //! at 64  request u32: its number, and in the low byte the command

@@ -1,6 +1,6 @@
-//! Where the segments of a trace end that is closed, or whose process has ended by itself. It stands near
-//! the beginning of the file, in the page that is set aside for last words, if none were said: a file that
-//! was cut off between two segments is told by it from one that nobody has closed.
+//! The end of a trace's segments, written when the trace is closed or its process exits. It lies near the
+//! start of the file, in the page set aside for last words, if there were none. By it a reader distinguishes
+//! a file that was truncated between two segments from one that was never closed.
 
 use crate::base::bytes::u64_at;
 use crate::file::mapping::Mapping;

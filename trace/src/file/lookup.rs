@@ -1,4 +1,4 @@
-//! Finding the images of a call that has many: by their address, and by an address that lies within.
+//! Lookup of the images of a call with many of them: by start address, and by an address within.
 
 /// In records of more bytes images are found by a [`Lookup`]; in smaller ones by looking at each.
 pub(crate) const CROWDED: u64 = 4096;

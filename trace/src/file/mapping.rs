@@ -1,4 +1,4 @@
-//! The bytes of a trace: of its file, mapped where that is safe, or what a packed file stands for.
+//! The bytes of a trace: the file, mapped where that is safe, or the unpacked contents of a packed file.
 
 use crate::base::damage::Damage;
 use crate::base::hash::checksum;

@@ -1,4 +1,4 @@
-//! By what the recorder's file is known without being loaded: a section that tells its version.
+//! The section that identifies the recorder's file, and its version, without loading it.
 
 use crate::file::segment::FORMAT_VERSION;
 

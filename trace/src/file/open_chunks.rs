@@ -1,5 +1,5 @@
-//! Copies of open chunks. A recorder uses a chunk again as soon as its records stand at the end of the file:
-//! what is found in an open one may be another thread's when it is looked at.
+//! Copies of open chunks. A recorder reuses a chunk once its records are at the end of the file, so an open
+//! chunk may already hold another thread's records when it is read.
 
 use crate::base::damage::Damage;
 use crate::base::hash::checksum;

@@ -1,4 +1,4 @@
-//! Which call brought a handle, as the index keeps it.
+//! The call that returned a handle, as the index stores it.
 
 use bincode::{Decode, Encode};
 

@@ -1,5 +1,4 @@
-//! What a trace says about itself: the preamble, written before the first call, and the footer, written after
-//! the last.
+//! Metadata of a trace: the preamble, written before the first call, and the footer, written after the last.
 
 use crate::file::record::{CONFIG, Clock};
 use bincode::{Decode, Encode};

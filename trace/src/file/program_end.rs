@@ -1,4 +1,4 @@
-//! How a program ended, in words.
+//! The end of a program, in words.
 
 use crate::file::record::Ended;
 use std::fmt::{Display, Formatter, Result};

@@ -1,4 +1,4 @@
-//! Records: what a chunk holds, one after the other, each a multiple of 8 bytes long.
+//! Records: the contents of a chunk, one after another, each a multiple of 8 bytes long.
 //!
 //! Encoded by bincode in its legacy configuration (little endian, fixed width), straight into the mapped
 //! chunk.
@@ -12,8 +12,8 @@
 //!
 //! `field` is the index of the argument word that holds the address, or NESTED.
 //!
-//! An attachment is a piece of the application's memory as the call saw it: `len` bytes at that address. At
-//! address 0 stands the content of the file that the call names by its path.
+//! An attachment is a piece of the application's memory as the call saw it: `len` bytes at that address.
+//! Address 0 holds the contents of the file that the call names by its path.
 
 pub mod imported_memory;
 pub mod nccl;

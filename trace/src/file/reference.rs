@@ -1,7 +1,7 @@
-//! Bytes that the trace names by a file, a place in it and their hash, in place of holding them.
+//! Bytes that the trace does not hold but names by a file, an offset and their hash.
 //!
-//! A trace is untrusted, and could name any file of whoever reads it. So none is opened but those that the
-//! user names, and what is read counts only where its hash is the recorded one.
+//! A trace is untrusted, and could name any file of the user who reads it. So only files that the user names
+//! are opened, and their bytes count only if they have the recorded hash.
 
 use crate::base::hash::Hash;
 use crate::file::record::{Referenced, Referred};

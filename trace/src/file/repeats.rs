@@ -1,5 +1,5 @@
-//! Runs of equal polls and queries: a call that stands for others, which its thread made behind it with the same
-//! question and answer.
+//! Runs of equal polls and queries: one recorded call stands for the calls that its thread made after it with
+//! the same arguments and the same result.
 
 use crate::file::record::{Head, Repeated, TIMED_IN_PART, TIMED_ONE_IN};
 

@@ -1,4 +1,4 @@
-//! From clock ticks to nanoseconds, by the first and the last pair of both.
+//! Conversion of clock ticks to nanoseconds, by the first and the last pair of both.
 
 use crate::file::record::Clock;
 

@@ -1,4 +1,4 @@
-//! A trace file is a row of page-aligned segments, each with a 64-byte header.
+//! Segments: a trace file is a sequence of page-aligned segments, each with a 64-byte header.
 //!
 //! ```text
 //!  0 magic    8   "CUTRACE\n"
@@ -14,8 +14,8 @@
 //! 56 seal     u64 XXH3-64 of the content; 0 while a chunk is open
 //! ```
 //!
-//! The preamble stands twice at the start, so that one bad page does not cost the names of the functions. The
-//! last 16 bytes of a footer segment are its own offset and the magic.
+//! The preamble is stored twice at the start, so that one bad page does not lose the names of the functions.
+//! The last 16 bytes of a footer segment are its own offset and the magic.
 
 use crate::base::bytes::{u32_at, u64_at};
 use crate::base::hash::checksum;

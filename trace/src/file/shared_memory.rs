@@ -1,9 +1,9 @@
-//! The memory in which a process writes the chunks that it has open: System V shared memory. Nobody can cut
-//! it short, as a mapping of the trace can be (which ends its process by SIGBUS), and it outlives its
-//! process, as memory of the process's own does not.
+//! The System V shared memory into which a process writes its open chunks. Nobody can truncate it, as a
+//! mapping of the trace can be (which would end the process by SIGBUS), and it outlives its process, as
+//! private memory does not.
 //!
-//! Each of these chunks has a place set aside in the trace, a free segment of the same size. Its id says
-//! where the chunk is meanwhile:
+//! Each of these chunks has a slot in the trace, a free segment of the same size. The id of the segment says
+//! where the chunk is:
 //!
 //! ```text
 //! low  u32 the memory's id (shmget), or PRIVATE
@@ -11,13 +11,13 @@
 //! high u64 token
 //! ```
 //!
-//! A process that ends by `exit` and leaves the memory to `cutrace record` copies the chunk to its place as
-//! well, in case the memory should be gone: the records behind the header of the free segment, and the
-//! chunk's own header, sealed, in the last 64 bytes, which no record in a chunk reaches.
+//! A process that ends by `exit` and leaves the memory to `cutrace record` also copies the chunk to its slot,
+//! in case the memory is removed: the records behind the header of the free segment, and the chunk's own
+//! header, sealed, in the last 64 bytes, which no record in a chunk reaches.
 //!
-//! The first page of the memory says whose it is, since ids are used again: magic, token, device and inode of
-//! the trace, 8 bytes each. At 64 are the words by which its process is asked to pause (`control`), at 2048 the
-//! path of the trace as it was made, with a zero behind it.
+//! The first page of the memory identifies its owner, because ids are reused: magic, token, device and inode
+//! of the trace, 8 bytes each. At 64 are the words that ask its process to pause (`control`), at 2048 the
+//! original path of the trace, terminated by a zero.
 
 use crate::base::bytes::u64_at;
 use crate::file::segment::{Header, Kind, PAGE};

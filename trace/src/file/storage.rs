@@ -1,6 +1,6 @@
-//! What a trace is written to: a process that writes one may be killed between any two of these writes, and
-//! within one that is longer than a page. What is read must not change by that, so a segment is free space
-//! until its header is written, and a header lies within a page.
+//! The storage that a trace is written to. A process may be killed between any two writes, and within a write
+//! longer than a page, and a reader must not notice. So a segment is free space until its header is written,
+//! and a header lies within one page.
 
 use crate::file::segment::{HEADER, Header, Kind, round_up};
 use std::fs::File;

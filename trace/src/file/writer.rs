@@ -1,4 +1,4 @@
-//! Whether a process still writes a trace.
+//! A check whether a process still writes a trace.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

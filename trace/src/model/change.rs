@@ -1,4 +1,4 @@
-//! What a call changed of the driver's state, or told of it: the effect of its line with the values of its
+//! The change of the driver's state by a call: the effect of its table line, with the values of its
 //! arguments.
 
 use super::graph_node::{self, Node};

@@ -1,4 +1,4 @@
-//! Which context and device each thread was on, and the device of each stream and pool.
+//! The current context and device of each thread, and the device of each stream and pool.
 
 use super::change::{Change, located};
 use crate::api::effect::Effect;

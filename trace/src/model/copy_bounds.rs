@@ -1,5 +1,4 @@
-//! Copies and fills that do not fit the memory that they name, for which the driver refuses them without a
-//! word.
+//! Copies and fills that exceed the memory they name, which the driver refuses without saying why.
 
 use crate::api::copies::{device_region, region};
 use crate::api::enums::CUresult;

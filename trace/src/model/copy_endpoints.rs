@@ -1,4 +1,4 @@
-//! What a call copies, as far as the call tells by itself: from where to where, and how much.
+//! The source, destination and size of a copy, as far as the call itself shows them.
 
 use super::nested_structs::structs;
 use crate::api::Function;

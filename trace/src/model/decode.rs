@@ -1,5 +1,4 @@
-//! A call's arguments and results as [values](Value), by the table: what `dump`, the viewer and comparisons
-//! show.
+//! A call's arguments and results as [values](Value), by the table, for `dump`, the viewer and comparisons.
 
 use crate::api::Function;
 use crate::api::attributes::LOG_BUFFERS;

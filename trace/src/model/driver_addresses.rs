@@ -1,7 +1,7 @@
-//! Addresses of the driver's own that no call hands out: code, tables of virtual functions, variables and
-//! texts whose names nobody asked for, windows of shared and local memory. Kernels see them and may bring
-//! them to the host, and the program may give them back. They are others in every process; within blocks of 2
-//! MiB all lies as it did (tests/gpu/facts/driver_addresses.cu; driver 580).
+//! Addresses inside the driver that no call returns: code, virtual function tables, variables and strings
+//! that were never looked up, windows of shared and local memory. Kernels see them and may copy them to the
+//! host, and the program may pass them back. They differ in every process, but within blocks of 2 MiB the
+//! layout is the same (tests/gpu/facts/driver_addresses.cu; driver 580).
 
 use crate::base::maps::Mapping;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What was alive until a call ended it, for calls that name it all the same.
+//! Objects and ranges whose life has ended, for calls that still name them.
 
 use crate::api::types::Kind;
 use crate::model::objects::Range;

@@ -1,5 +1,5 @@
-//! Memory that graphs allocate: there from a launch on, until the program frees it, a graph does, or the next
-//! launch of a graph that was instantiated so. What a graph frees itself is not there behind its launch.
+//! Memory that graphs allocate and do not free themselves: live from a launch until the program or a graph
+//! frees it, or until the next launch of a graph that was instantiated to free it.
 
 use super::change::{Change, Moment};
 use super::graph_node::Node;

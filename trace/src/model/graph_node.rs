@@ -1,4 +1,4 @@
-//! The nodes of a graph that change which memory there is.
+//! Graph nodes that allocate or free memory.
 
 use crate::api::Function;
 use crate::api::attributes::GRAPH_NODES;

@@ -1,4 +1,4 @@
-//! When a device, or one of its streams, had nothing to do, and for how long of that the host is why.
+//! Times at which a device or one of its streams was idle, and the share of them that the host caused.
 
 use crate::read::device_times::Work;
 

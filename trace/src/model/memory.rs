@@ -1,8 +1,8 @@
-//! Live memory: what calls allocated, until a call frees it or its context ends.
+//! Live memory: ranges that calls allocated, until a call frees them or their context ends.
 //!
-//! Calls come in the order of their entry. So one thread's free may come behind the allocation that got the
-//! same address on another: what is allocated ends what still lies there, and a free ends nothing that was
-//! handed out after it had begun.
+//! Calls come in order of entry. So one thread's free may follow the allocation that got the same address on
+//! another: an allocation ends whatever still lies in its range, and a free ends nothing that was allocated
+//! after the free began.
 
 use super::change::{Change, Moment};
 use super::contexts::{Contexts, Owner};

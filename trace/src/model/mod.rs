@@ -1,4 +1,4 @@
-//! The driver's state, as recorded calls tell it.
+//! The driver's state, reconstructed from recorded calls.
 
 pub mod captures;
 pub mod change;

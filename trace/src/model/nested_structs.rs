@@ -1,5 +1,5 @@
-//! The structs, and the arrays of addresses and handles, that a recorded call was given, wherever they stand:
-//! behind its parameters, in arrays, in unions, in each other.
+//! The structs and the arrays of addresses and handles among a recorded call's inputs, at any depth: behind
+//! its parameters, in arrays, in unions, in each other.
 
 use crate::api::Function;
 use crate::api::roles::{Field, Role};

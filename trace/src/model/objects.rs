@@ -1,7 +1,7 @@
-//! Names for what a program makes: `ctx#1`, `stream#3`, `mem#2`.
+//! Names for the objects that a program creates: `ctx#1`, `stream#3`, `mem#2`.
 //!
-//! The driver uses a handle's value again once its object is gone, so a name follows the object's life: it
-//! begins when the call that made the object returns, and ends when the call that destroys it is entered.
+//! The driver reuses a handle's value once its object is gone, so a name follows the object's life: it begins
+//! when the creating call returns, and ends when the destroying call is entered.
 
 use crate::api::Function;
 use crate::api::effect::Effect;

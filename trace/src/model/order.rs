@@ -1,9 +1,8 @@
-//! The order of work: what stands before what, on streams, by events, and as the legacy stream goes; and what
-//! a wait covers.
+//! The order of work, by streams, events and the rules of the legacy stream, and the work that a wait covers.
 //!
-//! Work is kept by whoever wants it: here it is the number of the call that put it, and a stream is an index.
-//! A wait that succeeded covers what stood before it in its stream, and what the stream waits for by events;
-//! the legacy stream's covers the blocking streams of its context.
+//! Callers keep the work itself: here work is the number of the call that submitted it, and a stream is an
+//! index. A successful wait covers the earlier work of its stream and all work that the stream waits for by
+//! events; a wait for the legacy stream also covers the blocking streams of its context.
 
 use super::stream::StreamId;
 use foldhash::{HashMap, HashSet};

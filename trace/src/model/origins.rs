@@ -1,8 +1,8 @@
-//! Where kernels come from: which call loaded the code that a launched function is in.
+//! The origin of kernels: the call that loaded the code of a launched function.
 //!
-//! A function is looked up in a module, or is that of a kernel, which was looked up in a library. The driver
-//! uses handles again, so each lookup and each load counts from its call until the next that brings the same
-//! handle. What a linker made is loaded from the address at which the linker left it.
+//! A function is looked up in a module, or belongs to a kernel, which was looked up in a library. The driver
+//! reuses handles, so each lookup and each load counts from its call until the next that returns the same
+//! handle. The output of a linker is loaded from the address at which the linker left it.
 
 use crate::api::Function;
 use crate::api::roles::{Field, Role};

@@ -1,5 +1,5 @@
-//! Work that was submitted and that nothing in the trace tells to have finished: what a hanging or dying
-//! program waited for.
+//! Work that was submitted and that no call in the trace shows to be complete: a hanging or dying program
+//! waited for it.
 
 use super::change::{Change, Moment, resolve};
 use super::order::StreamPosition;

@@ -1,4 +1,4 @@
-//! Physical memory: it lives as long as a handle or a mapping of it does.
+//! Physical memory, which lives as long as a handle or a mapping of it.
 
 use super::change::Change;
 use crate::api::effect::Memory;

@@ -1,4 +1,4 @@
-//! Which stream a call means: of the handles 0, 1 and 2 each stands for a default stream, and 0 for either.
+//! The stream that a call means: the handles 0, 1 and 2 name default streams, and 0 can name either.
 
 use crate::api::Function;
 

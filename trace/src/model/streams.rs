@@ -1,4 +1,4 @@
-//! Contexts, captures, the order of work, and memory, moved along the calls of a trace.
+//! Contexts, captures, the order of work, and memory, advanced together call by call.
 
 use super::captures::Captures;
 use super::change::{Change, Moment, Scope};

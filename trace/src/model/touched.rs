@@ -1,4 +1,4 @@
-//! Copies and fills that touch memory in the host's reach: without a stream these are done when the call
+//! Copies and fills of memory that the host can reach: without a stream they are complete when the call
 //! returns.
 
 use crate::api::Function;

@@ -1,7 +1,7 @@
-//! What an argument, a field or a result is: the form in which calls are shown.
+//! Decoded arguments, fields and results: the form in which calls are shown.
 //!
-//! Values are raw: handles and addresses get their names from [`Objects`](crate::model::objects::Objects) when they
-//! are shown.
+//! Values are raw: [`Objects`](crate::model::objects::Objects) supplies the names of handles and addresses
+//! when they are shown.
 
 use crate::api::roles::Side;
 use crate::api::types::{Enum, Kind};

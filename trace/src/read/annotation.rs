@@ -1,4 +1,4 @@
-//! What the program said about itself, by NVTX: ranges, marks, and names.
+//! The program's NVTX annotations: ranges, marks, and names.
 
 use crate::file::record::{self, ANNOTATION_SIZE, HEAD, annotated};
 use crate::read::index::body_of;

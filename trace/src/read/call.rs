@@ -1,4 +1,4 @@
-//! One recorded call, as the file holds it.
+//! One recorded call, as stored in the file.
 
 use crate::api::Function;
 use crate::api::enums::CUjit_option;

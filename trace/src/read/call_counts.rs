@@ -1,4 +1,4 @@
-//! How many calls of the program a call of the file stands for, and how long all of them took.
+//! The number of program calls that a call of the file stands for, and their total duration.
 
 use crate::api::roles::Class;
 use crate::file::call_table::Located;

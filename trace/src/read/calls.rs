@@ -1,4 +1,4 @@
-//! From the index to calls: each is read from the file when it is asked for.
+//! Access to calls by index: each is read from the file on request.
 
 use crate::base::bytes::{u32_at, u64_at};
 use crate::base::prefetch::prefetch;

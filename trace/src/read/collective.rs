@@ -1,4 +1,4 @@
-//! The operations on NCCL's communicators, in the order in which they were begun.
+//! The operations on NCCL's communicators, in the order in which they began.
 
 use crate::file::record::HEAD;
 use crate::file::record::nccl::{Began, Name, began};

@@ -1,8 +1,8 @@
-//! Which of a call's recorded memory the table describes: numbers, enumerations, handles, addresses, and names
-//! that objects are looked up by.
+//! The parts of a call's recorded memory that the table describes: numbers, enumerations, handles, addresses,
+//! and names for lookups of objects.
 //!
-//! Everything else is the program's data, or the compiler's: payloads, images of code, kernel arguments, logs,
-//! bytes without structure, and what fills a structure up.
+//! Everything else is data of the program or the compiler: payloads, images of code, kernel arguments, logs,
+//! bytes without structure, and the padding of structures.
 
 use crate::api::Function;
 use crate::api::extra::Extra;

@@ -1,4 +1,4 @@
-//! When devices did what calls gave them, as a replay measured it, or the recorder.
+//! The device times of work, as measured by a replay or the recorder.
 
 use crate::file::record::{self, HEAD, Timed, timed};
 use crate::file::scale::FAR;

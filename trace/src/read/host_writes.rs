@@ -1,4 +1,4 @@
-//! What the CPU wrote into memory that the device can reach, without a call to tell of it.
+//! CPU writes to memory that the device can reach, which no call shows.
 
 use crate::file::record::{self, HEAD, WRITTEN_SIZE};
 use crate::read::call::{Attachments, Call, Image, When};

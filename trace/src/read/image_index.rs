@@ -1,4 +1,4 @@
-//! The lookup of a call with many images: how it is made, and what is found by it.
+//! The lookup for a call with many images: its construction and its queries.
 
 use crate::file::lookup::{Lookup, Place, Stretch};
 use crate::read::call::{Attachments, Call, Image, When};

@@ -1,4 +1,4 @@
-//! Finding what a file holds: the records in its chunks, and which return belongs to which entry.
+//! The index of a file: the records in its chunks, and the return of each entry.
 
 use crate::base::bytes::{u32_at, u64_at};
 use crate::base::damage::Damage;

@@ -1,7 +1,7 @@
-//! Reading a trace: whole, cut off, or damaged.
+//! The reader of a trace, whether whole, truncated, or damaged.
 //!
-//! The footer only saves the search: without it the segments are found by their headers. A chunk that is torn
-//! or corrupt costs that chunk, and [`Trace::damage`] says so.
+//! The footer only saves the search: without it the segments are found by their headers. A torn or corrupt
+//! chunk loses only that chunk, and [`Trace::damage`] reports it.
 
 use crate::api::{self, Function};
 use crate::base::damage::Damage;

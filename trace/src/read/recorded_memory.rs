@@ -1,4 +1,4 @@
-//! Containers of a recorded call (its argument words, a struct that it was given) as the walk sees them.
+//! The containers of a recorded call (its argument words, the structs passed to it), as the walk sees them.
 
 use crate::api::roles::{Field, Role, Sibling};
 use crate::api::walk::View;

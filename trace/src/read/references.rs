@@ -1,4 +1,4 @@
-//! What a trace lacks because it names a file that has it.
+//! The data that a trace lacks because it only names a file that holds it.
 
 use crate::base::hash::Hash;
 use crate::file::preamble::Data;

@@ -1,4 +1,4 @@
-//! What a call asks for, by its line: where what it allocates begins, and how much it gets, copies or fills.
+//! The address and size that a call allocates, copies or fills, derived from its table line.
 
 use crate::api::Function;
 use crate::api::copies::element_bytes;

@@ -1,5 +1,5 @@
-//! What memory held that work had been given, as it was found once that had finished: by a wait, by a
-//! callback.
+//! Results: the contents of memory that work had used, hashed once a wait or a callback showed the work to be
+//! complete.
 
 use crate::api::roles::Class;
 use crate::base::hash::Hash;

@@ -1,4 +1,4 @@
-//! Finding the segments of a file: by the footer's list, or one behind the other where it has none.
+//! Location of a file's segments: by the footer's list, or one after another if there is none.
 
 use crate::base::bytes::u64_at;
 use crate::base::damage::Damage;

@@ -1,5 +1,5 @@
-//! What crosses processes: calls that hand something out for other processes to use, and calls by which a
-//! process uses what another has handed out. Both are told by the same bytes, which the program passes on.
+//! Shared handles: calls that export an object for other processes, and calls that open another process's
+//! export. Both are matched by their bytes, which the program passes on.
 
 use crate::api::Function;
 use crate::api::effect::{Effect, Memory};

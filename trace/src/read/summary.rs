@@ -1,5 +1,5 @@
-//! Opening a trace without looking at its records, for a reader that keeps what [`Trace::open`] had found in
-//! an index of its own. Single calls are then found by the chunk that they stand in.
+//! Opening of a trace without reading its records, for a reader with an index of its own that holds the
+//! results of [`Trace::open`]. Single calls are then found by their chunk.
 
 use crate::base::bytes::u32_at;
 use crate::base::damage::Damage;

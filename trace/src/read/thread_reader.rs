@@ -1,5 +1,5 @@
-//! The calls of one thread while its chunks are read, one after the other: which of them have not returned
-//! yet. Nearly all records are entries and returns about which there is nothing to be told.
+//! The calls of one thread while its chunks are read in order, with those that have not returned yet. Nearly
+//! all records are plain entries and returns, so these take a fast path.
 
 use crate::file::call_table::Calls;
 

@@ -1,4 +1,4 @@
-//! Kernel arguments as they are shown, everywhere: by the type that the kernel declares, or as bare bits.
+//! Kernel arguments as text, for all outputs: by the type that the kernel declares, or as bare bits.
 
 use crate::base::bytes::u64_at;
 use crate::base::digits::{decimal, hexadecimal, signed};

@@ -1,4 +1,4 @@
-//! What a call launches, and in which shape.
+//! The kernel that a call launches, with its grid and block.
 
 use crate::api::effect::Work;
 use crate::api::roles::Class;

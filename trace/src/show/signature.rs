@@ -1,9 +1,8 @@
-//! The types of a kernel's parameters: as its C++ name has them, as the PTX declares them that it was loaded
-//! from, or both.
+//! The types of a kernel's parameters, from its C++ name, from the PTX that it was loaded from, or both.
 //!
-//! The name says more of numbers (for `int` compilers write `.u32`), the text more of what the program itself
-//! calls a type (an enumeration is a number, a class is bytes). A name is believed if it tells as many
-//! parameters as the trace, and none of another size.
+//! The name is more precise about numbers (compilers write `.u32` for `int`), the PTX about the program's own
+//! types (an enumeration is a number, a class is bytes). A name is trusted if it gives as many parameters as
+//! the trace, all of the same sizes.
 
 use crate::base::hash::Hash;
 pub use crate::code::parameter_types::{Declared, Form, Signature};

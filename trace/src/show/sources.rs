@@ -1,4 +1,4 @@
-//! Launched kernels, and what the code that they came from tells of them.
+//! Launched kernels, and the properties of the code that they came from.
 
 use crate::api::roles::Class;
 use crate::base::hash::Hash;

@@ -1,4 +1,4 @@
-//! Values as text: symbolic, with objects by their names.
+//! Values as symbolic text, with objects by their names.
 
 use crate::api::types::{Enum, Kind};
 use crate::base::digits::{decimal, hexadecimal, signed};

@@ -1,7 +1,6 @@
-//! A copy of a trace with more records: everything that the trace holds, and behind it what a replay has
-//! measured.
+//! A copy of a trace with more records: all of the trace, followed by the measurements of a replay.
 //!
-//! Segments are copied one by one, and records are written as they come, so that memory does not grow with
+//! Segments are copied one by one, and records are written as they arrive, so memory does not grow with
 //! either.
 
 use crate::base::hash::checksum;

@@ -1,8 +1,8 @@
-//! Closing a trace after its process: every chunk sealed, the footer written.
+//! Closing of a trace after its process has ended: every chunk is sealed, the footer written.
 //!
-//! The recorder does not do this: it may be killed at any moment, and a reader needs neither. (At a normal
-//! exit it puts its open chunks into the file, unsealed.) `cutrace record` and `cutrace repair` do it when
-//! the process has ended.
+//! The recorder does not do this, because it may be killed at any moment and a reader needs neither. (At a
+//! normal exit it writes its open chunks to the file, unsealed.) `cutrace record` and `cutrace repair` do it
+//! when the process has ended.
 
 use crate::base::damage::Damage;
 use crate::base::hash::{Hash, checksum};

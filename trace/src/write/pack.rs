@@ -1,4 +1,4 @@
-//! Packing a trace, and unpacking it: a file with the same bytes, compressed or not.
+//! Packing and unpacking of a trace: a file with the same bytes, compressed or not.
 
 use crate::base::parallel;
 use crate::file::mapping::Mapping;

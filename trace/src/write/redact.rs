@@ -1,4 +1,4 @@
-//! Records of a trace as they may be shown to others: without names, and without the program's data.
+//! Redacted records of a trace, which can be shown to others: without names and without the program's data.
 
 use crate::base::bytes::u32_at;
 use crate::base::hash::Hash;

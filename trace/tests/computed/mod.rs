@@ -1,4 +1,4 @@
-//! What a test's own thread has computed for: a bound on that holds on a machine that is busy, too.
+//! The CPU time of a test's own thread: a limit on it also holds on a busy machine.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Writes traces in memory, the way the recorder lays them out in a file.
+//! A writer of traces in memory, with the layout that the recorder gives them in a file.
 
 #![allow(dead_code)]
 

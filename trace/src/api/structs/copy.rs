@@ -1,4 +1,4 @@
-//! Copy descriptors. [`copies`](super::super::copies) says which host bytes they stand for.
+//! Copy descriptors. [`copies`](super::super::copies) computes the host bytes that each one covers.
 
 use super::super::{enums::*, types::*};
 use super::*;

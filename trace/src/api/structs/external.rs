@@ -1,7 +1,7 @@
-//! What other programming interfaces share with CUDA: external memory and semaphores, OpenGL, EGL and VDPAU
-//! objects.
+//! Objects that other programming interfaces share with CUDA: external memory and semaphores, OpenGL, EGL and
+//! VDPAU objects.
 //!
-//! None of it can be brought back at replay. The words are recorded for the reader of a trace.
+//! A replay cannot recreate any of them. The words are recorded for the reader of a trace.
 
 #![allow(non_snake_case)]
 

@@ -1,4 +1,4 @@
-//! Flag words whose bits the header gives as macros, not as an enumeration.
+//! Flag words whose bits the header defines as macros, not as an enumeration.
 
 use super::super::types::enums;
 

@@ -1,9 +1,9 @@
-//! What the nodes of a graph do, and what comes back from instantiating and updating.
+//! Parameters of graph nodes, and results of instantiation and update.
 //!
-//! Fields that a node will read or write when the graph runs (host addresses of copies, user data of host
-//! functions) are only named when the node is made. Where the header has a union of a context and a green
-//! one, the context stands for both: they are the same address (measured). Before CUDA 13.5 some of these
-//! were bytes that had to be zero.
+//! Creating a node only names the fields that it reads or writes when the graph runs (host addresses of
+//! copies, user data of host functions). Where the header has a union of a context and a green context, the
+//! context stands for both: they have the same address (measured). Before CUDA 13.5 some of these fields were
+//! bytes that had to be zero.
 
 #![allow(non_snake_case)]
 

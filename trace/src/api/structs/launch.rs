@@ -1,4 +1,4 @@
-//! Launches, their attributes, and memory operations put on streams.
+//! Launches, their attributes, and memory operations on streams.
 
 #![allow(non_snake_case)]
 

@@ -1,11 +1,12 @@
-//! XXH3 of long inputs by AVX2. The library chooses its instructions when it is compiled, and what we ship is
-//! compiled for every x86-64; a recorder hashes what programs copy while they wait.
+//! XXH3 of long inputs with AVX2. The library selects its instructions at compile time, and our builds target
+//! every x86-64; but a program waits while the recorder hashes its copies.
 //!
-//! The crate twox-hash chooses at run time, too. It is as fast within 10 % where the input is in a cache; from memory
-//! it takes a quarter longer than [`hash_long`], which prefetches, and 1.7 times as long as [`of_both`] (64 MiB, on a Xeon).
+//! The crate twox-hash selects at run time, too. It is as fast within 10 % on cached input; from memory it
+//! takes a quarter longer than [`hash_long`], which prefetches, and 1.7 times as long as [`of_both`] (64 MiB,
+//! Xeon).
 //!
 //! The algorithm is that of <https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>, with the
-//! default secret and no seed, for inputs that are longer than 240 bytes.
+//! default secret and no seed, for inputs longer than 240 bytes.
 
 use super::LONG;
 use std::arch::x86_64::*;

@@ -1,8 +1,8 @@
 //! Cubins: an ELF file's `.nv.info.<kernel>` sections.
 //!
-//! Records of 4 bytes, `format u8, attribute u8, value u16`, and for one format as many bytes more as the
-//! value says. Known from public readers (RWTH-ACS/cricket, cpu/cpu-elf2.c) and from what ptxas of 12.9 and
-//! 13.0 writes:
+//! Each record has 4 bytes, `format u8, attribute u8, value u16`, and in one format VALUE further bytes. The
+//! layout comes from public readers (RWTH-ACS/cricket, cpu/cpu-elf2.c) and from the output of ptxas 12.9 and
+//! 13.0:
 //!
 //! ```text
 //! 0x17 KPARAM_INFO     index u32 | ordinal u16 | offset u16 | pointee alignment :8, space :4, bank :6, size
@@ -10,8 +10,8 @@
 //! 0x45 KPARAM_INFO_V2  index u32 | ordinal u16 | offset u16 | size u16 | pointee alignment :8, space :4
 //! ```
 //!
-//! The second kind stands for all parameters of a kernel of which one does not fit the first. A space is told
-//! of pointers alone: 4 is global, 5 generic.
+//! The second kind is used for all parameters of a kernel if one of them does not fit the first. Only
+//! pointers have a space: 4 is global, 5 generic.
 
 use super::parameter::{Kernels, MOST_BYTES, Parameter};
 use crate::base::bytes::{u32_at, u64_at};

@@ -1,4 +1,4 @@
-//! Fatbins: what code there is for which devices, and which of it the driver would choose.
+//! Fatbins: their entries, the devices of each, and the entry that the driver would choose.
 //!
 //! ```text
 //! fatbin  magic u32 | version u16 | header size u16 | body size u64 | entries
@@ -7,7 +7,7 @@
 //!         | sm u32 | name at u32 | name len u32 | flags u64 | zero u64 | plain size u64 | code
 //! ```
 //!
-//! As `fatbinary` of CUDA 11.8 to 13.0 writes them; a fatbin's header may be longer, and so may an entry's.
+//! `fatbinary` of CUDA 11.8 to 13.0 writes this layout; headers of fatbins and entries may be longer.
 
 use super::parameter::{Kernels, Unread};
 use super::{cubin, lz4, ptx, zstd};

@@ -1,14 +1,13 @@
-//! Where a kernel's parameters lie, told by the code itself: for drivers before CUDA 12.4, which have no
-//! query for it, and for what no query tells (which parameters are pointers).
+//! The layout of a kernel's parameters, read from its code: drivers before CUDA 12.4 have no query for it,
+//! and no driver reports which parameters are pointers.
 //!
-//! An image is read where it lies, through a function, a piece at a time: fatbins of hundreds of megabytes
-//! are common, of which one entry counts. Nothing in it is trusted: whatever makes no sense is [`Unread`],
-//! never a panic, and no length in it makes more memory be used than the image itself (compressed code: 255
-//! times that, the most that LZ4 can mean).
+//! An image is read in place, through a function, in pieces: fatbins of hundreds of megabytes are common, and
+//! only one entry of them counts. Nothing in an image is trusted: malformed code is [`Unread`], never a
+//! panic, and no length in it can make the reader use more memory than the image's own size (for compressed
+//! code, 255 times that, the maximum of LZ4).
 //!
-//! Seen to hold besides the tests: in libcurand of 11.8 and 12.9, all 592 kernels have parameters of the same
-//! sizes by their machine code and by their compressed text; those of 12.9, where both are for one device,
-//! also at the same offsets.
+//! Checked beyond the tests: in libcurand of 11.8 and 12.9, the machine code and the compressed text of all
+//! 592 kernels give the same parameter sizes; in 12.9, where both are for one device, also the same offsets.
 
 pub(crate) mod cubin;
 mod fatbin;

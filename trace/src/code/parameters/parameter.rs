@@ -1,4 +1,4 @@
-//! What a kernel's parameter is, and why some code does not tell.
+//! A kernel's parameter, and the reasons for which code cannot be read.
 
 use std::collections::BTreeMap;
 

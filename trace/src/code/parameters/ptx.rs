@@ -1,8 +1,8 @@
 //! PTX: the `.param` lists of `.entry` directives, as the PTX ISA describes them ("Kernel Function Parameter
 //! Attributes").
 //!
-//! The text tells sizes and alignments. Offsets follow from them and from where the device's constant bank
-//! has the first parameter: an alignment counts from the start of the bank.
+//! The text gives sizes and alignments. Offsets follow from these and from the place of the first parameter
+//! in the device's constant bank: an alignment counts from the start of the bank.
 
 use super::parameter::{Element, Kernels, MOST_BYTES, Number, Parameter, Unread};
 

@@ -1,4 +1,4 @@
-//! One zstd frame (RFC 8878), as fatbinary of CUDA 13 compresses by default.
+//! One zstd frame (RFC 8878), the default compression of fatbinary since CUDA 13.
 
 use super::parameter::Unread;
 use crate::base::zstd;

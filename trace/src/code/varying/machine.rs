@@ -1,7 +1,7 @@
-//! In machine code: a cubin's section `.text.<kernel>`, instructions of 16 bytes (devices of 7.0 and later).
+//! Machine code: the section `.text.<kernel>` of a cubin, instructions of 16 bytes (devices from 7.0 on).
 //!
-//! What ptxas of 12.9 makes for 7.5, 8.0, 9.0, 10.0 and 12.0, as nvdisasm of 13.5 shows it
-//! (trace/tests/images/varying):
+//! The encodings are those that ptxas 12.9 produces for 7.5, 8.0, 9.0, 10.0 and 12.0, as nvdisasm 13.5 shows
+//! them (trace/tests/images/varying):
 //!
 //! ```text
 //! bits 0-11   operation   0x805 CS2R, 0x919 S2R, 0x9c3 S2UR: a special register is read
@@ -14,8 +14,8 @@
 //! bits 87-89  ATOM..., RED: 0 for .ADD
 //! ```
 //!
-//! Functions that were not inlined, device malloc among them, stand in sections of their own, and are not
-//! looked at.
+//! Functions that were not inlined, device malloc among them, have sections of their own, which are not
+//! searched.
 
 use super::Cause;
 use crate::base::bytes::{u32_at, u64_at};

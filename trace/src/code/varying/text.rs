@@ -1,4 +1,4 @@
-//! In PTX: the body of the entry, and of the functions that it calls by name.
+//! PTX: the body of the entry and of the functions that it calls by name.
 
 use super::Cause;
 use crate::code::parameters::ptx::{Tokens, is_name};

@@ -1,5 +1,5 @@
-//! Records as columns, so that what calls of one kind have in common is found by any compressor: their heads
-//! once, and each of their words as its difference to the one before, byte by byte.
+//! Records as columns, so that any compressor finds what calls of one kind share: each distinct head once,
+//! and each word as its difference from the previous one, byte by byte.
 //!
 //! ```text
 //! heads u32 | records u32 | rest u32 | zero u32
@@ -9,9 +9,9 @@
 //! rest: what is no whole record
 //! ```
 //!
-//! A word is stored less the one in the same place of the record before with the same head; a time stamp
-//! less the time stamp before it; the word in which a return names its call less the number of the last call
-//! that was entered.
+//! A word is stored as the difference from the same word of the previous record with the same head; a time
+//! stamp from the previous time stamp; the word in which a return names its call from the number of the last
+//! call entered.
 
 use crate::base::bytes::{u32_at, u64_at};
 use crate::file::record;

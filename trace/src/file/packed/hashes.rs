@@ -1,4 +1,4 @@
-//! The hashes of blobs as they are unpacked, and which blobs are wrong: none is anywhere as a whole.
+//! The hashes of blobs, computed while they are unpacked piece by piece, and the blobs that are wrong.
 
 use super::unpacked::{Packed, Unpacked, threads_for};
 use crate::base::hash::{Hash, Hasher};

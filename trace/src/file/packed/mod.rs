@@ -1,4 +1,4 @@
-//! A packed trace: the bytes of a trace, its segments compressed. A packed segment stands for a piece of the
+//! A packed trace: the bytes of a trace with compressed segments. A packed segment holds a piece of the
 //! trace, and can be unpacked without the others.
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //! the bytes, or the frame
 //! ```
 //!
-//! The bytes are the piece's from its beginning on, zeros where the headers are; behind them the piece is
-//! zeros.
+//! The bytes are those of the piece from its start, with zeros in place of the headers; the rest of the piece
+//! is zeros.
 
 mod columns;
 mod hashes;

@@ -1,4 +1,4 @@
-//! The trace that a packed file stands for, as bytes that come into being when they are looked at.
+//! The trace in a packed file, as memory whose bytes are unpacked on first access.
 
 use super::hashes::ZEROS;
 use super::{FIXED, LONGEST, MOST, STEP, places, unpack_between_headers};

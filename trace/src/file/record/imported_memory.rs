@@ -1,4 +1,4 @@
-//! What memory of other processes held when this one used it.
+//! The contents of other processes' memory at the moment when this process used it.
 
 use bincode::{Decode, Encode};
 

@@ -1,4 +1,4 @@
-//! What NCCL told of itself: its communicators, and the operations on them.
+//! NCCL's own reports: its communicators and the operations on them.
 
 use bincode::{Decode, Encode};
 
