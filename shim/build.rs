@@ -1,6 +1,6 @@
-//! The SONAME is the point: with it, glibc hands this library out for every `dlopen("libcuda.so.1")` and
-//! satisfies DT_NEEDED with it. And as the driver's own, its references to its functions are its own: a
-//! program or a library that stands in front of some of them must not be handed itself as "the next".
+//! Sets the SONAME, with which glibc returns this library for every `dlopen("libcuda.so.1")` and satisfies
+//! DT_NEEDED with it. References to its own functions are bound inside it, as the driver's are: a program or
+//! library that interposes some of them must not receive itself as "the next".
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

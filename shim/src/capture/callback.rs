@@ -1,7 +1,7 @@
-//! Callbacks that the application hands the driver to run when work gets to them: the driver is given ours,
-//! which runs the application's and writes down when that was and what it changed.
+//! Callbacks that the application passes to the driver for execution as work. The driver gets the recorder's
+//! callback instead, which runs the application's and records when that was and what it changed.
 //!
-//! Whoever asks for a node's parameters is given the application's back.
+//! Queries of a node's parameters return the application's callback.
 
 use crate::capture::completed;
 use crate::driver::queries;

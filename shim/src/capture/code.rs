@@ -1,4 +1,4 @@
-//! What code is made of and launched with: module images, options, kernel arguments.
+//! The inputs of code: module images, options, kernel arguments.
 
 use crate::capture::pointers::{Capture, Moment};
 use crate::driver::logs::Buffer;

@@ -1,4 +1,4 @@
-//! What work has brought from the device, looked at when the application may look.
+//! Results of completed work, hashed at the moment when the application may first read them.
 
 use crate::capture::step::CallReturn;
 use crate::driver::queries;

@@ -1,4 +1,4 @@
-//! Descriptions of the devices, which can be asked for when the driver has initialised.
+//! Descriptions of the devices, which can be queried once the driver has initialised.
 
 use crate::capture::step::CallReturn;
 use crate::driver::devices;

@@ -1,9 +1,9 @@
-//! Modules that appear without a load call: runtimes before CUDA 12 load theirs through a table of the
-//! driver's own.
+//! Modules that appear without a load call: runtimes before CUDA 12 load theirs through one of the driver's
+//! export tables.
 //!
 //! The first public sign is a lookup in a CUmodule that no recorded call made. Its image is then one of the
-//! fatbin wrappers in the data of the loaded ELF files. All of them are stored, each once: which one has the
-//! kernel, the replay can ask the driver; here that would be extra work for the application.
+//! fatbin wrappers in the data of the loaded ELF files. All of them are stored, each once. The replay can ask
+//! the driver which one has the kernel; here that would be extra work for the application.
 
 use crate::os::probe::{bytes_at, word_at};
 use crate::recording::recorder;

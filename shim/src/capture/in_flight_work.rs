@@ -1,4 +1,4 @@
-//! Work that a call submits to a device: `in_flight` learns of it when the call begins and returns.
+//! Work that a call submits to a device: registered in `in_flight` when the call begins and returns.
 
 use crate::capture::step::{CallEntry, CallReturn};
 use crate::in_flight::host_functions;

@@ -1,4 +1,4 @@
-//! Launches of kernels on the hot path: their arguments, and the structure that describes some.
+//! Records of kernel launches on the hot path: the arguments, and the launch configuration if it is a struct.
 
 use crate::records::lane::{Lane, copy_padded, encode_at};
 use crate::submission::shape::{Config, Launch, Site};

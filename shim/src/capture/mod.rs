@@ -1,4 +1,5 @@
-//! What a call's records hold beyond its argument words: memory, payloads, images, completed results. Imports from `submission` and below.
+//! The contents of a call's records beyond its argument words: memory, payloads, images, completed results.
+//! Imports from `submission` and below.
 
 pub(crate) mod callback;
 pub(crate) mod code;

@@ -1,8 +1,7 @@
-//! Whether a call has to look for what the CPU wrote without a call: decided without a lock or a system
-//! call.
+//! Whether a call must scan for CPU writes: decided without a lock or a system call.
 //!
-//! As long as no memory is watched, nobody has to but for calls that name pinned or managed memory, which
-//! begin to watch it. (docs/internals/host-writes.md, When scans happen.)
+//! As long as no memory is watched, only calls that name pinned or managed memory scan, because they begin to
+//! watch it. (docs/internals/host-writes.md, When scans happen.)
 
 use crate::in_flight::host_functions;
 use crate::recording::recorder::Recorder;

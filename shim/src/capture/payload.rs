@@ -1,5 +1,5 @@
-//! The bytes that copies carry: to the device when the driver takes them, from the device when the call
-//! returns, or later (`completed.rs`).
+//! The bytes of copies: to the device when the driver takes them, from the device when the call returns, or
+//! later (`completed.rs`).
 
 use crate::capture::completed::{Writer, arrived, filled, in_pieces, packed_rows};
 use crate::capture::pointers::{Capture, Container, MOST_FOLLOWED, Moment};

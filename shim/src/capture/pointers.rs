@@ -1,9 +1,9 @@
-//! The recording halves that need more than words: memory behind pointers, walked by the table's roles.
+//! Recording of the memory behind pointers: a walk by the table's roles, for calls that need more than words.
 //!
 //! Inputs are read after the driver has returned success, so that a bad pointer is the driver's error and
-//! never our fault; after a failure, and wherever memory may be gone, they are read by system calls that fail
-//! instead of faulting. Read before the call are only payloads in pinned memory and what the call will
-//! overwrite (`overlap.rs`) or may free (`driver_memory.rs`).
+//! never a fault of ours. After a failure, and where memory may be gone, they are read by system calls that
+//! fail instead of faulting. Only payloads in pinned memory and memory that the call will overwrite
+//! (`overlap.rs`) or may free (`driver_memory.rs`) are read before the call.
 
 mod attach;
 

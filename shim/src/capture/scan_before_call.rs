@@ -1,5 +1,5 @@
-//! Before a call that gives the device work or waits for it: what kernel arguments refer to is watched, and
-//! what the CPU wrote is written down.
+//! The scan before a call that submits work or waits for it: memory that kernel arguments refer to becomes
+//! watched, and CPU writes are recorded.
 
 use crate::capture::needs_scan;
 use crate::capture::step::CallEntry;

@@ -1,4 +1,4 @@
-//! What a step of a call is given: `entry::steps` lists them, each in the folder of what it is for.
+//! The inputs of a call's steps. `entry::steps` lists the steps; each lies in the folder of its subject.
 
 use crate::records::lane::Lane;
 use crate::submission::shape::Site;

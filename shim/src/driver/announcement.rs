@@ -1,4 +1,4 @@
-//! What this process says of itself to `cutrace record`.
+//! Announcements of this process to `cutrace record`.
 
 use crate::os::environment::variable;
 use std::os::unix::ffi::OsStrExt;

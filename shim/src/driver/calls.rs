@@ -1,6 +1,6 @@
-//! The driver's functions that the recorder calls for itself, with the signatures of cuda.h. All only ask,
-//! and are allowed while a stream is being captured, but for those of the last block: with these it has what
-//! collectives delivered and what imported memory holds copied, where that was asked for.
+//! Driver functions that the recorder calls for itself, with the signatures of cuda.h. All are queries and
+//! allowed while a stream is being captured, except those of the last block: these copy the results of
+//! collectives and the contents of imported memory, if the user asked for them.
 
 use crate::driver::real_driver;
 use std::ffi::c_char;

@@ -1,4 +1,4 @@
-//! What the driver says of the devices.
+//! Properties of the devices, as the driver reports them.
 
 use crate::driver::calls;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

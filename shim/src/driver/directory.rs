@@ -1,5 +1,5 @@
-//! The directory of the trace, held open from when the driver is loaded until the trace is made there: the
-//! program may change its root directory in between. A process that loads no driver opens none.
+//! The directory of the trace, kept open from the moment the driver is loaded until the trace is created
+//! there: the program may change its root directory in between. A process that loads no driver opens none.
 
 use crate::os::config;
 use crate::os::environment::variable;

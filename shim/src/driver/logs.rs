@@ -1,5 +1,5 @@
-//! What the linker says. It writes to buffers that the program gave it when it made it, whichever call is
-//! under way.
+//! The linker's messages. Any call may make it write them, to buffers that the program passed when it created
+//! the linker.
 
 use crate::os::lock::Lock;
 use crate::os::probe::{string_at, word_at};

@@ -1,5 +1,5 @@
-//! Questions of the recorder's own to the real driver. All are allowed while a stream is being captured, and
-//! none changes anything.
+//! The recorder's own queries to the real driver. All are allowed while a stream is being captured, and none
+//! changes any state.
 
 use crate::driver::calls;
 use crate::driver::devices;

@@ -1,4 +1,4 @@
-//! In what order the driver does work.
+//! Queues: streams, in the order in which the driver executes their work.
 
 /// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a
 /// default one.

@@ -1,4 +1,4 @@
-//! The real driver: where it is, and the address of each of its functions.
+//! The real driver: its file, and the address of each of its functions.
 
 use crate::os::environment::variable;
 use crate::os::log::tell;

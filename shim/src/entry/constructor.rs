@@ -1,7 +1,7 @@
-//! What is done before the program begins, because the program may take it away before its first driver call:
-//! variables, paths, rights, descriptors. A process that never calls the driver pays a copy of its environment
-//! and, below `cutrace record`, a mapping; one that is linked with the driver also the loading of it, as it
-//! does without us.
+//! Preparations before the program begins, because it may remove variables, paths, rights and descriptors
+//! before its first driver call. A process that never calls the driver pays for a copy of its environment
+//! and, under `cutrace record`, a mapping; a program linked with the driver also pays for loading it, as
+//! without the recorder.
 
 use crate::driver::{announcement, directory, real_driver};
 use crate::os::{config, environment};

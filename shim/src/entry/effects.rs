@@ -1,4 +1,4 @@
-//! What the recorder must do at the calls that it follows, beyond what their table lines say.
+//! The recorder's actions at the calls that it follows, beyond what their table lines say.
 
 use crate::capture::callback;
 use crate::capture::implicit_modules;

@@ -1,6 +1,6 @@
-//! The picture of a graph that the driver draws into a file shows host nodes with their functions and data:
-//! ours. The application is given its own there, too. How the driver words it is not known: only the numbers
-//! are looked at.
+//! The drawing of a graph that the driver writes to a file. It shows the functions and data of host nodes,
+//! which are the recorder's; they are replaced by the application's. The driver's wording is not specified,
+//! so only the numbers are matched.
 
 use crate::capture::callback;
 use crate::in_flight::host_functions;

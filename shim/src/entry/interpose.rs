@@ -1,8 +1,8 @@
-//! The nets: ways to the driver that go past the dynamic linker's symbol resolution.
+//! Interposition of dlopen and dlsym, through which a program can bypass the linker's symbol resolution.
 //!
-//! `dlopen` and `dlsym` are naked functions that ask a filter and then *jump* to the real function, so that
+//! `dlopen` and `dlsym` are naked functions that call a filter and then *jump* to the real function, so that
 //! glibc finds the true caller's return address: it derives RUNPATH and the start of RTLD_NEXT from it. The
-//! filter acts on the address found, never on how the library was spelled.
+//! filter acts on the address found, never on the spelling of the library.
 
 use crate::driver::real_driver;
 use crate::entry::{constructor, nccl, nvtx};

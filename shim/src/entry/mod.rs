@@ -1,4 +1,5 @@
-//! Where the program enters: exported functions, interposition, NVTX, NCCL. Imports from everything below.
+//! The program's ways into the recorder: exported functions, interposition, NVTX, NCCL. Imports from
+//! everything below.
 
 pub(crate) mod call;
 pub(crate) mod constructor;

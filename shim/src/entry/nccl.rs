@@ -1,12 +1,12 @@
-//! NCCL's profiler plugin: the communicators of the program, and what it does on them.
+//! NCCL's profiler plugin: the program's communicators, and its operations on them.
 //!
 //! NCCL loads the library that NCCL_PROFILER_PLUGIN names, and takes from it the newest `ncclProfiler_vN`
-//! that it knows: a name and five functions. It tells of what it does in structs that differ by version
+//! that it knows: a name and five functions. It reports its events in structs that differ by version
 //! (`events`).
 //!
-//! Asked for is what the program called (from version 5 on) and what NCCL gave to the device for it. Both are
-//! told on the host, by the thread that calls NCCL. What NCCL would have to work for is not asked for: what
-//! its proxy threads do, and when channels of its kernels begin.
+//! The plugin requests the program's calls (from version 5 on) and the work that NCCL submitted for them. The
+//! thread that calls NCCL reports both, on the host. Events that would cost NCCL work are not requested:
+//! those of its proxy threads, and the start of its kernels' channels.
 
 mod events;
 

@@ -1,10 +1,10 @@
-//! NVTX: the program's own words about what it does.
+//! NVTX: the program's own annotations.
 //!
 //! NVTX is a header. Its first call in a program or library loads the library that NVTX_INJECTION64_PATH
-//! names, and hands it tables of pointers to fill in. Numbers and layouts are those of nvtx3/nvToolsExt.h and
-//! nvtxDetail/nvtxTypes.h. What is not filled in stays what it is without a tool.
+//! names, and passes it tables of pointers to fill in. Numbers and layouts are those of nvtx3/nvToolsExt.h
+//! and nvtxDetail/nvtxTypes.h. Entries that are not filled in behave as without a tool.
 //!
-//! Results are as without a tool where NVTX lets them be: a push answers that levels are not tracked.
+//! Results are as without a tool where NVTX allows it: a push returns that levels are not tracked.
 
 use crate::os::text::Text;
 use crate::recording::nvtx_registry;

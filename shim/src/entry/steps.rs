@@ -1,5 +1,5 @@
-//! What is done for a call beside its own records, in this order: each step decides by itself, from the call's table
-//! line, whether it concerns it. What a line rules out costs nothing, as a step is inlined where the line is known.
+//! The steps of a call besides its own records, in this order. Each step decides from the call's table line
+//! whether it applies; if not, it costs nothing, because steps are inlined where the line is known.
 
 use crate::capture::step::{CallEntry, CallReturn};
 use crate::capture::{completed, device_descriptions, in_flight_work, scan_before_call};

@@ -1,8 +1,8 @@
-//! Host memory that graphs copy to. What they brought to pageable memory is looked at, as a copy's bytes are,
-//! when their launch has been waited for; memory shared with the device is nobody's until then.
+//! Host memory that graphs copy to. Results in pageable memory are hashed like a copy's, once a wait covers
+//! the launch; before that, memory shared with the device has no known writer.
 //!
-//! The driver is asked what a graph copies when it is instantiated, so that nobody has to follow how it was
-//! made. Until some node with a pageable destination is made, or memory is pinned, nothing is asked.
+//! The copies of a graph are queried from the driver at instantiation, so the recorder need not follow how it
+//! was built. Nothing is queried until a node with a pageable destination is made or memory is pinned.
 
 use crate::in_flight::landing_range::Landing;
 use crate::in_flight::pending::Work;

@@ -1,4 +1,4 @@
-//! What was found in host memory that the device can reach, on its way into the trace.
+//! CPU writes found in host memory that the device can reach, on their way into the trace.
 
 use crate::os::clock;
 use crate::os::probe::bytes_at;

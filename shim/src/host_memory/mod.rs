@@ -1,4 +1,5 @@
-//! Host memory that the CPU writes without a call: watched, scanned, compared. Imports from `readback` and below.
+//! Host memory that the CPU writes without a call: watched, scanned, compared. Imports from `readback` and
+//! below.
 
 pub(crate) mod destinations;
 pub(crate) mod host_writes;

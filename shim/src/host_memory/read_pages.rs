@@ -1,4 +1,4 @@
-//! Pages of the program's memory that the driver has read at launches.
+//! Pages of the program's memory from which the driver has read launch arguments.
 
 use crate::os::dirty_pages::PAGE;
 use std::cell::Cell;

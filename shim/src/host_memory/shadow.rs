@@ -1,4 +1,4 @@
-//! What host memory held when it was last looked at.
+//! The shadow of host memory: its contents at the last scan.
 
 use std::ops::Range;
 use trace::base::free_memory;

@@ -1,5 +1,5 @@
-//! Variables of modules and libraries that lie in managed memory: the CPU reads and writes them at the
-//! address that the driver hands out.
+//! Variables of modules and libraries in managed memory: the CPU reads and writes them at the address that
+//! the driver returns.
 
 use crate::driver::queries::{self, Place};
 use crate::host_memory::watch::Watch;

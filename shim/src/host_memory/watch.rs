@@ -1,10 +1,10 @@
-//! Memory that the device can reach and the CPU writes without a call: what has changed is written down
-//! before the next call that gives the device work, waits for it or asks about it.
+//! Memory that the device can reach and the CPU writes without a call. Its changes are recorded before the
+//! next call that submits work, waits for it or queries it.
 //!
-//! Pinned memory is watched once a kernel argument or a graph has referred to it, managed memory likewise;
-//! what copies read is captured by the copies. When watching begins all of the memory is recorded. From then
-//! on Linux tells which pages the CPU touched, and of those only what differs from the shadow is recorded, so
-//! that what the device writes nearby is left alone.
+//! Pinned and managed memory is watched once a kernel argument or a graph has referred to it; copies record
+//! the bytes that they read. When watching begins, all of the memory is recorded. From then on Linux reports
+//! the pages that the CPU touched, and only bytes on them that differ from the shadow are recorded, so that
+//! device writes nearby are left alone.
 
 mod device_writes;
 mod lookups;

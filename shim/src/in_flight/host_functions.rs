@@ -1,4 +1,4 @@
-//! Callbacks of the application that the driver was given ours for.
+//! Callbacks of the application that the recorder has replaced by its own.
 
 use crate::in_flight::node_runs::Turn;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Where the bytes of a copy or a fill land in host memory.
+//! The host memory that a copy or a fill writes.
 
 use std::ops::Range;
 use trace::api::copies::Region;

@@ -1,10 +1,9 @@
-//! How much of long pinned memory may be read to learn what launches have made of it, and of what graphs copy
-//! for their callbacks.
+//! The limit on reading long pinned memory for the results of launches, and of graph copies that callbacks
+//! use.
 //!
-//! To read a megabyte takes up to half a millisecond, and a program may give the same gigabyte to a launch
-//! every millisecond, or have a graph run as often that copies to it. What is read is therefore bounded: 256
-//! MiB, and 32 MiB more for each second that has passed. That is less than two percent of the time of a
-//! program that runs for long.
+//! Reading a megabyte takes up to half a millisecond, and a program may pass the same gigabyte to a launch
+//! every millisecond, or launch a graph that copies to it as often. The limit is 256 MiB, and 32 MiB more for
+//! each second that has passed: less than two percent of the time of a long-running program.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};

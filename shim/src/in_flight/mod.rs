@@ -1,4 +1,5 @@
-//! Work that is not known to have completed, and what may read or write host memory until it has. Imports from `driver` and below.
+//! Work that is not known to have completed, and the host memory that it may read or write. Imports from
+//! `driver` and below.
 
 pub(crate) mod host_functions;
 pub(crate) mod landing_range;

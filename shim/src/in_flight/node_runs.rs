@@ -1,9 +1,9 @@
-//! To which launch of a graph the run of a node's callback belongs: what stood before that launch has
-//! finished when the callback begins, and what stands behind it has not begun.
+//! The launch of a graph to which a run of a node's callback belongs: work before that launch has completed
+//! when the callback begins, and work after it has not begun.
 //!
-//! A graph that is launched again waits for itself, so that runs come in the order of the launches. Where
-//! several executable graphs run the same callback, they come in that order on one stream; otherwise nothing
-//! is known until all of them have come.
+//! A repeated launch of a graph waits for the previous one, so runs come in the order of the launches. If
+//! several executable graphs run the same callback, their runs come in that order on one stream; otherwise
+//! nothing is known until all of them have come.
 
 use crate::driver::queue::Queue;
 use crate::in_flight::landing_range::Landing;

@@ -1,8 +1,8 @@
-//! Copies to the host that may not have finished when their call returned.
+//! Copies to the host that may not be complete when their call returns.
 //!
-//! What they brought is hashed when the application itself could first look: at the synchronisation that
+//! Their results are hashed when the application itself could first read them: at the synchronisation that
 //! covers them. No synchronisation is ever added. Each copy has a position; a stream or event knows up to
-//! which position of which queue it waits, and a synchronisation covers only what stood before it began.
+//! which position of which queue it waits, and a synchronisation covers only copies from before it began.
 
 mod copy;
 mod finished;

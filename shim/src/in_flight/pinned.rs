@@ -1,5 +1,5 @@
-//! Host memory that the driver knows as pinned: a copy from it reads the bytes later than the call, and a
-//! copy into it may finish later.
+//! Host memory that the driver knows as pinned: a copy from it may read the bytes after the call, and a copy
+//! into it may complete later.
 
 use crate::os::lock::Lock;
 use std::collections::BTreeMap;

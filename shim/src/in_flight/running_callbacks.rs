@@ -1,8 +1,8 @@
-//! Callbacks that run, and what was found meanwhile to have been written.
+//! Running callbacks, and the writes that scans find meanwhile.
 //!
-//! What a callback writes is its to tell, as copies behind it may read that before the next call. A scan in
-//! the meantime cannot know whose the changes are: they are told for the call that looks, and once more for
-//! the callback. But what only one thread's calls have named the callbacks of others leave alone.
+//! A callback's writes are recorded as its own, because copies after it may read them before the next call. A
+//! scan meanwhile cannot know who made the changes: they are recorded for the scanning call, and again for
+//! the callback. But callbacks of others do not write memory that only one thread's calls have named.
 
 use crate::in_flight::node_runs::Turn;
 use crate::os::intervals::{joined, without};

@@ -1,4 +1,4 @@
-//! Whose calls have named memory.
+//! The threads whose calls have named a piece of memory.
 
 /// The threads whose calls have named memory.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Collectives in graphs, whose results are to be kept: found when they are captured, copied by a clone of
-//! the graph that is launched in its place (`cloned_graphs`).
+//! Collectives in graphs, for `record --collectives`: found when they are captured. A clone of the graph,
+//! launched in its place, copies their results (`cloned_graphs`).
 
 use crate::driver::calls;
 use crate::driver::queries;

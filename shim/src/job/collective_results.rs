@@ -1,5 +1,5 @@
-//! What an operation of NCCL's delivers is kept where that was asked for: when NCCL tells that it has given
-//! it to the device, by the thread that has just launched its kernel.
+//! Results of NCCL's operations, for `record --collectives`. They are copied when NCCL reports that it has
+//! submitted the operation, on the thread that has just launched its kernel.
 
 use crate::capture::step::{CallEntry, CallReturn};
 use crate::driver::queries;

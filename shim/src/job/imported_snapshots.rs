@@ -1,5 +1,5 @@
-//! What imported memory holds is kept where that was asked for: right before the work that may use it, and
-//! behind it if it may write there, on the stream of that.
+//! Snapshots of imported memory, for `record --shared-memory`: taken right before work that may use it and,
+//! if the work may write there, right after it, on the same stream.
 
 use crate::capture::step::{CallEntry, CallReturn};
 use crate::driver::queries;

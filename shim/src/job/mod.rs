@@ -1,4 +1,5 @@
-//! Other processes of a job: shared mappings, passed descriptors, collectives. Imports from `capture` and below.
+//! Other processes of a job: shared mappings, passed descriptors, collectives. Imports from `capture` and
+//! below.
 
 pub(crate) mod collective_graphs;
 pub(crate) mod collective_results;

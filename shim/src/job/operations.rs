@@ -1,4 +1,4 @@
-//! What NCCL does, written into the lane of the thread that does it: a time stamp and one small record.
+//! NCCL's operations, written into the lane of the calling thread: a time stamp and one small record.
 
 use crate::os::generation;
 use crate::os::guard::guarded;

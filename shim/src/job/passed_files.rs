@@ -1,10 +1,10 @@
-//! What tells descriptors apart that calls hand out and take: the number says nothing, as they travel between
-//! processes.
+//! Identities of descriptors that calls export and import: the number identifies nothing, because descriptors
+//! are passed between processes.
 //!
-//! What stands behind them may all be one device (NVIDIA's driver opens its control device for each), so that
-//! file system and inode say nothing either. Who has exported leaves a mark on the open file that each copy
-//! of the descriptor shows, wherever it has got to: owner and signal of fcntl(2), which mean nothing as long
-//! as nobody asks for signals (O_ASYNC). A file that has any is left as it is.
+//! All of them may refer to one device file (NVIDIA's driver opens its control device for each), so file
+//! system and inode do not identify them either. The exporter therefore marks the open file, and every copy
+//! of the descriptor shows the mark: owner and signal of fcntl(2), which have no effect unless somebody asks
+//! for signals (O_ASYNC). A file that already has any is left unchanged.
 
 use crate::os::transparency::unseen;
 use crate::records::lane::Lane;

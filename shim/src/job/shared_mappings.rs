@@ -1,4 +1,4 @@
-//! Registered host memory that other processes may have mapped as well: what tells its file from others.
+//! Registered host memory that other processes may also have mapped, and the identity of its file.
 
 use crate::os::maps::is_open_to_others;
 use crate::os::transparency::unseen;

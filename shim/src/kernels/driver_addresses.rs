@@ -1,8 +1,8 @@
-//! Which results hold addresses of the driver's own ([`trace::model::driver_addresses`]): of those the bytes are kept, so
-//! that a replay can learn where they are there. A block is taught by a few results, and then known.
+//! Results that hold addresses inside the driver ([`trace::model::driver_addresses`]). Their bytes are kept,
+//! so that a replay can learn its own addresses from them. A few results are enough for each block.
 //!
-//! The driver is not asked: a result may be looked at within a callback, where it must not be called. Nor is
-//! memory touched: managed memory would come here.
+//! The driver is not queried, because a result may be read within a callback, where it must not be called.
+//! Memory is not touched either: managed memory would migrate to the host.
 
 use crate::os::lock::Lock;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
-//! Which code the functions of this process come from: how their parameters lie, a driver before CUDA 12.4
-//! does not tell, and the code does (`trace::code::parameters`).
+//! The code that the functions of this process come from. It gives the layout of their parameters, which a
+//! driver before CUDA 12.4 does not report (`trace::code::parameters`).
 //!
-//! Nothing here is on the hot path. A load keeps where the trace has its image; the image is looked into when
-//! a function of it is first launched and the driver has no answer, entry by entry until the kernel is found,
-//! and what was found is kept.
+//! Nothing here is on the hot path. A load keeps the place of its image in the trace. The image is searched
+//! when a function of it is first launched and the driver cannot answer, entry by entry until the kernel is
+//! found, and the result is kept.
 
 use crate::driver::calls;
 use crate::driver::queries;

@@ -1,8 +1,8 @@
-//! Where the parameters of launched functions lie, asked of the driver once per function, at its first
-//! launch: earlier would defeat lazy loading.
+//! The parameter layout of launched functions, queried from the driver once per function, at its first
+//! launch: an earlier query would defeat lazy loading.
 //!
-//! Looked up without a lock. Handles are reused after a module is unloaded: what was learned of its functions
-//! is then stale, and the end of a library or context makes all of it stale.
+//! Lookups take no lock. Handles are reused after a module is unloaded, which makes the layouts of its
+//! functions stale; the end of a library or context makes all layouts stale.
 
 use crate::driver::calls;
 use crate::kernels::images::Images;

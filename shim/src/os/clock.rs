@@ -1,4 +1,4 @@
-//! Time stamps. The time-stamp counter where Linux itself trusts it, clock_gettime elsewhere. x86-64 only.
+//! Time stamps: the time-stamp counter where Linux itself trusts it, clock_gettime elsewhere. x86-64 only.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("cutrace records on x86-64 only: this file and interpose.rs depend on the architecture");

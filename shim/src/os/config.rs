@@ -1,4 +1,4 @@
-//! CUTRACE_* variables, read at the first driver call. A bad value is named on stderr and ignored: the program must run.
+//! CUTRACE_* variables, read at the first driver call. A bad value is reported on stderr and ignored.
 
 use crate::os::environment::{self, text, variable};
 use crate::os::log::tell;

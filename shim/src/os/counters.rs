@@ -1,4 +1,4 @@
-//! What is counted because it is not recorded. A process says it when it ends; a forked child counts anew.
+//! Counts of what is not recorded. A process reports them when it ends; a forked child starts again at 0.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,4 +1,4 @@
-//! Numbers of file descriptors.
+//! File descriptors outside the range of the standard streams.
 
 use std::fs::File;
 use std::io;

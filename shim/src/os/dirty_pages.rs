@@ -1,9 +1,9 @@
-//! Which pages the CPU has touched, asked of Linux: no signal handler, no thread, no waiting.
+//! The pages that the CPU has touched, as Linux reports them: no signal handler, no thread, no waiting.
 //!
 //! Pinned memory is write-protected asynchronously (userfaultfd, Linux 6.7): the first write to a page clears
-//! its protection and the program goes on; a scan tells which pages those were, and protects them again.
-//! Writes by DMA do not show. For managed memory the page table tells: a page is present exactly when the CPU
-//! has touched it since the device last did. (All seen on driver 580, tests/gpu/facts.)
+//! its protection and the program continues; a scan queries those pages, and protects them again. Writes by
+//! DMA are not visible. For managed memory the page table is enough: a page is present exactly when the CPU
+//! has touched it since the device last did. (All measured on driver 580, tests/gpu/facts.)
 
 use crate::os::descriptors::away_from_standard_streams;
 use std::fs::File;

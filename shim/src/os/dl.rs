@@ -1,4 +1,4 @@
-//! glibc's own dlsym and dlopen, which are never our interposed ones.
+//! glibc's own dlsym and dlopen, never our interposed ones.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::*};

@@ -1,5 +1,5 @@
-//! Variables, as they are or, where the program has removed them since, as they were when it began. A program
-//! may empty its environment before its first driver call: a daemon, a sandbox.
+//! Environment variables: their present values or, if the program has removed them since, those at its start.
+//! A program may clear its environment before its first driver call, such as a daemon or a sandbox.
 
 use std::ffi::{CStr, OsStr, OsString, c_char};
 use std::os::unix::ffi::OsStrExt;

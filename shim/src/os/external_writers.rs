@@ -1,6 +1,6 @@
-//! Who writes the program's memory by addresses of its own: fixed buffers of io_uring, network adapters,
-//! other devices. Neither the page table nor a write protection tells of that, so that it is named where
-//! pinned or managed memory is followed.
+//! Writers of the program's memory through addresses of their own: fixed buffers of io_uring, network
+//! adapters, other devices. Neither the page table nor write protection shows their writes, so the trace
+//! names them where pinned or managed memory is watched.
 
 use crate::os::clock;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Whether the process has relatives that have its shared memory: it has forked, or was forked and has not begun
-//! a program of its own since. Who makes children past the C library (by clone itself) is not noticed.
+//! Whether the process has relatives that share its memory: it has forked, or was forked and has executed no
+//! new program since. Children made without the C library (by clone itself) are not noticed.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

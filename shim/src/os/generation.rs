@@ -1,5 +1,5 @@
-//! Whether this process records. One word decides everything: the generation. It lies in a page that Linux
-//! wipes in a child, is 0 while nothing records, and is compared with the thread's own copy on every call.
+//! The generation: one word that decides whether this process records. It lies in a page that Linux wipes in
+//! a child, is 0 while nothing records, and is compared with the thread's own copy on every call.
 
 use crate::os::log::tell;
 use std::sync::OnceLock;

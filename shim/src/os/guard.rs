@@ -1,4 +1,4 @@
-//! A fault of ours must not become the program's.
+//! Containment: a fault of the recorder must not become the program's.
 
 use crate::os::generation;
 use crate::os::transparency::unseen;

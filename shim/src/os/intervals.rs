@@ -1,4 +1,4 @@
-//! Stretches of memory, and what is left of them without others.
+//! Address intervals, their unions, intersections and differences.
 
 use std::borrow::Borrow;
 use std::ops::Range;

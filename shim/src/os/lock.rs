@@ -1,6 +1,6 @@
-//! A mutex for cold paths. The standard library's, not parking_lot's: that keeps all waiting threads in one
-//! table of the process, which a forked child inherits with its parent's threads still in it, and then
-//! follows into nothing.
+//! A mutex for cold paths. It is the standard library's, because parking_lot keeps all waiting threads in one
+//! table of the process: a forked child inherits it with entries of its parent's threads, and then follows
+//! dangling pointers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

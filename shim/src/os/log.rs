@@ -1,4 +1,4 @@
-//! What is said to whoever runs the program.
+//! Messages to the user of the program.
 
 use crate::os::transparency::without_signals;
 use std::io;

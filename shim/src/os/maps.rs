@@ -1,4 +1,4 @@
-//! What Linux says about the process's mappings.
+//! The process's mappings, as Linux reports them.
 
 use crate::os::forks;
 use std::ops::Range;

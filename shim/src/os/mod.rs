@@ -1,4 +1,5 @@
-//! Linux, glibc and the process: clocks, locks, mappings, pages, threads, texts. Imports from no other folder.
+//! Linux, glibc and the process: clocks, locks, mappings, pages, threads, texts. Imports from no other
+//! folder.
 
 pub(crate) mod clock;
 pub(crate) mod config;

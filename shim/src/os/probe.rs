@@ -1,5 +1,5 @@
-//! Reading the application's memory: directly where the driver has just read or written it, by a system call
-//! that fails instead of faulting everywhere else.
+//! Reads of the application's memory: directly where the driver has just read or written it, elsewhere by a
+//! system call that fails instead of faulting.
 
 use crate::os::generation::page;
 use std::borrow::Cow;

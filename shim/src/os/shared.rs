@@ -1,6 +1,6 @@
-//! Memory for chunks that nobody can cut short and that outlives the process: System V shared memory, in a
-//! few blocks, each twice as long as the one before. (A mapping of the trace would raise SIGBUS when somebody
-//! truncates the file, or the disk fails under it.)
+//! System V shared memory for chunks, which nobody can truncate and which outlives the process. It consists
+//! of a few blocks, each twice as long as the previous one. (A mapping of the trace would raise SIGBUS when
+//! somebody truncates the file, or the disk fails under it.)
 
 use crate::os::clock;
 use crate::os::lock::Lock;

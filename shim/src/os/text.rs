@@ -1,4 +1,4 @@
-//! Texts that a program hands over for an annotation.
+//! Text that a program passes for an annotation.
 
 use std::ffi::c_char;
 

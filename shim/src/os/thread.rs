@@ -1,8 +1,8 @@
-//! Threads of the recorder's own. They take no signal meant for the host, nobody waits for them, and they end
-//! with the process. Made by hand: the standard library leaves thread-locals with destructors on the thread
-//! that spawns.
+//! The recorder's own threads. They take no signal meant for the host, nobody waits for them, and they end
+//! with the process. They are not made by the standard library, because it leaves thread-locals with
+//! destructors on the spawning thread.
 //!
-//! The C library ends a process with its last thread, and counts these, too: where all others have ended, they
+//! The C library ends a process with its last thread, and counts these too: once all others have ended, they
 //! end the process as it would have ended without them.
 
 use crate::os::generation::page;

@@ -1,4 +1,4 @@
-//! How a guest behaves: what goes wrong or is done in here is not seen outside.
+//! Transparency: errors and actions of the recorder are not visible outside it.
 
 use std::io;
 

@@ -1,10 +1,10 @@
-//! The unwinder is the host's. Whoever unwinds through our frames (a C++ exception, pthread_exit) hands
-//! Rust's code in them a context of its own, which a second unwinder, linked into this library, would
-//! misread. And a program that never unwinds need not load one for us.
+//! The host's unwinder. Code that unwinds through our frames (a C++ exception, pthread_exit) passes Rust's
+//! code in them a context of its own, which a second unwinder, linked into this library, would misread. And a
+//! program that never unwinds need not load one for us.
 //!
-//! Rust's library asks the linker for these functions. They are defined here, for this library alone; each
-//! jumps to libgcc_s's, which is looked for when the first of them is needed: by then the host unwinds and
-//! has loaded it, or we panic.
+//! Rust's library imports these functions. They are defined here, for this library alone; each jumps to that
+//! of libgcc_s, which is looked up when the first of them is needed: by then the host unwinds and has loaded
+//! it, or we panic.
 
 use crate::os::dl;
 use std::arch::global_asm;

@@ -1,6 +1,6 @@
-//! Graphs that hold collectives whose results are to be kept. Of each executable one there is a clone, in
-//! which what they deliver is copied to pinned memory of the recorder's own, and which is launched in its
-//! place: the application's graph stays as it is, and whoever asks about it is told what was captured.
+//! Graphs with collectives whose results are to be kept. Each executable one has a clone that also copies
+//! those results to the recorder's pinned memory, and the clone is launched in its place. The application's
+//! graph stays unchanged, and queries about it return what was captured.
 
 use crate::driver::calls;
 use crate::os::lock::Lock;

@@ -1,4 +1,4 @@
-//! Memory of other processes that this one has at addresses of its own, where what it holds is to be kept.
+//! Memory imported from other processes, with its addresses in this one, if its contents are to be kept.
 
 use crate::os::lock::Lock;
 use std::collections::{BTreeMap, BTreeSet};

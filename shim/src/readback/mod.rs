@@ -1,4 +1,5 @@
-//! Copies that the recorder itself asks the device for: imported memory and results of collectives. Imports from `kernels` and below.
+//! Copies that the recorder itself submits: imported memory and results of collectives. Imports from
+//! `kernels` and below.
 
 pub(crate) mod cloned_graphs;
 pub(crate) mod imported_memory;

@@ -1,11 +1,10 @@
-//! Pinned memory of the recorder's own, into which devices copy what collectives delivered and what imported
-//! memory held.
+//! The recorder's own pinned memory, to which devices copy results of collectives and contents of imported
+//! memory.
 //!
-//! It is taken in large pieces when communicators begin, before their kernels run, and not when it is needed:
-//! to pin memory may wait for the device, and a kernel there may wait for what the same thread is to launch
-//! next. The memory itself is the recorder's, and only pinned by the driver: it is pinned no more when the
-//! context has ended in which it was, and whoever reads it then must still find it. Such a piece is not used
-//! again.
+//! It is allocated in large pieces when communicators begin, before their kernels run. Later would be too
+//! late: pinning may wait for the device, and a kernel there may wait for the next launch of the same thread.
+//! The memory is the recorder's, and only pinned by the driver. It loses its pinning when its context ends,
+//! but must stay readable after that; such a piece is not used again.
 
 use crate::driver::calls;
 use crate::driver::queries;

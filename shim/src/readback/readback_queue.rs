@@ -1,11 +1,10 @@
-//! What collectives delivered, and what imported memory held, on its way into the trace.
+//! Results of collectives and contents of imported memory, on their way into the trace.
 //!
-//! A copy of it is put on the stream behind the collective, or before the work that uses it, into memory of
-//! the recorder's own, and behind that a mark that says that it has come: nobody waits for it, and no event
-//! is made. (What collectives in a graph delivered a clone of the graph copies, before the mark.) The
-//! recorder thread looks for marks, stores the bytes as payloads are stored, and writes a record that belongs
-//! to no thread. Where more is under way than there is room for, whoever has more to keep waits until some of
-//! it is in the file.
+//! A copy is put on the stream, after the collective or before the work that uses the memory, with the
+//! recorder's memory as its destination and a completion mark behind it: nobody waits for it, and no event is
+//! made. (For collectives in a graph, a clone of the graph copies before the mark.) The recorder thread polls
+//! the marks, stores the bytes like payloads, and writes a record that belongs to no thread. If there is no
+//! room for another copy, the submitting thread waits until some of them are in the file.
 
 use crate::driver::calls;
 use crate::os::generation;

@@ -1,9 +1,9 @@
-//! What programs register with NVTX: domains and texts. Modules for the life of the process, whether or not
-//! it records: a recording is told what a number stands for when an annotation first needs it.
+//! Names that programs register with NVTX: domains and strings, kept for the life of the process, whether or
+//! not it records. A recording stores the meaning of a number when an annotation first needs it.
 //!
-//! Handles are numbers, so that a wrong one is an answer instead of a fault. The same name is the same
-//! domain, and the same text the same number, so that a program which registers in a loop costs no more
-//! memory each time. No locks: a forked child would inherit one that another thread held.
+//! Handles are numbers, so that a wrong one is an error instead of a fault. The same name is the same domain,
+//! and the same string the same number, so that a program which registers in a loop does not use more memory
+//! each time. No locks: a forked child would inherit one that another thread held.
 
 use crate::os::guard::guarded;
 use crate::os::text::Text;

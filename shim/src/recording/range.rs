@@ -1,9 +1,9 @@
-//! Capture ranges: when calls are recorded, and when only those without which nothing could be replayed.
+//! Capture ranges: when all calls are recorded, and when only those that any replay needs.
 //!
-//! Calls that make, change or end something are recorded always. The others (work, waits, questions) are
-//! while the range is open; what is left out is counted in the file, at its place (`lane::gap`). One word
-//! says why the range is not open. In a recording without ranges it stays 0, and to look at it is all that a
-//! call pays.
+//! Calls that make, change or end something are always recorded. The others (work, waits, queries) are
+//! recorded while the range is open; omitted calls are counted in the file, at their place (`lane::gap`). One
+//! word holds the reason why the range is not open. In a recording without ranges it stays 0, and reading it
+//! is all that a call pays.
 
 use crate::os::clock::now;
 use crate::os::config::{RangeRequest, Trigger};

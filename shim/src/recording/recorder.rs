@@ -1,4 +1,4 @@
-//! Everything that one recording needs, in one place.
+//! The state of one recording, in one place.
 
 use crate::driver::logs;
 use crate::host_memory::{destinations, variables, watch};

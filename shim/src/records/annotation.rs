@@ -1,4 +1,4 @@
-//! How an annotation gets into the trace: recorded, or kept until recording begins.
+//! Annotations on their way into the trace: recorded, or kept until recording begins.
 
 use crate::os::text::Text;
 use crate::os::{clock, generation};

@@ -1,4 +1,4 @@
-//! Records whose length is not known beforehand.
+//! Drafts: records whose length is not known beforehand.
 
 use crate::os::generation;
 use crate::records::lane::{Lane, encode_at};

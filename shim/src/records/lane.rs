@@ -1,6 +1,6 @@
-//! A thread's lane in the trace: the buffer that its records go into.
+//! A thread's lane in the trace: the buffer for its records.
 //!
-//! Lanes are plain thread-local words without destructors, usable in the last instruction of a thread.
+//! Lanes are plain thread-local words without destructors, usable until the last instruction of a thread.
 
 mod exit;
 mod gap;

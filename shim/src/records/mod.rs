@@ -1,4 +1,5 @@
-//! How records are written: a thread's lane, its start and end, annotations, device times. Imports from `recording` and below.
+//! Writing of records: a thread's lane, its start and end, annotations, device times. Imports from
+//! `recording` and below.
 
 pub(crate) mod annotation;
 pub(crate) mod draft;

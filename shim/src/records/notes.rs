@@ -1,5 +1,5 @@
-//! Annotations, written into the lane of the thread that makes them: a time stamp and one small record, its
-//! text copied straight into the chunk.
+//! Annotations, written into the lane of the thread that makes them: a time stamp and one small record, with
+//! its text copied straight into the chunk.
 
 use crate::os::generation;
 use crate::os::guard::guarded;

@@ -1,6 +1,6 @@
-//! Annotations from before the first driver call, when nobody knows whether there will be a recording:
-//! programs open their outermost range and name their threads then. A few are kept in memory; each thread
-//! that comes to record brings in its own.
+//! Annotations from before the first driver call, when it is not known whether there will be a recording:
+//! programs open their outermost range and name their threads then. A few are kept in memory, and each thread
+//! adds its own once it records.
 
 use crate::os::clock;
 use crate::os::guard::guarded;

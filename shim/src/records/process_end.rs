@@ -1,5 +1,5 @@
-//! The end of the process, when it ends by `exit`: what was lost is said, and what is in memory goes to its
-//! places in the file. `_exit` and signals come past here: they leave the chunks in shared memory.
+//! The end of a process by `exit`: losses are reported, and records in memory are copied to their slots in
+//! the file. `_exit` and signals bypass this: they leave the chunks in shared memory.
 
 use crate::driver::announcement;
 use crate::os::counters;

@@ -1,4 +1,4 @@
-//! From dormant to recording: at the first driver call of a process, and again in a forked child.
+//! The switch from dormant to recording: at the first driver call of a process, and again in a forked child.
 
 use crate::driver::calls;
 use crate::driver::{announcement, devices, logs, real_driver};

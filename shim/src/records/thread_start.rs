@@ -1,4 +1,4 @@
-//! How a thread begins to record: its first call, or that of a process, or after a fork.
+//! The start of a thread's recording: at its first call, that of a process, or after a fork.
 
 use crate::driver::devices;
 use crate::os::transparency::unseen;

@@ -1,15 +1,15 @@
 //! Device times while recording (`--gpu-times`): CUPTI's activity records of each kernel, copy and fill,
 //! written beside the lanes as `replay --profile` writes them.
 //!
-//! CUPTI is used as a second guest. Nobody is subscribed: the one slot for callbacks stays free. A call that
-//! gives a device work is given its place in the trace as CUPTI's external correlation id, and the records
-//! tell which correlation id got it. When the program turns out to use CUPTI itself, this stops before the
-//! program's call gets there (`client`).
+//! CUPTI is used as a second guest. There is no subscription: the one slot for callbacks stays free. A call
+//! that submits work passes its place in the trace as CUPTI's external correlation id, and the records report
+//! which correlation id got it. When the program turns out to use CUPTI itself, this stops before the
+//! program's call reaches CUPTI (`client`).
 //!
-//! CUPTI hands out whole buffers, on its own thread or within a flush; what is in them goes to the end of the
-//! file at once. The recorder thread has it hand out what is complete, so that a process that is killed keeps
-//! all but the last moments. CUPTI's own questions go to the driver past the wrappers: what it looks up is
-//! not substituted.
+//! CUPTI returns whole buffers, on its own thread or within a flush; their records go to the end of the file
+//! at once. The recorder thread flushes complete buffers, so that a process that is killed loses only the
+//! last moments. CUPTI's own queries bypass the wrappers on their way to the driver: its lookups are not
+//! substituted.
 
 mod client;
 mod library;

@@ -1,5 +1,5 @@
-//! What a call copies or fills, from where and to where: before the call is made, when anything it names may
-//! be bad, or after.
+//! The source and destination of a copy or fill: read before the call, when anything it names may be bad, or
+//! after it.
 
 use crate::driver::queries::{self, Place};
 use crate::in_flight::landing_range::Landing;

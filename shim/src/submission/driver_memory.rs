@@ -1,10 +1,10 @@
-//! Memory of the driver's own that it shows to the program: the arguments of a node, the nodes that a capture
-//! comes behind. The program may give it back to a call that changes the object it belongs to, and the driver
-//! may free it, move it or write over it within that call.
+//! The driver's own memory that it shows to the program: the arguments of a node, the dependencies of a
+//! capture. The program may pass it to a call that changes the object it belongs to, and the driver may free,
+//! move or overwrite it within that call.
 //!
-//! Which inputs may lie in such memory follows from the table: some function shows memory of this type, of an
-//! object of this kind, and the call names such an object. They are read before the call, as what a call
-//! overwrites is (`overlap.rs`): with care, since the driver has not accepted them.
+//! The table shows which inputs may lie in such memory: some function returns memory of this type, of an
+//! object of this kind, and the call names such an object. They are read before the call, like memory that a
+//! call overwrites (`overlap.rs`), and with care, since the driver has not accepted them.
 
 use crate::submission::overlap::leads_on;
 use trace::Function;

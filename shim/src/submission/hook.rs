@@ -1,5 +1,5 @@
-//! Which calls the recorder follows, beyond what their roles say to record: worked out from the table at
-//! compile time.
+//! The calls that the recorder follows beyond the recording of their roles: derived from the table at compile
+//! time.
 
 mod parameters;
 

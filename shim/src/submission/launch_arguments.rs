@@ -1,4 +1,4 @@
-//! The words that a call gives the device, before the driver has seen the call: anything may be bad.
+//! The words that a call passes to the device, before the driver has seen the call: any of them may be bad.
 
 use crate::os::probe::{bytes_at, gathered};
 use crate::records::lane::Lane;

@@ -1,4 +1,5 @@
-//! A call before it is made: its shape, its stream, the memory that it reads and writes. Imports from `records` and below.
+//! A call before it is made: its shape, its stream, the memory that it reads and writes. Imports from
+//! `records` and below.
 
 pub(crate) mod copy_endpoints;
 pub(crate) mod driver_memory;

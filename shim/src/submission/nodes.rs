@@ -1,5 +1,4 @@
-//! A graph as the driver tells it: what its nodes write, which callbacks they run, and what of the one stands
-//! before the other.
+//! A graph as the driver reports it: the writes of its nodes, their callbacks, and the order between them.
 
 use crate::driver::calls;
 use crate::driver::queries::{self, Place};

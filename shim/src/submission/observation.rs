@@ -1,4 +1,4 @@
-//! What a copy brought, as a record.
+//! Observations: the results of copies, as records.
 
 use crate::in_flight::pending::{Copy, Work};
 use crate::os::clock;

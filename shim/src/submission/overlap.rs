@@ -1,10 +1,10 @@
-//! Calls that write where they read: the variable of a node that is the dependency of the next one, the
-//! remainder of a resource that is split again. Inputs are otherwise read when the call has returned, and
-//! these are gone by then.
+//! Calls that overwrite their inputs: the variable of a node that is the dependency of the next one, the
+//! remainder of a resource that is split again. Inputs are otherwise read after the call, when these are
+//! gone.
 //!
-//! Which calls can is worked out from their table line at compile time; whether one does, from its pointers
-//! before the call. So may a copy write over what describes it, a struct or the arrays of a batch. What copies carry is no matter of this
-//! file: `payload.rs` says when it is read.
+//! The table line shows at compile time which calls can do it; the pointers before the call show whether one
+//! does. A copy may likewise overwrite its own description, a struct or the arrays of a batch. Payloads of
+//! copies are not the subject of this file: `payload.rs` decides when they are read.
 
 use crate::os::guard::guarded;
 use crate::os::probe::{bytes_at, copy_of, word_at};

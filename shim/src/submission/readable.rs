@@ -1,4 +1,4 @@
-//! What of the program's memory may be read before the driver has accepted the call.
+//! The part of the program's memory that may be read before the driver has accepted the call.
 
 use crate::os::probe::bytes_at;
 use crate::records::lane::Lane;

@@ -1,4 +1,4 @@
-//! What recording a function takes, worked out from its table line at compile time.
+//! The shape of a function: all that its recording needs, derived from its table line at compile time.
 
 use crate::records::lane::{MOST_ASKED, Repeat};
 use crate::submission::hook::{self, Hook};

@@ -1,5 +1,5 @@
-//! What the driver is given in the place of the application's arguments: callbacks of ours for the
-//! application's, and the clone of a graph that has what its collectives deliver copied as well.
+//! Arguments that the driver gets in place of the application's: callbacks of ours for the application's, and
+//! the clone of a graph that also copies the results of its collectives.
 
 use crate::in_flight::host_functions::Callback;
 use crate::readback::cloned_graphs::{Ended, Launching};

@@ -1,4 +1,4 @@
-//! Work that a call gives its stream: which stream that is, and what is known of what is under way there.
+//! The stream to which a call submits its work, and the known work in flight there.
 
 use crate::driver::queries;
 use crate::driver::queue::Queue;

@@ -1,4 +1,4 @@
-//! Blobs in the trace file: bytes that records name by their hash, each once.
+//! Blobs in the trace file: bytes that records name by their hash, each stored once.
 
 use crate::os::generation;
 use crate::os::lock::Lock;

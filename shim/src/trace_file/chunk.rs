@@ -1,11 +1,11 @@
-//! Chunks: pieces of shared memory, few, and used over and over, each with a place in the trace file.
+//! Chunks: a few pieces of shared memory, used again and again, each with a slot in the trace file.
 //!
 //! A chunk belongs to one thread from the moment it is taken. Its committed length lies in the memory itself,
-//! so what was committed outlives the process whatever ends it. A full chunk is copied to the end of the file
+//! so committed records outlive the process, however it ends. A full chunk is copied to the end of the file
 //! by one write and becomes free again: its pages stay present, and no mapping changes while threads run.
 //! (Mapping fresh pages for every chunk cost 648 ns a call with 16 threads on the H200 machine, in page
-//! faults and TLB shootdowns.) Only a record that fits into none gets a longer one, which is put into its
-//! place when it is full.
+//! faults and TLB shootdowns.) Only a record that fits into none gets a longer chunk, which is copied to its
+//! slot when it is full.
 
 use crate::os::lock::Lock;
 use crate::os::shared::Piece;

@@ -1,6 +1,6 @@
-//! The places in the file of the chunks that are in memory: each is free, and says where its chunk is, until
-//! the chunk is put there. And what is done when somebody else cuts the file short meanwhile: what can be
-//! said again is said again.
+//! Slots in the file for the chunks in memory: each is free and names the place of its chunk until the chunk
+//! is copied to it. If somebody else truncates the file meanwhile, everything that can be written again is
+//! written again.
 
 use crate::os::generation;
 use crate::os::log::tell;

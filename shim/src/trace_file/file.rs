@@ -1,7 +1,7 @@
-//! The trace file: where segments go.
+//! The trace file, and the allocation of space for its segments.
 //!
-//! Space is given out by one atomic. Every write checks RLIMIT_FSIZE first (`write_at`). The place of a chunk
-//! is reserved before anything is recorded in it, because the disk may be full when the process ends.
+//! One atomic allocates all space. Every write checks RLIMIT_FSIZE first (`write_at`). The slot of a chunk is
+//! reserved before anything is recorded in it, because the disk may be full when the process ends.
 
 use crate::driver::directory;
 use crate::os::config::Limit;

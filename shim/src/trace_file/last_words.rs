@@ -1,5 +1,5 @@
-//! What a recording that has to end says last. Its place in the file is set aside at the start: when the disk
-//! is full or a limit is reached, there is no other.
+//! The final message of a recording that must stop. Its place in the file is reserved at the start: when the
+//! disk is full or a limit is reached, there is no other.
 
 use crate::os::lock::Lock;
 use crate::trace_file::chunk::{Chunk, FRAME};

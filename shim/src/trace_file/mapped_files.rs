@@ -1,9 +1,9 @@
-//! Files that the program has mapped, and what of its memory is still theirs: of such bytes the trace names
-//! the file and the place, where that was asked for (`record --weights reference`).
+//! Files that the program has mapped, and the bytes of its memory that still equal the file. On request
+//! (`record --weights reference`) the trace names the file and offset of such bytes instead of storing them.
 //!
-//! No file of the program is opened: to close one again would take the program's own locks (POSIX) from it.
-//! The page table tells which pages are the file's, and which a private mapping has got of its own since it
-//! wrote there. Asked are Linux's lists, of a whole process, so this is for long copies alone.
+//! No file of the program is opened, because closing it again would release the program's own locks (POSIX).
+//! The page table shows which pages are the file's, and which a private mapping has copied since it wrote
+//! there. These lists of Linux cover a whole process, so they are read for long copies only.
 
 use crate::os::descriptors::away_from_standard_streams;
 use crate::os::dirty_pages::{PAGE, pages_of};

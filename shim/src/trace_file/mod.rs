@@ -1,4 +1,5 @@
-//! The trace file: chunks in shared memory, blobs, the places of both, and the processes of a job. Imports from `in_flight` and below.
+//! The trace file: chunks in shared memory, blobs, the slots of chunks, and the processes of a job. Imports
+//! from `in_flight` and below.
 
 pub(crate) mod blobs;
 pub(crate) mod chunk;

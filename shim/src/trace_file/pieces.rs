@@ -1,7 +1,7 @@
-//! Long payloads and results, in pieces that are named by their content: of a buffer of which a page has
-//! changed, one piece is new.
+//! Long payloads and results, in pieces that are named by their contents: if one page of a buffer has
+//! changed, only one piece is new.
 //!
-//! A piece is hashed where it lies, and is stored, if it is new, out of the cache.
+//! A piece is hashed in place and, if it is new, stored while it is still in the cache.
 
 use crate::os::probe;
 use crate::trace_file::recorder_parts::Surroundings;

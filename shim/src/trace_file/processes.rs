@@ -1,11 +1,11 @@
-//! The processes of a job: where traces go to a directory (CUTRACE_OUTPUT ends with a slash), each process
-//! has a file of lines there, also one that never calls the driver. FORMAT.md says what they are.
+//! The processes of a job. If traces go to a directory (CUTRACE_OUTPUT ends with a slash), each process has a
+//! file of lines there, even if it never calls the driver. FORMAT.md describes the lines.
 //!
-//! A line is written before the program begins, in a forked child before it goes on, with the first driver
-//! call, and at `exit`; a line at once and whole, so that whatever ends the process leaves the lines before.
-//! Nothing is said of a line that could not be written: nobody has asked this process for anything.
+//! A line is written before the program begins, in a forked child before it continues, with the first driver
+//! call, and at `exit`. Each line is written whole, so that the earlier lines remain however the process
+//! ends. A line that could not be written is not reported: nobody has asked this process for anything.
 //!
-//! In a forked child nothing is allocated: another library's allocator may not be ready yet.
+//! A forked child allocates nothing: another library's allocator may not be ready yet.
 
 use crate::os::config::{self, Rank};
 use crate::os::transparency::{unseen, without_signals};

@@ -1,5 +1,5 @@
-//! What the parts of a recording have in common: where bytes go, what could not be recorded, which memory of
-//! the host is pinned, and what is under way.
+//! The state that the parts of a recording share: the output, the losses, the host's pinned memory, and the
+//! work in flight.
 
 use crate::in_flight::pending::Pending;
 use crate::in_flight::pinned::Ranges;

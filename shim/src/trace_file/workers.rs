@@ -1,8 +1,8 @@
-//! Threads that hash and store long payloads beside the thread whose call it is.
+//! Worker threads that hash and store long payloads beside the calling thread.
 //!
-//! They are made at the first long payload; a program that never has one has none. They sleep until there is
-//! work. As long as they read memory of the program, its thread takes no signal: a handler that jumps out of
-//! the call could have the program free what they read. A forked child has none of its parent's, and a
+//! They are made at the first long payload; a program without any has none. They sleep until there is work.
+//! While they read the program's memory, its thread takes no signal: a handler that jumps out of the call
+//! could let the program free the memory that they read. A forked child has none of its parent's, and a
 //! recording of its own.
 
 use crate::os::generation;

@@ -1,4 +1,4 @@
-//! Memory that belongs to a call goes into its record: inline, as a blob, or as lost.
+//! Attaches a call's memory to its record: inline, as a blob, or as lost.
 
 use super::{Capture, Moment};
 use crate::kernels::images::{Content, Piece};

@@ -1,5 +1,5 @@
-//! What NCCL hands to its profiler plugin, version by version: numbers, and the order of members, are those
-//! of its public headers profiler_v1.h to profiler_v7.h. What stands behind the last member here is not read.
+//! The structs that NCCL passes to its profiler plugin, version by version, with the numbers and the member
+//! order of its public headers profiler_v1.h to profiler_v7.h. Members after the last one here are not read.
 
 use crate::job::operations::Identity;
 use crate::os::text::Text;

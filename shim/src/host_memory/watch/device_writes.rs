@@ -1,4 +1,5 @@
-//! What work has made of watched memory: known, so that what the CPU writes over it is new, or unknown.
+//! Writes of the device to watched memory: the new contents are known, so a later CPU write is new, or
+//! unknown.
 
 use super::watched::Watched;
 use super::{State, Watch};

@@ -1,4 +1,4 @@
-//! What is asked of watched memory; nothing is changed by it.
+//! Queries about watched memory, which change nothing.
 
 use super::watched::Watched;
 use super::{MOST_COMPARED, MOST_WATCHED, SHORT, State, Watch};

@@ -1,4 +1,4 @@
-//! Where watching begins: with what calls name, with managed memory, and with what is named in either.
+//! The start of watching: memory that calls name, managed memory, and memory that either of them refers to.
 
 use super::Watch;
 use crate::host_memory::host_writes::HostWrites;

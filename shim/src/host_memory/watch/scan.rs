@@ -1,4 +1,4 @@
-//! Scans: what the CPU has written in watched memory since the last one.
+//! Scans: searches of watched memory for CPU writes since the last scan.
 
 use super::watched::{Reason, Watched, clusters};
 use super::{MOST_COMPARED, OF_OTHERS, State, Watch};

@@ -1,4 +1,4 @@
-//! One range of memory that is watched.
+//! One watched range of memory.
 
 use crate::host_memory::host_writes::{HostWrites, PIECE};
 use crate::host_memory::shadow::{NEAR, Shadow};

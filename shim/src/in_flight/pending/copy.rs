@@ -1,4 +1,4 @@
-//! A copy, or other work that may write or read host memory, on its way.
+//! A copy in flight, or other work that may write or read host memory.
 
 use super::row::Row;
 use crate::driver::queue::Queue;

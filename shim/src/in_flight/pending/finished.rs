@@ -1,4 +1,4 @@
-//! What a wait has covered: taken out, looked at, and known then.
+//! Work that a wait has covered: removed from the pending work, and its results hashed.
 
 use super::copy::{ConcurrentWrites, Copy, Work};
 use super::order::{Covered, Reach};

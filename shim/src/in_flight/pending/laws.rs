@@ -1,4 +1,4 @@
-//! What a wait covers.
+//! Tests of the work that a wait covers.
 
 use super::{Copy, Covered, Pending, Uses};
 use crate::driver::queue::{LEGACY, Queue};

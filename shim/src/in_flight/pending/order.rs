@@ -1,4 +1,4 @@
-//! What a stream or an event waits for: up to which position of which queue.
+//! The order of streams and events: up to which position of which queue each one waits.
 
 use crate::driver::queue::Queue;
 use crate::in_flight::node_runs::Turn;

@@ -1,4 +1,4 @@
-//! Questions about memory: what work under way does there, or may do.
+//! Queries about memory: which work in flight uses it, or may use it.
 
 use super::order::Reach;
 use super::{Coming, Copy, Pending, State, Uses, Work};

@@ -1,5 +1,4 @@
-//! Launches that bring the same, one behind the other: of such a row only the last is kept in mind, and where
-//! some of them stood.
+//! Consecutive launches with the same results: only the last one is kept, with the positions of some of them.
 
 /// Of longer rows the first and the latest.
 const KEPT: usize = 8;

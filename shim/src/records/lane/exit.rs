@@ -1,6 +1,6 @@
-//! What happens when a thread ends: its chunk goes back. A key's destructor, because a thread-local with Drop
-//! could not be used by calls that come later still; if one comes, the key is set anew and its destructor
-//! runs again.
+//! The end of a thread: its chunk is released by a key's destructor, because calls that come even later could
+//! not use a thread-local with Drop. If such a call comes, the key is set again and its destructor runs
+//! again.
 
 use super::LANE;
 use crate::os::generation;

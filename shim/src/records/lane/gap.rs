@@ -1,4 +1,4 @@
-//! What a capture range leaves out: counted in a record at its place, which grows where it stands.
+//! Calls that a capture range leaves out, counted in a record at their place, which is updated in place.
 
 use super::Lane;
 use crate::os::{clock, counters};

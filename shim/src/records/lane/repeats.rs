@@ -1,7 +1,7 @@
-//! Runs of equal questions: a program may ask millions of times whether something is done, or which context
-//! is current. The first is a call like any other; those that get the same answer are counted behind its
-//! return, in a record that grows where it stands. What was asked in turn before gets one at once; else the
-//! second is recorded, too, as behind the first there is no place for it.
+//! Runs of equal polls and queries: a program may ask millions of times whether work is complete, or which
+//! context is current. The first is an ordinary call; those with the same result are counted behind its
+//! return, in a record that is updated in place. If the same queries alternated before, the count follows the
+//! first at once; else the second is recorded too, because there is no room for a count behind the first.
 
 use super::Lane;
 use crate::os::clock;

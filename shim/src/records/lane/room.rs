@@ -1,4 +1,4 @@
-//! Where a lane's records go: into its chunk, and into the next one when that is full.
+//! Space for a lane's records: in its chunk, and in the next one when that is full.
 
 use super::{Lane, exit};
 use crate::os::generation;

@@ -1,4 +1,4 @@
-//! Where the calling thread's stack lies.
+//! The address range of the calling thread's stack.
 
 use super::Lane;
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! The program as a user of CUPTI: by which calls it shows, and how they get where they are meant to.
+//! The program as a user of CUPTI: the calls that reveal it, and how they reach their own library.
 //!
-//! PyTorch is linked with libcupti, others look its functions up: so the functions that begin a use of it are
-//! exported here, and lookups of them come by the net. Each goes to the program's own libcupti, after our use
-//! of it has stopped.
+//! PyTorch is linked with libcupti, others look its functions up. So the functions that begin a use of it are
+//! exported here, and lookups of them arrive through interposition. Each is forwarded to the program's own
+//! libcupti after our use of it has stopped.
 
 use super::library::{is_ours, loaded};
 use super::{is_cuptis, stand_aside};

@@ -1,4 +1,4 @@
-//! NVIDIA's profiling library: where it may be, and opening it.
+//! NVIDIA's profiling library: its possible paths, and how it is opened.
 
 use crate::os::dl;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};

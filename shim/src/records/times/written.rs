@@ -1,6 +1,6 @@
-//! Device times on their way into the file: matched with calls, put on the trace's clock, written as chunks
-//! of a thread that is none. Each chunk ends with what is known by then, so that the last one that is whole
-//! is enough.
+//! Device times on their way into the file: matched with calls, converted to the trace's clock, written as
+//! chunks of a pseudo-thread. Each chunk ends with all that is known by then, so that the last whole one is
+//! enough.
 
 use crate::os::lock::Lock;
 use crate::os::{clock, generation};

@@ -1,4 +1,4 @@
-//! Parameters found by what they are, at compile time.
+//! Parameters, found by type and role at compile time.
 
 use trace::Function;
 use trace::api::roles::{Extent, Field, Role, Sibling};
