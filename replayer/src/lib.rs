@@ -1,13 +1,15 @@
 //! Plans, re-executes and checks a trace.
 //!
-//! [`plan()`] walks the trace once, without a driver, and says what can be replayed (`plan/`). [`replay()`]
-//! does it on any `libcuda.so.1` (`driver/`): one worker a recorded thread under the partial order of the
-//! recording (`run/`), memory at its recorded addresses or translated (`memory/`), each call rebuilt from its
-//! attachments by the roles of the driver table (`call/`) and compared with what was recorded (`check/`).
+//! [`plan()`] walks the trace once, without a driver, and decides what can be replayed (`plan/`).
+//! [`replay()`] makes the calls on any `libcuda.so.1` (`driver/`): one worker per recorded thread under the
+//! recording's partial order (`run/`), memory at its recorded addresses or translated (`memory/`), each call
+//! rebuilt from its attachments by the roles of the table (`call/`) and compared with the recording
+//! (`check/`).
 //!
-//! Folders are layers. From the lowest: `base/`, `driver/`, `job/`, `plan/`, `memory/`, `session/` and `tally.rs`,
-//! `call/`, `check/`, `profile/`, `diagnose/`, `options.rs`, `run/`, `report/`, `replay.rs`. No file imports from a
-//! layer above its own. Of `job/`, the parts that belong to the plan, to placement and to the run count with those.
+//! Folders are layers. From the lowest: `base/`, `driver/`, `job/`, `plan/`, `memory/`, `session/` and
+//! `tally.rs`, `call/`, `check/`, `profile/`, `diagnose/`, `options.rs`, `run/`, `report/`, `replay.rs`. No
+//! file imports from a layer above its own. The parts of `job/` that belong to the plan, to placement and to
+//! the run count with those.
 
 mod base;
 mod call;

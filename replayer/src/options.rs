@@ -1,4 +1,4 @@
-//! How to replay, and who is told how far it has come.
+//! Options of a replay, and the receiver of its progress.
 
 use crate::base::extent::Tolerance;
 use crate::diagnose::serial_launches::HashedLaunches;

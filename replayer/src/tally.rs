@@ -1,4 +1,4 @@
-//! What was compared, what differs, and what was not done.
+//! Counts of what was compared, what differs, and what was not done.
 
 use crate::base::extent::Extent;
 use crate::memory::words::Words;

@@ -1,4 +1,4 @@
-//! What is known of addresses without asking anybody.
+//! Properties of addresses that need no query: block sizes, plausibility, ranges.
 
 use std::ops::Range;
 

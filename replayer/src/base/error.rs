@@ -1,4 +1,4 @@
-//! Why there is no replay.
+//! The reasons for which no replay takes place.
 
 use std::path::PathBuf;
 

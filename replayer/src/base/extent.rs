@@ -1,4 +1,4 @@
-//! How far bytes are from what was recorded: how many, where, and by how much as numbers.
+//! The extent of a difference: how many bytes differ from the recording, where, and by how much as numbers.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

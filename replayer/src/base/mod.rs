@@ -1,5 +1,5 @@
-//! What the other folders stand on: addresses and ranges of them, bytes compared, work on several threads, errors.
-//! Imports nothing of this crate.
+//! The common base of the other folders: addresses and their ranges, comparison of bytes, work on several
+//! threads, errors. Imports nothing of this crate.
 
 pub(crate) mod addresses;
 pub(crate) mod error;

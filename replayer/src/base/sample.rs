@@ -1,4 +1,4 @@
-//! Traces made by hand, for the tests of this crate.
+//! Handmade traces, for the tests of this crate.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! The memory of a call, built again from its recording.
+//! The memory of a call, rebuilt from its recording.
 //!
 //! Every span that the recorded call read becomes a buffer of our own, with pointers to the other buffers,
 //! live handles and live addresses in it; every span that it wrote becomes an empty one, to be compared
-//! afterwards. What a span is follows from the roles of the table; the argument words are the first buffer.
+//! afterwards. The roles of the table give the meaning of a span; the argument words are the first buffer.
 
 use crate::call::devices::names_devices;
 use crate::call::frame::{CallbackSlot, Frame};

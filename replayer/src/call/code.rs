@@ -1,4 +1,4 @@
-//! What loads code: module images, files, options.
+//! Inputs of calls that load code: module images, files, options.
 
 use crate::call::build::Builder;
 use crate::driver::result;

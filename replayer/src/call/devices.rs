@@ -1,4 +1,4 @@
-//! Devices that structures name by number: where memory is, and who may access it.
+//! Devices that structures name by number: locations of memory, and access rights to it.
 
 use crate::call::build::{Builder, FieldContext};
 use std::mem::offset_of;

@@ -1,8 +1,7 @@
 //! The host side of copies: payloads in, results out.
 //!
-//! A payload is read straight from the trace where it lies in one piece. Pinned memory is at its recorded
-//! address (or translated), so copies from and to it use it: what the device writes there, a later copy must
-//! find.
+//! A payload is read straight from the trace if it lies there in one piece. Pinned memory is at its recorded
+//! address (or translated), so copies from and to it use it: a later copy must find the device's writes.
 
 use crate::call::build::{Builder, FieldContext};
 use crate::call::frame::Hazard;

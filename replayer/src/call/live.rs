@@ -1,4 +1,4 @@
-//! Live addresses and handles that stand for recorded ones.
+//! Live addresses and handles in place of recorded ones.
 
 use crate::call::build::{Builder, FieldContext};
 use crate::memory::buffer::Refusal;

@@ -1,7 +1,6 @@
-//! One call made again: its arguments and memory from the recording, its objects from the replay, the driver
-//! it goes to.
+//! One call, rebuilt and made: its arguments and memory come from the recording, its objects from the replay.
 //!
-//! Imports `session/` and what that may.
+//! Imports `session/` and the layers below.
 
 pub mod arguments;
 pub mod build;

@@ -1,4 +1,4 @@
-//! What pointers of a recorded call lead to: spans, text, code, arguments, options, each a buffer of our own.
+//! Targets of a recorded call's pointers: spans, text, code, arguments, options, each a buffer of our own.
 
 use crate::call::build::{Builder, FieldContext, SCRATCH};
 use crate::call::devices::names_devices;

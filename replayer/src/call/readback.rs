@@ -1,4 +1,4 @@
-//! What a copy brings to the host.
+//! The bytes that a copy brings to the host.
 
 use crate::memory::buffer::HostBuffer;
 use crate::memory::words::Layout;

@@ -1,4 +1,4 @@
-//! Operations of a stream on values in memory, less those that would wait for ever.
+//! Stream operations on values in memory, except those that would wait forever.
 
 use crate::call::build::{Builder, FieldContext};
 use crate::memory::buffer::{HostBuffer, Refusal};

@@ -1,4 +1,4 @@
-//! Words of a call's bytes that are addresses: in payloads, and in kernel arguments.
+//! Words that are addresses, in the bytes of a call: in payloads, and in kernel arguments.
 
 use crate::base::addresses::looks_like_address;
 use crate::call::build::Builder;

@@ -1,9 +1,9 @@
-//! Addresses of the driver's own that no call hands out, which are others here: learned where a result holds
-//! them.
+//! Addresses inside the driver that no call returns, and that differ in a replay: they are learned from
+//! results that hold them.
 //!
-//! What is taken for one must be one here, and lie in its block as the recorded word did in its own. So a
-//! program that brings another function's address than it had brought when recorded is told from one whose
-//! functions lie elsewhere. A word by which a block is learned has been compared with nothing.
+//! A word counts as such an address only if it also is one here, at the same offset in its block as the
+//! recorded word. So a program that copies back another function's address is distinguished from one whose
+//! functions lie elsewhere. The word from which a block is learned has been compared with nothing.
 
 use crate::session::Session;
 use std::cell::OnceCell;

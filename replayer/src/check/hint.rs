@@ -1,4 +1,4 @@
-//! Why bytes may differ that hold addresses.
+//! A possible reason for a difference: bytes that hold addresses.
 
 use crate::base::addresses::looks_like_address;
 use crate::memory::words::Layout;

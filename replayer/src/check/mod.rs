@@ -1,7 +1,6 @@
-//! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses
-//! from it.
+//! Comparison of calls' outputs with the recorded ones. New handles and addresses are learned from them.
 //!
-//! Imports `call/` and what that may.
+//! Imports `call/` and the layers below.
 
 pub mod driver_addresses;
 pub mod hint;

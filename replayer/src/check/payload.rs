@@ -1,4 +1,4 @@
-//! Compares what copies brought to the host with what they brought when recorded.
+//! Comparison of copies to the host with the recorded ones.
 
 use crate::base::extent::{compare_numbers, extent};
 use crate::base::parallel;

@@ -1,4 +1,4 @@
-//! Two replays of one trace, launch by launch: where they part.
+//! Bisection: two replays of one trace, compared launch by launch up to the first difference.
 
 use std::collections::BTreeMap;
 use trace::base::hash::Hash;

@@ -1,5 +1,4 @@
-//! The launch that failed: what it ran, what it was given, and whether the recorded program met the same
-//! failure.
+//! The launch that failed: its kernel, its inputs, and whether the recorded program failed in the same way.
 
 use crate::base::addresses::looks_like_address;
 use crate::diagnose::unroll::NodeOp;

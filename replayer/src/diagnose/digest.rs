@@ -1,5 +1,5 @@
-//! What device memory holds as one number, by a kernel of the replay's own (digest/digest.cu): hashing an
-//! arena between two launches takes no longer than reading it there.
+//! Hashes of device memory, computed by a kernel of the replay's own (digest/digest.cu): hashing an arena
+//! between two launches takes no longer than reading it there.
 
 use crate::driver::calls::Launch;
 use crate::driver::{Driver, Failure};

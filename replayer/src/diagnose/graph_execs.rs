@@ -1,5 +1,5 @@
-//! Executable graphs, followed through the calls that make and change them, so that they can be run node by
-//! node.
+//! Executable graphs, followed through the calls that make and change them, so that they can be executed node
+//! by node.
 
 use crate::diagnose::unroll::{Node, NodeOp, Parameters, kernel_at, take_apart};
 use crate::driver::calls::COPY_WORDS;

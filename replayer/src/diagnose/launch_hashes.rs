@@ -1,14 +1,14 @@
-//! What every launch made of memory, as hashes: two replays of a trace leave the same trail, up to the first
-//! launch that does not compute the same twice.
+//! Hashes of memory after every launch: two replays of a trace agree in them up to the first nondeterministic
+//! launch.
 //!
-//! Hashed is what the launch can have written: the allocations that its arguments lead to, at once or through
-//! memory that holds addresses, and the variables of modules that the program has looked up. It is hashed
-//! before and after, so that a launch is told from a difference that was there already. Addresses in memory
+//! The hashes cover all memory that the launch can have written: the allocations that its arguments lead to,
+//! directly or through memory that holds addresses, and the module variables that the program has looked up.
+//! They are taken before and after, to distinguish the launch from an earlier difference. Addresses in memory
 //! that has moved count as the recorded ones, since they differ from run to run.
 //!
-//! Of long allocations (an arena of most of a device's memory, from which a framework serves itself) only
-//! what follows the addresses is hashed. What is not short is hashed by the device, and searched for
-//! addresses only where an address leads to.
+//! Of long allocations (a framework's arena of most of a device's memory) only the part behind the addresses
+//! is hashed. The device hashes everything that is not short, and searches it for addresses only where an
+//! address leads to it.
 
 use crate::diagnose::bisection::{Entry, State};
 use crate::diagnose::digest::{Digests, Moved};

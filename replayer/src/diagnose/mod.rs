@@ -1,6 +1,6 @@
-//! Finding what is wrong: launches one at a time, what each made of memory, and the one that failed.
+//! Diagnosis: launches one at a time, the memory that each one changed, and the one that failed.
 //!
-//! Imports `profile/` and what that may.
+//! Imports `profile/` and the layers below.
 
 pub mod bisection;
 pub mod culprit;

@@ -1,15 +1,16 @@
-//! Launches one at a time: each is waited for before the next call that launches, as a whole or node by node.
+//! Launches one at a time: the replay waits for each, whole or node by node, before the next call that
+//! launches.
 //!
-//! It is waited for by its stream. Other streams may be waiting for a later call: what they have is given a
-//! while, which gets shorter each time that it is in vain.
+//! It waits for the launch's stream. Other streams may be waiting for a later call: their work gets some
+//! time, which shortens with each vain attempt.
 //!
-//! Attribution needs it: a context tells that its work failed, never which. Everything that launches, changes
-//! an executable graph or begins a capture takes its turn, so that what fails in a turn is what was put there
-//! in it. As with CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. One of which the
-//! recording does not tell that it ended is given as long as at the end of a replay, and named.
+//! Attribution needs this: a context reports that its work failed, never which. Every call that launches,
+//! changes an executable graph or begins a capture takes a turn, so that a failure in a turn belongs to its
+//! work. As with CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. A launch without a
+//! recorded end gets as much time as at the end of a replay, and is named.
 //!
-//! While a capture is under way nothing is waited for: no capture survives a wait for its context. What was
-//! put on streams then is remembered, and waited for before the next launch.
+//! During a capture there is no wait, because no capture survives a wait for its context. Work put on streams
+//! then is remembered, and waited for before the next launch.
 
 use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::{Culprit, Suspect, Symptom};

@@ -1,9 +1,8 @@
-//! A graph taken apart: its nodes in an order that its edges allow, each of which can be put on a stream by
-//! itself.
+//! A graph as single nodes, in an order that its edges allow; each of them can be put on a stream by itself.
 //!
-//! Read from the live graph when it is instantiated, because the program may destroy or change the graph
-//! afterwards. Arguments of kernels are copied at once: the driver's pointers are good only as long as the
-//! node is as it was.
+//! The nodes are read from the live graph at instantiation, because the program may destroy or change the
+//! graph afterwards. Kernel arguments are copied at once: the driver's pointers are valid only while the node
+//! is unchanged.
 
 use crate::driver::calls::{ATTRIBUTE, Launch};
 use crate::driver::{Driver, Failure, result, result_name};

@@ -1,5 +1,5 @@
-//! A driver that watches where copies write (the simulated one, `CUTRACE_SIM_GUARD`) is told of the replay's
-//! buffers.
+//! The simulated driver's guard of copies (`CUTRACE_SIM_GUARD`): it must know the replay's buffers, because
+//! it checks where copies write.
 
 use libloading::Library;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! The target driver: any `libcuda.so.1`, opened by path, its functions by the ids of the table.
+//! The target driver: any `libcuda.so.1`, opened by path, with its functions by the ids of the table.
 //!
 //! Imports `base/`.
 

@@ -1,4 +1,4 @@
-//! What tells that work has finished: the stream it was put on, seen from where it was put there.
+//! The stream by which completion of work is detected, as seen from the context and thread that submitted it.
 
 use crate::driver::{Driver, Failure};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! One thunk a driver function: argument words in, a call with the true C signature out.
+//! One thunk per driver function: it takes argument words and makes a call with the true C signature.
 //!
-//! Made from the table, in the order of its ids. Each argument takes its size rounded up to 8 bytes, as
-//! recorded.
+//! Thunks are made from the table, in the order of its ids. Each argument takes its size rounded up to 8
+//! bytes, as recorded.
 
 use trace::api::FUNCTIONS;
 

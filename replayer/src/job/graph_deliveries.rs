@@ -1,5 +1,5 @@
-//! What collectives in graphs deliver, in a replay of one rank without the others: memory of the replay's own,
-//! from which graphs copy it. It stays until the end: a graph may be launched as long as it is there.
+//! Results of collectives in graphs, in a single-rank replay: graphs copy them from memory of the replay's
+//! own. That memory stays until the end, because a graph may be launched as long as it exists.
 
 use crate::driver::{Driver, Failure};
 use parking_lot::Mutex;

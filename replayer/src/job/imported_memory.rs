@@ -1,7 +1,7 @@
-//! Memory that several replays share: what one exports of its pieces, and where another maps them.
+//! Memory that several replays share: one exports its pieces, and the others map them.
 //!
-//! The driver's own handles for other processes bring memory to an address that nobody can choose. Pieces are
-//! physical memory, so they are exported as descriptors, and mapped where the recorded process had them.
+//! The driver's IPC handles map memory at an address that nobody can choose. Pieces are physical memory, so
+//! they are exported as descriptors, and mapped at the address of the recorded process.
 
 use crate::base::addresses::GRANULE;
 use crate::base::ranges::widen;

@@ -1,9 +1,9 @@
-//! The other processes of a job: whose memory and events this one shares, which of them are replayed beside it, and
-//! what takes the place of those that are not.
+//! The other processes of a job: the memory and events that this one shares, the processes that are replayed
+//! beside it, and substitutes for the missing ones.
 //!
-//! The files here know nothing of a plan and import `base/` and `driver/`; [`peer_waits`] asks the plan. `survey/` is the
-//! job's part of the plan's walk, [`imported_memory`] of placement, `run/` of the workers: each imports what its
-//! counterpart may.
+//! The files here know no plan and import `base/` and `driver/`; [`peer_waits`] queries the plan. `survey/`
+//! is the job's part of the plan's walk, [`imported_memory`] that of placement, `run/` that of the workers:
+//! each may import the same layers as its counterpart.
 
 pub mod graph_deliveries;
 pub(crate) mod imported_memory;

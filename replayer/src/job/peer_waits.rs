@@ -1,5 +1,5 @@
-//! Launches that may wait for what another process writes, and that is not replayed beside this one: in host
-//! memory that others may have mapped as well, or in device memory of theirs, which this replay has instead.
+//! Launches that may wait for another process's write although that process is not replayed: in host memory
+//! that others may also have mapped, or in their device memory, for which this replay has substitutes.
 
 use crate::base::ranges::Ranges;
 use crate::job::single_rank::names;

@@ -1,5 +1,5 @@
-//! The other processes of a job that are replayed beside this one: what this replay tells them, and what it
-//! has from them. How they are reached is the command's affair.
+//! The other processes of a job that are replayed beside this one: the data that this replay sends to them
+//! and receives from them. The command provides the connection.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! What other processes of the job had to do with this one, if the replay has to make up for them.
+//! The part of a plan that concerns other processes of the job, if the replay must make up for them.
 
 use crate::job::single_rank::SingleRank;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Which ranks of NCCL's communicators are replayed: launches of one that lacks some would wait for these
-//! without end, or reach into memory of theirs by addresses that lie in memory of this process.
+//! The ranks of NCCL's communicators that are replayed: launches of an incomplete communicator would wait for
+//! the others forever, or use their memory through addresses that lie in memory of this process.
 
 use std::collections::{HashMap, HashSet};
 use trace::Trace;

@@ -1,4 +1,4 @@
-//! Which call of one process opens what which call of another had exported.
+//! Shared handles: the call of one process that opens what a call of another has exported.
 
 use crate::job::peers::{HostPart, Imports, Source};
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
-//! Registered host memory that other processes of a job have as well: all their replays map one file.
+//! Registered host memory that other processes of a job also have: all their replays map one file.
 //!
-//! What the recorder found changed there may be anybody's: the program's CPU wrote it, or another process's,
-//! or a device. Devices write it again by themselves, at another moment; whoever wrote it for them as well
-//! could undo what they have written since. So a byte is written only where it still is what this process
-//! last found there, and only when nobody else has written it within a moment; once it turned out that nobody
-//! else does, what changes on that line is written at once.
+//! A change that the recorder found there may be a write by the program's CPU, by another process, or by a
+//! device. Devices write again by themselves, at another moment, and a second write on their behalf could
+//! undo later ones. So a byte is written only if it still has the value that this process last found there,
+//! and only if nobody else has written it within a moment; once it is known that nobody else does, changes on
+//! that line are written at once.
 
 use crate::base::addresses::PAGE;
 use crate::base::ranges::widen;

@@ -1,11 +1,12 @@
-//! One process of a job replayed without the others: what stands in for these.
+//! Single-rank replay: one process of a job without its peers, and the substitutes for these.
 //!
-//! What NCCL's operations brought to this rank is in the trace (`record --collectives`), each with the launch
-//! that it was part of. These launches are not made: what they delivered is written instead, on the same
-//! stream. Those that were captured are copies in the graph, out of memory of the replay's own, into which
-//! what they delivered is written before each launch of the graph. Memory that other processes had exported is there as memory of the replay's own. What it held when
-//! a call was about to use it is written there before that call (`record --shared-memory`); else it holds
-//! zeros: NCCL's kernels are all that is known to use it, and what else names it is told.
+//! The trace holds the results of NCCL's operations at this rank (`record --collectives`), each with the
+//! launch that it belongs to. These launches are not made: their results are written instead, on the same
+//! stream. Captured operations become copies in the graph, from memory of the replay's own, into which the
+//! results are written before each launch of the graph. Memory exported by other processes is replaced by
+//! memory of the replay's own. Its contents before each call that may use it are written there (`record
+//! --shared-memory`); otherwise it holds zeros. Only NCCL's kernels are known to use it; other calls that
+//! name it are reported.
 
 use crate::base::ranges::Ranges;
 use std::collections::{BTreeMap, HashMap, HashSet};

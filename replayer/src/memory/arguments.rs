@@ -1,9 +1,9 @@
-//! Memory for the arguments of launches.
+//! Memory for launch arguments.
 //!
-//! For a launch the driver reads as much as the live function takes, of which a trace may have less; and how
-//! much that is, drivers tell only by failing when they are asked for one parameter too many. So arguments
-//! lie where there is nothing but arguments, and zeros behind them: values in front of zeros, arrays of
-//! pointers in front of pointers to zeros.
+//! For a launch the driver reads as much as the live function takes, which may be more than a trace holds. A
+//! driver reveals that size only by failing a query for one parameter too many. So arguments lie in memory of
+//! their own, with zeros behind them: values in front of zeros, arrays of pointers in front of pointers to
+//! zeros.
 
 use crate::memory::buffer::{HostBuffer, Refusal};
 use parking_lot::Mutex;

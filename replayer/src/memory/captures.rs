@@ -1,4 +1,4 @@
-//! Captures under way: none would survive a wait for its whole context, nor a question about its stream.
+//! Captures in progress: none would survive a wait for its whole context, or a query of its stream.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use std::sync::atomic::{AtomicI64, Ordering::*};

@@ -1,4 +1,4 @@
-//! Memory at its place that goes from one stream to another: the second waits for the first, see
+//! Placed memory that passes from one stream to another: the second waits for the first, see
 //! [`plan::handover`](crate::plan::memory::cross_stream_reuse).
 
 use crate::memory::place::Placement;

@@ -1,4 +1,4 @@
-//! Devices that may not do for what was recorded.
+//! Devices that may be unsuitable for the recording: too small, or of another kind.
 
 use crate::base::error::Error;
 use crate::driver::{Driver, Failure};

@@ -1,5 +1,5 @@
-//! Pageable host memory that the nodes of graphs read and write: a graph finds there what the CPU and other
-//! work have left, so that all of them use one place for it, from the beginning.
+//! Pageable host memory that graph nodes read and write. A graph must see the writes of the CPU and of other
+//! work there, so all of them use one buffer for it, from the start.
 
 use crate::base::ranges::Ranges;
 use crate::memory::buffer::{HostBuffer, Refusal};

@@ -1,13 +1,12 @@
-//! The one rule by which a recorded address becomes an address that the driver is given.
+//! The one rule that converts a recorded address to an address for the driver.
 //!
-//! A trace may name any address, and what it was recorded for may not be here: it could not be allocated, it
-//! is freed by now, or the trace is forged. Under unified addressing the driver takes what it does not know
-//! for memory of the host, and would write the replay's own there. So an address of which the driver reads or
+//! A trace may name any address, and its memory may be missing here: it could not be allocated, it has been
+//! freed, or the trace is forged. Under unified addressing the driver takes unknown addresses for host
+//! memory, and would write to the replay's own memory there. So an address at which the driver reads or
 //! writes bytes is a [`LiveAddress`], which only this rule makes: all of the bytes lie in memory that the
 //! replay holds for them now.
 //!
-//! Kernel arguments and payloads do not come this way ([`words`](crate::memory::words)): kernels run on the
-//! device.
+//! Kernel arguments and payloads are exempt ([`words`](crate::memory::words)): kernels run on the device.
 
 use crate::driver::{Failure, result};
 use crate::memory::buffer::HostBuffer;

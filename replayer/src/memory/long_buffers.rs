@@ -1,5 +1,5 @@
-//! Long buffers, which are used again: Linux clears each page of a new mapping when it is first touched, and that
-//! takes longer than to copy into it.
+//! Long buffers, which are reused: Linux clears each page of a new mapping when it is first touched, and that
+//! takes longer than a copy into it.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
-//! Where recorded memory lies in the replay: at its own addresses, or elsewhere and translated.
+//! The location of recorded memory in the replay: at its own addresses, or elsewhere and translated.
 //!
-//! Imports `plan/` and what that may.
+//! Imports `plan/` and the layers below.
 
 pub mod arguments;
 pub mod buffer;

@@ -1,8 +1,8 @@
-//! Which live object stands for which recorded one.
+//! The live object for each recorded one.
 //!
-//! A handle value means something only with its kind, and may be used again when its object is gone: the last
-//! binding wins. A dead object is remembered as dead: its live value may by now be another object's, so it is
-//! not passed on. What contexts number for themselves lives as often as it is bound to the same live value.
+//! A handle value has a meaning only with its kind, and may be reused when its object is gone: the last
+//! binding wins. A dead object is remembered as dead and not passed on, because its live value may by now be
+//! another object's. Numbers assigned by contexts live as often as they are bound to the same live value.
 
 use parking_lot::RwLock;
 use std::collections::HashMap;

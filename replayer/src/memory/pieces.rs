@@ -1,5 +1,4 @@
-//! Pieces of device memory that are mapped at recorded addresses, and which recorded allocations still need
-//! them.
+//! Pieces of device memory that are mapped at recorded addresses, and the live allocations that need them.
 
 use crate::base::addresses::GRANULE;
 use crate::base::ranges::{Ranges, widen};

@@ -1,13 +1,13 @@
-//! Puts memory back at its recorded addresses.
+//! Placement of memory at its recorded addresses.
 //!
-//! Right after cuInit, before any context: whole 32 MiB blocks around all recorded device ranges are
-//! reserved, and the pages of pinned host ranges are mapped (inside a reservation too: the driver takes them
-//! there). Device memory is created and mapped piece by piece when the recorded program first allocates it,
-//! and stays: an address that is allocated again finds its piece mapped. Pieces without a live allocation go
-//! when memory runs out, or when something else is recorded at their addresses. Recorded frees change nothing
-//! but what they wait for.
+//! Right after cuInit, before any context, whole 32 MiB blocks around all recorded device ranges are
+//! reserved, and the pages of pinned host ranges are mapped (inside a reservation too: the driver accepts
+//! them there). Device memory is created and mapped piece by piece when the recorded program first allocates
+//! it, and stays: a later allocation of the same address finds its piece mapped. Pieces without a live
+//! allocation are released when memory runs out, or when something else is recorded at their addresses.
+//! Recorded frees change nothing except what they wait for.
 //!
-//! What cannot be reserved is allocated elsewhere and translated.
+//! Ranges that cannot be reserved are allocated elsewhere and translated.
 
 use crate::base::addresses::GRANULE;
 use crate::base::error::Error;

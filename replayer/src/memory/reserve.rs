@@ -1,4 +1,4 @@
-//! Takes recorded addresses for memory to be put back.
+//! Reservation of recorded addresses, for the placement of memory.
 
 use crate::base::addresses::BLOCK;
 use crate::base::ranges::{Ranges, widen};

@@ -1,5 +1,5 @@
-//! Stream-ordered memory that could not be put back at its recorded address: the same calls, on the same
-//! stream.
+//! Stream-ordered memory that could not be placed at its recorded address: allocated by the same calls, on
+//! the same stream.
 
 use crate::driver::{Failure, result};
 use crate::memory::objects::Objects;

@@ -1,9 +1,9 @@
-//! Memory that could not be put back at its recorded address: module globals, graph memory, ranges already
+//! Translation of addresses of memory that could not be placed: module globals, graph memory, ranges already
 //! taken.
 //!
-//! Both ways: where a recorded address is now, and which recorded address a live one stands for. The first is
-//! forgotten when the memory is freed. The second outlives it, until its live address is another's: results
-//! may still hold it.
+//! It works in both directions. The live address of recorded memory is forgotten when the memory is freed.
+//! The recorded address of live memory is kept longer, until the live address is reused: results may still
+//! hold it.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
-//! Addresses among bytes that nobody describes: payloads, arguments, results.
+//! Addresses in bytes of unknown structure: payloads, arguments, results.
 //!
-//! Any 8-byte word may be one. Only words that fall into memory which is elsewhere now are rewritten (or are
-//! the first address behind it, where nothing else is), so that with everything at its place nothing is
-//! looked at. A word stands where the device can load one: at a multiple of 8 of its address there. Addresses
-//! that a program keeps in another form (offsets, halves, with flags in the low bits of a word behind the
-//! end) are not found; those that lead where memory was recorded and is not any more are counted.
+//! Any 8-byte word may be one. Only words that point into memory which is elsewhere now are rewritten (or to
+//! the first address behind it, if nothing else is there), so nothing is searched if all memory is at its
+//! place. A word lies where the device can load one: at a multiple of 8 of its address there. Addresses that
+//! a program keeps in another form (offsets, halves, with flags in the low bits of a word behind the end) are
+//! not found; those that point to recorded memory which no longer exists are counted.
 
 use crate::base::ranges::Ranges;
 use crate::memory::place::Placement;

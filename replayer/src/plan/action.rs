@@ -1,4 +1,4 @@
-//! What replay does with each function: the policy of its line in the table, and the exceptions.
+//! The replay's action for each function: the policy of its line in the table, and the exceptions.
 
 use std::mem::discriminant;
 use std::sync::LazyLock;

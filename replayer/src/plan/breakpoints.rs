@@ -1,4 +1,4 @@
-//! Points of a trace that a replay can stop at, and memory that can be looked at there, by the names that a
+//! Points of a trace at which a replay can stop, and memory that can be dumped there, by the names that a
 //! user knows.
 
 use crate::plan::memory::allocation_names::{AllocationNames, RangeText};

@@ -1,4 +1,4 @@
-//! Calls that a replay counts for its report, and makes no decision by.
+//! Numbers of calls for the report of a replay, on which no decision depends.
 
 #[derive(Default)]
 pub struct CallCounts {

@@ -1,8 +1,8 @@
-//! The recorded variables of the driver: a replay sets those that change what is computed or in which order,
-//! and no other.
+//! The recorded environment variables of the driver. A replay sets only those that change results or their
+//! order.
 //!
 //! A trace may be a stranger's, and other variables name files that the driver opens and writes, tools that
-//! it loads, servers that it talks to, or have it wait for a debugger.
+//! it loads, servers that it connects to, or make it wait for a debugger.
 
 use trace::Trace;
 

@@ -1,8 +1,8 @@
-//! The failure of work done earlier, as the recorded program came to know it.
+//! The failure of earlier work, as a later call returned it to the recorded program.
 //!
-//! No two runs hear of such a failure at the same call. The replay may hear of it as soon as the work that
-//! can have failed is under way: from the first submission on that no successful wait had covered when the
-//! program returned_by of it. A failure before that is another one.
+//! No two runs return such a failure from the same call. The replay may return it once the work that can have
+//! failed is in flight: from the first submission that no successful wait had covered when the program
+//! received the failure. A failure before that is a different one.
 
 use trace::Call;
 use trace::api::results::is_sticky;

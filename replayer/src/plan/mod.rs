@@ -1,7 +1,7 @@
-//! What a replay will do, found without a driver: one walk over the trace.
+//! The plan of a replay, found without a driver by one walk over the trace.
 //!
-//! Imports `base/`, `driver/` and `job/`. `survey/` is the walk; a group of the plan's fields is a struct in
-//! [`memory`], [`graphs`], [`order`], [`comparability`], or in a file here.
+//! Imports `base/`, `driver/` and `job/`. `survey/` is the walk; each group of the plan's fields is a struct
+//! in [`memory`], [`graphs`], [`order`], [`comparability`], or in a file here.
 
 pub mod action;
 pub mod breakpoints;

@@ -1,9 +1,8 @@
-//! Objects that no call in the trace made: they came out of tables of the driver's that are not recorded.
+//! Objects that no call in the trace made: they come from the driver's export tables, which are not recorded.
 //!
-//! Three of them can be had all the same: a primary context, once a later call tells whose it is; a module
-//! whose image was found; a function of a known module, whose name the driver told when it was launched
-//! (cuFFT finds its kernels like that). A call that needs any other is refused, so the verdict has to name
-//! it.
+//! Three of them can be obtained all the same: a primary context, once a later call shows its device; a
+//! module whose image was found; a function of a known module, whose name the driver reported at its launch
+//! (cuFFT finds its kernels like that). A call that needs any other is refused, so the verdict must name it.
 
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::{Class, Role};

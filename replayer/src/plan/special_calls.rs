@@ -1,4 +1,4 @@
-//! Calls that cannot be made again just as they were recorded, for reasons that the plan finds in other calls.
+//! Calls that cannot be repeated exactly as recorded, for reasons that the plan finds in other calls.
 
 use crate::plan::origins::AdoptedFunction;
 use std::collections::{HashMap, HashSet};

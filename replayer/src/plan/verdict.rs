@@ -1,4 +1,4 @@
-//! Whether a trace can be replayed, and what stands in the way.
+//! The verdict on a trace: whether it can be replayed, and the reasons against it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

@@ -1,12 +1,11 @@
 //! CUPTI as a source of times: activity records, matched with calls by the correlation ids that CUPTI gives
 //! the replay's own driver calls.
 //!
-//! The id of a call is told by CUPTI's callback for it, on the thread that makes the call. Callbacks are
-//! enabled for functions that give a device work and for no others, so that all other calls cost what they
-//! cost without CUPTI.
+//! CUPTI's callback reports the id of a call, on the calling thread. Callbacks are enabled only for functions
+//! that submit work, so that all other calls cost the same as without CUPTI.
 //!
-//! CUPTI hands out whole buffers, from its own threads or from within a flush. A record may come before the
-//! replay has noted the id: it is kept until the end then.
+//! CUPTI returns whole buffers, from its own threads or from within a flush. A record may arrive before the
+//! replay has noted the id: then it is kept until the end.
 
 use crate::driver::{id, result};
 use crate::profile::kernels::Kernels;

@@ -1,11 +1,11 @@
-//! Events round each submission as a source of times, where CUPTI is not to be had.
+//! Events around each submission as a source of times, where CUPTI is not available.
 //!
-//! The first event happens when the work before it on the stream is done, and the second when the work is:
-//! what lies between them is the work, and on an idle stream the way of the launch to the device, too. Nobody
-//! waits for an event: pairs are read when the program has waited for something, and when there are many.
+//! The first event happens when the earlier work on the stream is complete, and the second when this work is.
+//! The time between them is the work's, plus, on an idle stream, the launch's way to the device. Nobody waits
+//! for an event: pairs are read when the program has waited for something, and when there are many.
 //!
-//! Events tell differences, as floats: each is taken to a near base event, whose place on the host's clock is
-//! known.
+//! Events give differences, as floats: each is measured from a near base event with a known time on the
+//! host's clock.
 
 use crate::driver::stream::{Queue, context_of, stream_of, with_context};
 use crate::driver::{Driver, Failure, id, result};

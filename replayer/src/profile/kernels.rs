@@ -1,4 +1,4 @@
-//! What the driver says of a kernel in a configuration: asked once for each.
+//! The driver's attributes of a kernel in a launch configuration, queried once for each.
 
 use crate::driver::Driver;
 use parking_lot::Mutex;

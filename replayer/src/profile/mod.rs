@@ -1,10 +1,9 @@
-//! When the device did what the calls gave it: from CUPTI's activity records, or from events round each
-//! submission.
+//! Device times of submitted work: from CUPTI's activity records, or from events around each submission.
 //!
-//! What is measured goes where it is wanted at once ([`Times`]), so that memory does not grow with the trace,
-//! but for what is under way. Nothing is waited for that the recorded program did not wait for.
+//! Measurements go to their receiver at once ([`Times`]), so that memory grows only with the work in flight,
+//! not with the trace. There is no wait that the recorded program did not make.
 //!
-//! Imports `check/` and what that may.
+//! Imports `check/` and the layers below.
 
 mod cupti;
 mod events;

@@ -1,4 +1,4 @@
-//! Times written down: a trace with everything of the one that is replayed, and what was measured.
+//! A trace with device times: everything of the replayed trace, and the measurements.
 
 use crate::profile::{Measurement, Times};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What a call gives the device, as far as the call tells.
+//! A description of the work that a call submits, as far as the call shows it.
 
 use crate::session::Session;
 use trace::api::effect::Work;

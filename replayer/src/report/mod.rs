@@ -1,6 +1,6 @@
-//! What a replay did and what it found.
+//! The results of a replay.
 //!
-//! Imports `run/` and what that may; only `replay.rs` imports it.
+//! Imports `run/` and the layers below; only `replay.rs` imports it.
 
 pub mod relocation_coverage;
 

@@ -1,4 +1,4 @@
-//! How far a replay can be trusted in which memory is not where it was.
+//! The limits of a replay in which some memory is not at its recorded addresses.
 
 use crate::memory::words::Words;
 use crate::report::{PlacementCounts, Report};

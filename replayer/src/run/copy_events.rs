@@ -1,5 +1,5 @@
-//! Events of the replay's own, one behind each copy to the host that is under way: they tell that it has
-//! arrived when its stream, which has been given more since, does not.
+//! The replay's own events, one behind each copy to the host in flight: they show its completion when its
+//! stream, which has newer work, does not.
 
 use crate::driver::Driver;
 use crate::driver::stream::{Queue, with_context};

@@ -1,5 +1,5 @@
-//! What becomes of a recorded call in the replay: by its policy in the table, by how it ended when it was
-//! recorded, and by what the plan says of it.
+//! The replay's decision on a recorded call: by its policy in the table, by its recorded result, and by the
+//! plan.
 
 use crate::driver::result;
 use crate::job::run::single_rank::{self, OF_OTHERS};

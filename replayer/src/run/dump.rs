@@ -1,4 +1,4 @@
-//! Device memory written to files, at the stop or at the end.
+//! Device memory, written to files at the stop or at the end.
 
 use crate::options::Dump;
 use crate::session::Session;

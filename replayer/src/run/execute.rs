@@ -1,4 +1,4 @@
-//! A recorded call made again, and what is compared when it has returned.
+//! Execution of a recorded call, and the comparisons after its return.
 
 use crate::call::build::Builder;
 use crate::call::frame::Frame;

@@ -1,7 +1,7 @@
-//! Ends: of a context in the middle of a replay, and of the replay.
+//! The end of a context during a replay, and of the replay.
 //!
-//! Memory is given back only when nothing can use it any more. Work is waited for first, copies that nobody
-//! has looked at yet are compared, and what the wait says is part of the result.
+//! Memory is freed only when nothing can use it any more. The replay first waits for the work and compares
+//! copies that were not yet checked; the result of the wait is part of the replay's.
 
 use crate::check::payload;
 use crate::driver::result_name;

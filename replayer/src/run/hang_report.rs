@@ -1,4 +1,4 @@
-//! How long a replay waits for calls that do not come back: what is said of them, and when it gives up.
+//! Reports on calls that do not return, and the time after which a replay gives up.
 
 use crate::base::error::Error;
 use crate::job::peer_waits::{PeerWait, awaiting, may_await};

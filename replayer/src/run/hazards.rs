@@ -1,8 +1,8 @@
-//! Before host memory changes: whoever still reads it, or is still bringing bytes there, is waited for.
+//! Hazards: before host memory changes, the replay waits for work that still reads it or copies to it.
 //!
-//! The program may have known by other means than a call that they were done: by a flag that a kernel wrote,
+//! The program may have known without a call that this work was complete: by a flag that a kernel wrote, or
 //! by a callback. Copies end by themselves. A kernel may be waiting for the very bytes that are about to be
-//! written: nobody can wait for both, so it is given little time.
+//! written: nobody can wait for both, so it gets little time.
 
 use crate::call::frame::{Frame, Hazard};
 use crate::check::payload;

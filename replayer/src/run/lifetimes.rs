@@ -1,4 +1,4 @@
-//! What begins or ends with a call: objects, contexts, and memory, which is the placement's in a replay.
+//! Objects, contexts and memory that begin or end with a call; in a replay the placement owns the memory.
 
 use crate::driver::stream::with_context;
 use crate::driver::{Failure, result, result_name};

@@ -1,6 +1,6 @@
-//! The run: one worker a recorded thread, each call when what preceded it has returned.
+//! The run: one worker per recorded thread, each call after the return of all that preceded it.
 //!
-//! Imports `options.rs`, `diagnose/` and what those may.
+//! Imports `options.rs`, `diagnose/` and the layers below.
 
 pub mod callbacks;
 pub mod copy_events;

@@ -1,8 +1,7 @@
-//! What the CPU wrote, where it begins or ends within a word: of an address that changed, only some bytes are
-//! recorded.
+//! CPU writes that begin or end within a word: only some bytes of a changed address are recorded.
 //!
-//! If that address is another one here, those bytes mean nothing by themselves. The word that the replay has
-//! is taken back to what the recorded program had, changed there, and translated as a whole.
+//! If that address is a different one here, those bytes alone mean nothing. The replay's word is converted
+//! back to the recorded program's, changed there, and translated as a whole.
 
 use crate::base::addresses::extent;
 use crate::base::ranges::widen;

@@ -1,4 +1,4 @@
-//! Marks round a launch, which other tools look at and nothing else: `ncu --profile-from-start off`, `nsys -c
+//! Profiler marks around a launch, for other tools only: `ncu --profile-from-start off`, `nsys -c
 //! cudaProfilerApi`.
 
 use crate::driver::Failure;

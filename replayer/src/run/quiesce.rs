@@ -1,8 +1,8 @@
-//! How contexts come to rest.
+//! The wait until contexts are idle.
 //!
-//! Work of which the recording does not tell that it finished may never do so: a stream waits for a value
-//! that nobody wrote, or that a call behind the stop writes; a kernel spins. It is given as long as it had
-//! when recorded, and some seconds; what the recording did wait for is waited for.
+//! Work without a recorded end may never end: a stream waits for a value that nobody wrote, or that a call
+//! behind the stop writes; a kernel spins. It gets as much time as when recorded, and some seconds more; work
+//! that the recording did wait for is waited for.
 
 use crate::driver::stream::{ContextWait, context_of, with_context};
 use crate::driver::{Failure, result};

@@ -1,4 +1,4 @@
-//! Copies to the host that are still under way, and host memory that copies of the replay itself still use.
+//! Copies to the host in flight, and host memory that the replay's own copies still use.
 
 use crate::call::readback::{Readback, meet};
 use crate::driver::Driver;

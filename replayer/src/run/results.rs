@@ -1,4 +1,4 @@
-//! What launches make of host memory, which the program looks at without a copy: compared when it had waited
+//! Results of launches in host memory, which the program reads without a copy: compared once it had waited
 //! for them.
 
 use crate::call::readback::{Readback, meet};

@@ -1,5 +1,5 @@
-//! Device memory read and written beside all other work, as the recorded CPU did with managed memory: a
-//! kernel under way may be waiting for the very bytes, or for what the program does next.
+//! Reads and writes of device memory on a stream of the replay's own, as the recorded CPU accessed managed
+//! memory: a kernel in flight may be waiting for these very bytes, or for the program's next action.
 
 use crate::driver::Failure;
 use crate::driver::guard;

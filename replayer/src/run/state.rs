@@ -1,4 +1,4 @@
-//! What is under way in a replay, and what all its workers share.
+//! The state of a replay that all its workers share.
 
 use crate::call::frame::Frame;
 use crate::diagnose::serial_launches::SerialLaunches;

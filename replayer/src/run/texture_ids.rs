@@ -1,16 +1,16 @@
-//! Texture and surface objects are small numbers, which programs keep wherever they like: in structs, in
-//! tables in device memory. Among other small numbers nobody could find them, so the replay's have to be the
-//! recorded ones.
+//! Ids of texture and surface objects. They are small numbers, which programs store anywhere: in structs, in
+//! tables in device memory. Among other small numbers they cannot be found for translation, so the replay's
+//! must equal the recorded ones.
 //!
-//! Which number the driver gives depends on what it has done with those of objects that are gone, and on
-//! when: it takes numbers itself for copies to arrays while they are under way. Both kinds of objects share
-//! the numbers. So the first object is made with as many others as the recording has numbers, and no number
-//! comes free but for the object that is to have it: what the program destroys stays until then.
+//! The number that the driver returns depends on its use of the numbers of destroyed objects, and on time: it
+//! takes numbers itself for copies to arrays in flight. Both kinds of objects share the numbers. So the first
+//! object is made with as many others as the recording has numbers, and a number is freed only for the object
+//! that is to have it: objects that the program destroys stay until then.
 //!
-//! That goes as long as all numbers are of one block. The driver gives the free ones of a block, and once
-//! that is full, those of others in turn: a number of a full block does not come back for a long time
-//! (tests/gpu/facts/texture_numbers.c). So in recordings with more than that, objects go when the program
-//! destroys them, and numbers mostly come as they did.
+//! This works as long as all numbers are in one block. The driver returns the free ones of a block, and once
+//! that is full, those of others in turn: a number of a full block does not return for a long time
+//! (tests/gpu/facts/texture_numbers.c). So in recordings with more numbers, objects are destroyed when the
+//! program destroys them, and numbers mostly agree.
 
 use crate::driver::{id, result};
 use crate::session::Session;

@@ -1,5 +1,5 @@
-//! A look at the workers from outside: a call that never comes back (a stream that waits for a value nobody
-//! writes, a kernel that spins) is not ended, but named.
+//! The watchdog of the workers: it names a call that never returns (a stream that waits for a value nobody
+//! writes, a kernel that spins), but does not end it.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Where a call puts its work, and what becomes of the copies in it.
+//! The stream to which a call submits its work, and the comparison of its copies.
 
 use crate::call::frame::Frame;
 use crate::check::payload;

@@ -1,4 +1,4 @@
-//! A worker: what a recorded call becomes.
+//! A worker, which makes the recorded calls of one thread.
 
 use crate::driver::{Failure, result, result_name};
 use crate::job::run::shared_handles::is_ordered;

@@ -1,5 +1,5 @@
-//! Device memory read by the replay itself, beside what the program does: on a stream of its own, in a mode
-//! in which a capture elsewhere neither forbids it nor is broken by it.
+//! The replay's own reads of device memory, on a stream of its own and in a mode that neither fails because
+//! of a capture elsewhere nor breaks it.
 
 use crate::driver::stream::with_context;
 use crate::driver::{Failure, result};

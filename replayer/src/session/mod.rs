@@ -1,6 +1,6 @@
-//! What one replay stands on: the trace and its plan, the driver, and what stands here for what was recorded.
+//! The session of one replay: the trace and its plan, the driver, and the live objects for recorded ones.
 //!
-//! Imports `memory/` and what that may.
+//! Imports `memory/` and the layers below.
 
 pub mod device_memory;
 

@@ -1,4 +1,4 @@
-//! Nodes of the replay's own in a capture of the program's.
+//! The replay's own nodes in a capture of the program.
 
 use super::stream::twin;
 use crate::driver::{Driver, Failure};

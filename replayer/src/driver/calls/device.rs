@@ -1,4 +1,4 @@
-//! The driver itself, devices, contexts.
+//! The driver as a whole, devices, contexts.
 
 use crate::driver::{Driver, Failure};
 use trace::api::enums::CUdevice_attribute;

@@ -1,8 +1,8 @@
-//! Calls of the replayer's own, by what they do: outside of here no driver function is called by its name.
+//! The replayer's own driver calls, by subject: no other file names a driver function.
 //!
-//! Handles that are passed are live ones, which the driver has handed out to this replay, and so are
-//! addresses, which it only takes as numbers. Where it follows an address the call is unsafe. An object that
-//! is gone is an error of the driver's.
+//! Handles passed in are live ones, which the driver has returned to this replay, and so are addresses that
+//! it only treats as numbers. A call is unsafe if the driver follows an address. An object that no longer
+//! exists is an error of the driver's.
 
 pub mod capture;
 mod code;

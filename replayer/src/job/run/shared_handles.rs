@@ -1,4 +1,4 @@
-//! Calls about what several processes share, in a replay of all of them.
+//! Calls on objects that several processes share, in a replay of all of them.
 
 use crate::driver::{Failure, result};
 use crate::job::peers::{HostPart, Live, NOT_EXPORTED, Source};

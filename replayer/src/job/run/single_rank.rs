@@ -1,6 +1,6 @@
-//! Calls about other processes, in a replay of one without the others: what collectives delivered is written
-//! in the place of their launches, memory of others is memory of this replay's own, and what it held is
-//! written before the calls that use it.
+//! Calls that concern other processes, in a single-rank replay. Recorded deliveries are written in place of
+//! the launches of collectives. Memory of others is this replay's own, and its recorded contents are written
+//! before the calls that use it.
 
 use crate::base::addresses::GRANULE;
 use crate::driver::calls::capture::CaptureCopy;

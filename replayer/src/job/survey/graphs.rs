@@ -1,4 +1,4 @@
-//! Graphs that hold collectives, or lack nodes whose calls are refused: followed to their launches.
+//! Graphs that hold collectives, or lack nodes because their calls are refused, followed to their launches.
 
 use crate::job::single_rank::{Delivery, REFUSED};
 use crate::plan::comparability::reach::described;

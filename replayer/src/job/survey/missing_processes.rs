@@ -1,5 +1,5 @@
-//! Processes of the job that are not replayed beside this one: what it exported they may write, and what it
-//! opened of theirs is not here.
+//! Processes of the job that are not replayed beside this one: they may have written its exports, and their
+//! own exports are missing.
 
 use crate::base::ranges::Ranges;
 use crate::job::peers::NOT_EXPORTED;

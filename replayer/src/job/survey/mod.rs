@@ -1,4 +1,5 @@
-//! The job's part of the walk that makes a plan: what calls export, import and lack. Imports `plan/` and what that may.
+//! The job's part of the plan's walk: exports, imports and missing objects. Imports `plan/` and the layers
+//! below.
 
 pub mod graphs;
 pub mod missing_processes;

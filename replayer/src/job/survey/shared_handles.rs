@@ -1,4 +1,4 @@
-//! What other processes of the job export and this one imports.
+//! Exports of the job's other processes that this one imports.
 
 use crate::plan::memory::allocations::Allocation;
 use crate::plan::survey::walk::{FROM_ITSELF, Survey};

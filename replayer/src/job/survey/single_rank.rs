@@ -1,4 +1,4 @@
-//! What takes the place of other processes where one is replayed without them.
+//! Substitutes for other processes in a single-rank replay.
 
 use crate::job::ranks::is_one_of_several;
 use crate::job::single_rank::{

@@ -1,6 +1,6 @@
-//! What the CPU wrote while a callback ran: whether that was the callback or somebody else nobody knows. It
-//! is told for both, and replayed so; where the two wrote the same bytes in turn, the replay may have them in
-//! another order.
+//! CPU writes while a callback ran. Nobody knows whether the callback or another thread made them, so they
+//! are recorded and replayed for both; if the two wrote the same bytes in turn, the replay may swap their
+//! order.
 
 use crate::plan::verdict::{Reason, Reasons};
 use trace::Trace;

@@ -1,5 +1,5 @@
-//! When launches, copies and fills on some memory were known to have been done: by a wait, or as a callback
-//! behind them began.
+//! The moments at which launches, copies and fills on some memory were known to be complete: by a wait, or
+//! when a callback behind them began.
 
 use crate::base::ranges::Ranges;
 use crate::plan::comparability::host_races::{begun, waits};

@@ -1,11 +1,11 @@
-//! What the CPU wrote while work under way may have used the same memory, or what moves together with it: of
-//! this the order is not known.
+//! CPU writes while work in flight may have used the same memory, or memory that migrates together with it:
+//! their order is not known.
 //!
-//! A kernel that was given memory which the CPU wrote meanwhile may have waited for that. Such a program
-//! replays if the write is found before the call that waits for the kernel, and is named all the same. (What
-//! is written while a call waits for it is a reason of its own.) If the memory held something else than the
-//! CPU's bytes in the end, the launch has written there, too. Managed memory moves by blocks, and on pages to
-//! which the driver has the CPU copy nobody tells whose the rest is (`pinned_subranges.rs`).
+//! A kernel whose input the CPU wrote meanwhile may have waited for that write. Such a program replays if the
+//! write is found before the call that waits for the kernel, and is named all the same. (A write during a
+//! call that waits for the kernel is a reason of its own.) If the memory finally held other bytes than the
+//! CPU's, the launch has written there too. Managed memory migrates in blocks, and on pages that the driver
+//! copies with the CPU nobody can tell who wrote the rest (`pinned_subranges.rs`).
 
 use crate::plan::comparability::callback_writes::Runs;
 use crate::plan::comparability::mapped_memory::MappedMemory;

@@ -1,11 +1,11 @@
-//! What device memory is known to hold behind the first gap of a capture range: what the range itself has
+//! Device memory with known contents after the first gap of a capture range: memory that the range itself has
 //! filled since.
 //!
-//! A gap may have changed all memory that there was, and its work may still be under way when the range goes
-//! on. So what counts is memory that was allocated since, or filled after a wait for all work of the only
-//! context. A launch that reaches such memory alone makes known memory of it: by its arguments, and by
-//! addresses in what was copied there or to memory that leads there. Its code must be found, without
-//! variables of a module and without a heap. In every doubt nothing is known any more, as after another gap.
+//! A gap may have changed all existing memory, and its work may still be in flight when the range resumes. So
+//! only memory counts that was allocated since, or filled after a wait for all work of the only context. A
+//! launch that reaches only such memory makes more memory known: through its arguments, and through addresses
+//! in bytes that were copied there or to memory that leads there. Its code must be found, without module
+//! variables and without a heap. In case of doubt nothing is known any more, as after another gap.
 
 use crate::base::addresses::looks_like_address;
 use crate::base::ranges::Ranges;

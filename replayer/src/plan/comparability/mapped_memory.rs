@@ -1,4 +1,4 @@
-//! Memory that the CPU and devices share, and which launches under way were given it.
+//! Memory that the CPU and devices share, and the launches in flight that use it.
 
 use crate::base::addresses::PAGE;
 use crate::base::ranges::widen;

@@ -1,4 +1,4 @@
-//! What a check of the replay can show: which recorded bytes depend on nothing but what is replayed.
+//! Comparability: the recorded bytes that depend only on replayed calls, so that a check is meaningful.
 
 pub mod callback_writes;
 pub mod completion;

@@ -1,9 +1,9 @@
-//! Parts of one piece of pinned memory: launches that were given an address in its midst, copies of host
-//! memory to it, and callbacks that wrote there.
+//! Subranges of one piece of pinned memory: launches with an address inside it, copies of host memory to it,
+//! and callbacks that wrote there.
 //!
-//! The driver has the CPU make such a copy. What the CPU writes, for the driver or for the program, cannot be
-//! told from what such a launch makes on the same pages while it is under way; and of a launch nobody knows
-//! how far from its address it works.
+//! The driver makes such a copy with the CPU. CPU writes, by the driver or by the program, cannot be
+//! distinguished from the writes of a launch in flight on the same pages, and nobody knows how far from its
+//! address a launch writes.
 
 use crate::plan::comparability::mapped_memory::{MappedMemory, arguments};
 use std::collections::{HashMap, HashSet};

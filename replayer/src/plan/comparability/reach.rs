@@ -1,11 +1,11 @@
-//! Which launches a check can tell anything about.
+//! Reach: the launches whose results a check can verify.
 //!
-//! A launch is reached if memory it was given is later copied to the host and compared, or is given to a
-//! launch that is. Memory is told apart by allocation, so the answer errs towards "reached". A launch that is
-//! captured is part of a graph, and counts with the memory of its graph whenever that is launched. So does a
-//! launch whose kernels were given the handle of an executable graph, which they may launch: as an argument,
-//! or in memory that holds it. Variables of a module may have been written by any launch of its kernels; that
-//! a launch has read them, and is reached, is not followed.
+//! A launch is reached if memory it uses is later copied to the host and compared, or is used by a launch
+//! that is reached. Memory is distinguished by allocation, so the answer errs towards "reached". A captured
+//! launch is part of a graph, and counts with the memory of its graph whenever that is launched. So does a
+//! launch whose kernels have the handle of an executable graph, which they may launch: as an argument, or in
+//! memory that holds it. Module variables may have been written by any launch of the module's kernels; a
+//! launch that is reached only because it has read them is not found.
 
 use crate::plan::graphs::uses::{Graphs, Uses};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

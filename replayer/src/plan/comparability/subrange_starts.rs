@@ -1,11 +1,10 @@
-//! Where parts of pinned memory begin, and what the CPU was found to have written in one that a launch under
-//! way had been given.
+//! The starts of subranges in pinned memory, and CPU writes found in a subrange that a launch in flight used.
 //!
-//! Of a page that the CPU writes, what differs from what was last known is told as the CPU's, also what a
-//! kernel has made of it since. Written early, that does no harm where the kernel writes the same once more;
-//! a kernel that works in place does so twice. A launch's part is taken to reach from the address that it was
-//! given to the next one that any work names. Memory that is used as a whole, with no other on its page, is
-//! not meant: there a program that waits for flags is likely, and named for that (`host_races.rs`).
+//! On a page that the CPU writes, every difference from the last known contents is recorded as the CPU's,
+//! also bytes that a kernel wrote since. Writing these early does no harm if the kernel writes the same
+//! again; a kernel that works in place does its work twice. The subrange of a launch is taken to reach from
+//! its address to the next one that any work names. Memory that is used as a whole, with no other on its
+//! page, is exempt: there a program that waits for flags is likely, and is named for that (`host_races.rs`).
 
 use crate::plan::comparability::mapped_memory::{MappedMemory, arguments};
 use std::collections::{BTreeSet, HashMap, HashSet};

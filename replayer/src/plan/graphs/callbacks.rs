@@ -1,4 +1,4 @@
-//! Launches of graphs that run what certain calls have put there: callbacks of the program, kernels.
+//! Launches of graphs whose nodes were made by certain calls: callbacks of the program, kernels.
 
 use crate::plan::graphs::uses::{Graphs, Uses};
 use std::collections::HashMap;

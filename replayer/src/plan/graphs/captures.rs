@@ -1,4 +1,4 @@
-//! Copies that a graph makes: they read host memory when the graph runs, and what they read then is not
+//! Copies that a graph makes: they read host memory when the graph runs, and the bytes read then are not
 //! recorded.
 
 use crate::base::ranges::Ranges;

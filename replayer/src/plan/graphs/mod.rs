@@ -1,4 +1,4 @@
-//! Graphs before they run: which calls become nodes, which memory the nodes use, which launches run them.
+//! Graphs before they run: the calls that become nodes, the memory of the nodes, the launches that run them.
 
 pub mod callbacks;
 pub mod captures;

@@ -1,4 +1,4 @@
-//! Calls that became nodes of a graph: what they name is used at each launch, not at the call.
+//! Calls that became nodes of a graph: their objects are used at each launch, not at the call.
 
 use crate::base::ranges::Ranges;
 use std::collections::{HashMap, HashSet};

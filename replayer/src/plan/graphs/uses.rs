@@ -1,4 +1,4 @@
-//! Memory that graphs use: followed from the calls that make nodes, by capture or one by one, to the graph,
+//! Memory that graphs use, followed from the calls that make nodes, by capture or one by one, to the graph,
 //! its executable graphs, and their launches.
 
 use std::collections::{BTreeSet, HashMap};

@@ -1,4 +1,4 @@
-//! Which addresses recorded memory had, of the whole trace: what the replay reserves, and how it tells an address
+//! All addresses of recorded memory in the trace: the replay reserves them, and uses them to tell an address
 //! from a number.
 
 use crate::base::ranges::Ranges;

@@ -1,4 +1,4 @@
-//! What the replay allocates in the place of recorded allocations, and what ends with a context.
+//! The replay's allocations in place of recorded ones, and those that end with a context.
 
 use crate::plan::memory::cross_stream_reuse::Handovers;
 use std::collections::HashMap;

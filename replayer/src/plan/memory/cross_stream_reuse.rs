@@ -1,6 +1,6 @@
-//! Stream-ordered memory that one stream frees and another gets. The driver saw to it that the first was done
-//! (by an order of its own between the streams, or by looking whether it had finished), which no call of the
-//! program shows. Where replay puts the memory back at its address, it has to make that order itself.
+//! Stream-ordered memory that one stream frees and another gets. The driver ensured that the first was
+//! complete (by its own order between the streams, or by a check whether it had finished), which no call of
+//! the program shows. A replay that places the memory at its address must create that order itself.
 
 use std::collections::{BTreeMap, HashMap};
 use trace::model::stream::StreamId;

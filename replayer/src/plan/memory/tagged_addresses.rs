@@ -1,8 +1,8 @@
-//! Addresses that share their word with a tag: a replay translates plain addresses alone.
+//! Addresses that share their word with a tag: a replay translates only plain addresses.
 //!
-//! Only memory that cannot be put back at its address matters (variables of modules, what graphs allocate),
-//! so nothing is looked at in a trace without any. An address takes the low or the high 48 bits of a word.
-//! Other forms (differences, halves in different words, XORs) look like any number, and are not found.
+//! This matters only for memory that cannot be placed at its address (module variables, graph memory), so a
+//! trace without any is not searched. An address takes the low or the high 48 bits of a word. Other forms
+//! (differences, halves in different words, XORs) look like any number, and are not found.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,8 @@
-//! Objects whose handle values are used again: a creation that overlaps the destroy of its value on another
+//! Objects with reused handle values: a creation that overlaps the destruction of its value on another
 //! thread.
 //!
-//! By the stamps such calls are unordered; by what the driver did they are not. Whoever gave up a value did
-//! so before the other got it.
+//! By their time stamps such calls are unordered, but the driver ordered them: the value was released before
+//! it was returned again.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The order of the calls of a trace, as a plan and as a gate, and what has none.
+//! The order of a trace's calls, as a plan and as a gate, and submissions without an order.
 
 pub mod lifetimes;
 pub mod partial_order;

@@ -1,11 +1,11 @@
 //! The partial order of a trace, as a plan and as a gate.
 //!
-//! X precedes Y if X returned before Y was entered; calls that overlap are unordered. What precedes Y is
-//! therefore a prefix of all calls sorted by their returns, and one number says how long: Y may start when
-//! the first `after` returns of the recording have happened again. Calls that were in flight together are
-//! never made to wait for each other, with one exception: a destroy counts from its entry and a creation
-//! until its return, so that a creation which got the value of an object being destroyed at the same time
-//! waits for that destroy (an edge).
+//! X precedes Y if X returned before Y was entered; calls that overlap are unordered. The calls that precede
+//! Y are therefore a prefix of all calls sorted by their returns, and one number gives its length: Y may
+//! start when the first `after` returns of the recording have happened again. Calls that overlapped are never
+//! made to wait for each other, with one exception: a destroy counts from its entry and a creation until its
+//! return, so that a creation which got the value of an object being destroyed at the same time waits for
+//! that destroy (an edge).
 //!
 //! No wait lasts for ever, whatever stamps and handles a damaged trace holds. Every call has one key, a time
 //! within the call with its number behind it, and each of the three reasons to wait leads to a lesser key:

@@ -1,8 +1,8 @@
-//! Two submissions with the same memory that nothing orders: what a result depends on that comes out
-//! otherwise when launches are waited for, or when another run is slower somewhere.
+//! Unordered pairs: two submissions that use the same memory without an order between them. A result that
+//! depends on one can change when launches are waited for, or when another run is slower somewhere.
 //!
-//! Memory is told apart by allocation, and who writes it is not known of kernels: that nothing orders the two
-//! is sure, that they touch the same bytes is not.
+//! Memory is distinguished by allocation, and whether a kernel writes it is not known: it is certain that the
+//! two are unordered, not that they touch the same bytes.
 
 use crate::plan::Plan;
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
-//! Waits of a stream for a value in memory.
+//! Stream waits for a value in memory.
 //!
-//! A value in host memory may have come from the program's own CPU, by no call: a replay would wait for ever.
-//! It is waited for if the last that the trace tells of this memory is that a stream was given such a value
-//! to write, and what was there before would not have ended the wait: else somebody may have put that back
-//! meanwhile.
+//! The program's own CPU may have written a value in host memory, without a call: then a replay would wait
+//! forever. The replay waits only if the last recorded change of this memory is a stream's write of a
+//! matching value, and the earlier contents would not have ended the wait: otherwise somebody may have
+//! restored them meanwhile.
 
 use crate::base::ranges::Ranges;
 use crate::plan::comparability::mapped_memory::arguments;

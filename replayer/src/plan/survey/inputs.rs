@@ -1,4 +1,4 @@
-//! What calls are given that is not in the file, and effects of theirs that no call shows.
+//! Inputs of calls that are not in the file, and effects that no call shows.
 
 use crate::plan::Missing;
 use crate::plan::action::{Action, action, between_either};

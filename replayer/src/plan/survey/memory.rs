@@ -1,5 +1,5 @@
-//! What calls do to memory: allocations, frees, reservations, variables of modules, memory that nobody seems
-//! to have made.
+//! The effects of calls on memory: allocations, frees, reservations, module variables, memory of unknown
+//! origin.
 
 use crate::base::addresses::GRANULE;
 use crate::base::ranges::widen;

@@ -1,4 +1,4 @@
-//! The one walk over a trace that makes its plan. Imports the other folders of `plan/`, and `job/`.
+//! The walk over a trace that makes its plan. Imports the other folders of `plan/`, and `job/`.
 
 pub mod inputs;
 pub mod memory;

@@ -1,4 +1,4 @@
-//! Recorded runs of the application's callbacks, and how far the replay has come with them.
+//! Recorded runs of the application's callbacks, and the replay's progress through them.
 
 pub mod nested_calls;
 pub mod runs;

@@ -1,5 +1,5 @@
-//! Calls that the program made in a callback. The driver refuses most of them there: so a run of the callback
-//! makes them here, for the worker whose calls they are.
+//! Calls that the program made in a callback. The driver refuses most of them there, so a run of the callback
+//! makes them, on behalf of the worker that owns them.
 
 use crate::plan::order::partial_order::Order;
 use crate::run::callbacks::CallbackRun;

@@ -1,9 +1,9 @@
-//! The application's callbacks, whose code is not here: each run does to host memory what it did when
-//! recorded, in stream order.
+//! The application's callbacks, whose code a replay does not have: each run repeats its recorded writes to
+//! host memory, in stream order.
 //!
-//! The program may have waited for a run by any means of its own, and may have been told by the run before it
-//! ended. So a call that began after a run had begun waits for that run here: the work before it was done
-//! without the call.
+//! The program may have waited for a run by any means of its own, and the run may have signalled it before it
+//! ended. So a call that began after a run had begun waits for that run here: the work before the run was
+//! complete without the call.
 
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::check::payload;

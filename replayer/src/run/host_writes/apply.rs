@@ -1,7 +1,7 @@
-//! What the recorded CPU wrote without a call, written again before the call that follows.
+//! The recorded CPU writes, repeated before the call that follows them.
 //!
-//! Host memory is written where the replay has it. Managed memory is device memory here: what the CPU had
-//! there is compared first, for it may only have looked at what the device had written; then that agrees, and
+//! Host memory is written at its place in the replay. Managed memory is device memory here. The CPU's bytes
+//! are first compared with it, because the CPU may only have read the device's writes; then they agree, and
 //! something was checked.
 
 use crate::base::addresses::extent;

@@ -1,5 +1,4 @@
-//! What the recorded CPU wrote without a call, in the order in which it was found, and how far it is written
-//! again.
+//! The recorded CPU writes, in the order in which they were found, and the replay's progress through them.
 
 pub mod apply;
 

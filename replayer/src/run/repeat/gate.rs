@@ -1,4 +1,4 @@
-//! The gate before a range of calls that is made again and again.
+//! The gate before a repeated range of calls.
 
 use crate::options::Repeat;
 use crate::plan::order::partial_order::{Aborted, Gate};

@@ -1,4 +1,4 @@
-//! A range of calls made again and again, to be timed: which calls can be, what is put back between the times.
+//! Repetition of a range of calls for timing: the calls that allow it, and the memory restored in between.
 
 pub mod gate;
 pub mod prepared_call;

@@ -1,8 +1,8 @@
-//! Calls that need nothing but to be made.
+//! Prepared calls, of which only the driver's own call is left to make.
 //!
 //! A C loop has its arguments at hand. Those of a repeated range lie one behind the other (those of launches
-//! in two such rows of their own), and those of the next call are asked for while one is made: a launch would
-//! else wait for them to come from memory, line by line.
+//! in two arrays of their own), and those of the next call are prefetched while one is made: otherwise a
+//! launch would wait for them line by line.
 
 use crate::call::frame::Frame;
 use crate::driver::thunk::Thunk;

@@ -1,4 +1,4 @@
-//! Calls of a range that can be made again and again, with all that they need at hand; and why others cannot.
+//! Calls of a range that can be repeated, with everything they need, and the reasons why others cannot.
 
 use crate::call::build::Builder;
 use crate::call::frame::Frame;

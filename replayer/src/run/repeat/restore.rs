@@ -1,5 +1,5 @@
-//! What a range of calls writes, found by doing it once: all memory is read before and after, and what
-//! differs is kept as it was.
+//! The memory that a range of calls writes, found by running it once: all memory is read before and after,
+//! and the old contents of every difference are kept.
 
 use crate::driver::Failure;
 use crate::memory::live_address::LiveAddress;

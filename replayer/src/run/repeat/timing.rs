@@ -1,12 +1,12 @@
-//! A range of calls made again and again, to be timed.
+//! Timing of a repeated range of calls.
 //!
-//! The first time is the replay's own, by its workers and with all comparisons. Then the range's calls are
-//! built once more, all of them, and made by one thread in the order of their entry: nothing is decoded while
-//! the clock runs. Between two times what the range writes is put back as it was before. Host time is taken
-//! first, without any profiler in the process; device times in as many further runs.
+//! The first run is the replay's own, by its workers and with all comparisons. Then all calls of the range
+//! are rebuilt, and one thread makes them in the order of their entry: nothing is decoded while the clock
+//! runs. Between two runs the memory that the range writes is restored. Host time is measured first, without
+//! any profiler in the process; device times in as many further runs.
 //!
-//! So a range must be such that it can be made again: objects that it makes or ends, but for events, callbacks,
-//! captures, and what the CPU writes without a call stand in the way, and are named.
+//! So a range must be repeatable: objects that it makes or ends (except events), callbacks, captures, and CPU
+//! writes without a call prevent that, and are named.
 
 use crate::driver::result_name;
 use crate::options::{Progress, Repeat};
