@@ -1,4 +1,4 @@
-//! Errors by what is to be done about them: the command has an exit status for each.
+//! Errors, by the action that they require: the command has an exit status for each kind.
 
 use std::fmt::Display;
 use std::io;

@@ -1,8 +1,8 @@
-//! What a trace of CUDA driver calls says: reports, findings, calls as lines, jobs.
+//! Analysis of traces of CUDA driver calls: reports, findings, calls as lines, jobs.
 //!
-//! The command prints what is made here, and the viewer shows the same findings. Nothing here parses
-//! arguments, writes to a terminal or knows an exit status: an [`error`] has a kind, and whoever waits for a
-//! walk over a trace hears of its [`progress`](filter::progress).
+//! The command prints the results, and the viewer shows the same findings. Nothing here parses arguments,
+//! writes to a terminal or knows an exit status: an [`error`] has a kind, and the caller receives the
+//! [`progress`](filter::progress) of a walk over a trace.
 //!
 //! ```
 //! let trace = trace::Trace::open("../tests/golden/failing_calls.bin")?;
@@ -11,9 +11,8 @@
 //! # Ok::<(), trace::Error>(())
 //! ```
 //!
-//! A folder imports only from those that stand before it in this list: [`error`], [`text`], [`filter`],
-//! [`calls`], [`job`], [`findings`], [`tables`], [`report`]. Of other crates of this workspace only `trace` is
-//! below.
+//! A folder imports only from those before it in this list: [`error`], [`text`], [`filter`], [`calls`],
+//! [`job`], [`findings`], [`tables`], [`report`]. Of this workspace's other crates only `trace` is below.
 
 #![warn(unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! Reports on recorded traces, without a process of the command.
+//! Reports on recorded traces, made without starting the command.
 
 use analysis::error::Error;
 use analysis::filter::progress::Progress;

@@ -1,5 +1,4 @@
-//! What was told beside the calls, as `dump` shows it: annotations by NVTX, and what NCCL did, each at its
-//! time.
+//! Annotations by NVTX and reports by NCCL, as `dump` shows them among the calls, each at its time.
 
 use crate::calls::nccl::{self, NcclEvent};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! How far each rank is on its communicators: as NCCL told it, or else as the names of its kernels tell.
+//! The progress of each rank on its communicators: as NCCL reported it, or else by the names of its kernels.
 
 use crate::filter::grep::kernel_name;
 use crate::text::figures::{counted, ranges, size};

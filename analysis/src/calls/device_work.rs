@@ -1,5 +1,5 @@
-//! What a device did for a call, as `dump` shows it below the call, and what `info` says of the run that it
-//! was measured in.
+//! The device's work for a call, as `dump` shows it below the call, and the run that it was measured in, as
+//! `info` shows it.
 
 use crate::text::figures::{counted, duration, grouped, size};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What the CPU wrote without a call, as `dump` shows it: before the call that found it, or behind the call
-//! whose callback did it.
+//! CPU writes without a call, as `dump` shows them: before the call that found them, or behind the call whose
+//! callback made them.
 
 use crate::text::figures::{seconds, size};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! A call as a line of text, and as an object of JSON.
+//! A call as a line of text, and as a JSON object.
 
 use crate::calls::host_writes::{self, Run, Wrote};
 use crate::text::figures::{grouped, put_duration, put_seconds, seconds};

@@ -1,4 +1,4 @@
-//! What of a trace is lost: what cannot be read, and what it was closed without.
+//! The losses of a trace: parts that cannot be read, and data that was missing when it was closed.
 
 use trace::Trace;
 use trace::write::finish;

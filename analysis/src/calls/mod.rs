@@ -1,5 +1,5 @@
-//! What a trace holds, piece by piece: a call, an annotation, what NCCL said, what a device did, what is lost or
-//! unfinished. Imports `filter` and what that does.
+//! The contents of a trace, piece by piece: a call, an annotation, a report by NCCL, work of a device, lost
+//! or unfinished calls. Imports `filter` and its imports.
 
 pub mod annotations;
 pub mod collectives;

@@ -1,4 +1,4 @@
-//! What NCCL told of itself, as `dump` shows it.
+//! NCCL's own reports, as `dump` shows them.
 
 use crate::error::Result;
 use crate::filter::selection::Selection;

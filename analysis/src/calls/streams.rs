@@ -1,5 +1,5 @@
-//! What streams are called in tables of measured work: `stream#1`, as everywhere, beside the number by which
-//! the source of the times knows them (Nsight Systems' `Strm`).
+//! Names of streams in tables of measured work: `stream#1`, as everywhere, beside the number that the source
+//! of the times uses (Nsight Systems' `Strm`).
 
 use std::collections::BTreeMap;
 use trace::Trace;

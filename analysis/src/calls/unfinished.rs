@@ -1,5 +1,4 @@
-//! What a program was inside of, and what it had submitted, when its recording ended: or now, if it still
-//! runs.
+//! Calls and work that were unfinished when the recording ended, or now, if the program still runs.
 
 use crate::text::figures::{counted, duration};
 use serde_json::{Value, json};

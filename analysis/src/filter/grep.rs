@@ -1,4 +1,4 @@
-//! `--grep`: calls by the function's name, and by the kernel's behind a blank, as recorded or as the reports
+//! `--grep`: calls by the function's name, and by the kernel's after a space, as recorded or as the reports
 //! show it.
 
 use crate::filter::selection::Selection;

@@ -1,4 +1,4 @@
-//! Which calls of a trace are asked for, and how far a walk over them has come. Imports `text` and `error`.
+//! The selection of a trace's calls, and the progress of a walk over them. Imports `text` and `error`.
 
 pub mod grep;
 pub mod progress;

@@ -1,4 +1,4 @@
-//! How far a walk over the calls of a trace has come, for whoever waits for what is made of them.
+//! The progress of a walk over the calls of a trace, for the user who waits for its result.
 
 pub trait Progress {
     /// A walk over this number of calls begins; `what` names it: `reading`.

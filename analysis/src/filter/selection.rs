@@ -1,4 +1,4 @@
-//! Which calls of a trace are asked for.
+//! The selection of a trace's calls.
 
 use crate::error::{Error, Result};
 use crate::text::numbers::time;

@@ -1,4 +1,4 @@
-//! What is worth looking at, each with its evidence. Whoever opens a trace hands in how it is found out:
+//! Findings, each with its evidence. The code that opens a trace passes in the function that finds them:
 //! `cutrace report` and the viewer show one list.
 
 use crate::text::numbers::{bytes, counted, duration};

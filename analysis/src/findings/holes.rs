@@ -1,6 +1,6 @@
-//! Pieces of a trace that cannot be read, as far as what stands around them tells.
+//! Unreadable pieces of a trace, as far as the records around them show.
 //!
-//! A thread's calls are numbered, and each chunk says the number of its first: where numbers are missing,
+//! A thread's calls are numbered, and each chunk states the number of its first: if numbers are missing,
 //! calls are lost.
 
 use crate::text::numbers::{bytes, counted, duration};

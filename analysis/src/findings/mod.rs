@@ -1,4 +1,4 @@
-//! What somebody should look at, as a report prints it and the viewer lists it. Imports `text`.
+//! Findings, as a report prints them and the viewer lists them. Imports `text`.
 
 pub mod finding;
 pub mod holes;

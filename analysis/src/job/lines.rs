@@ -1,4 +1,4 @@
-//! What the files of a job's processes say, line by line (FORMAT.md). Anybody may have written them.
+//! The lines in the files about a job's processes (FORMAT.md). They are untrusted.
 
 use serde::Deserialize;
 use std::collections::HashMap;

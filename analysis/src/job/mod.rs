@@ -1,5 +1,5 @@
-//! A job: the traces of a directory, and the processes that it says there were. Traces say of themselves what
-//! they are, so that one is found without its process's lines, and one process without the others.
+//! A job: the traces of a directory, and the processes listed there. Traces identify themselves, so that a
+//! trace is found without its process's lines, and one process without the others.
 
 pub mod lines;
 pub mod ranks;

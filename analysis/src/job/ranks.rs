@@ -1,4 +1,4 @@
-//! Ranks of a job, as they are named: `0,3-5`.
+//! Ranks of a job, in the form `0,3-5`.
 
 use super::Job;
 use crate::error::{Error, Result};

@@ -1,5 +1,5 @@
-//! The recordings of one directory, told apart: each `record` into it has a session of its own, and so has
-//! each rank of one under `mpirun`.
+//! The recordings of one directory: each `record` into it has a session of its own, and so has each rank of
+//! one under `mpirun`.
 
 use super::{Job, Process};
 use crate::text::figures::{counted, ranges};

@@ -1,7 +1,7 @@
-//! The processes that an export is of, on one time axis.
+//! The exported processes, on one time axis.
 //!
 //! Times of a trace count from its own start. Those of one host are read from one clock, as long as the host
-//! was not started again between them; between hosts, and there, the time of day counts.
+//! was not restarted between them; for other hosts, or after a restart, the time of day counts.
 
 use trace::Trace;
 use trace::file::preamble::{Preamble, RANK};

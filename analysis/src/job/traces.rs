@@ -1,4 +1,4 @@
-//! The traces of a job's directory, and whose they are.
+//! The traces of a job's directory, and the process of each.
 
 use super::{Process, says};
 use crate::calls::losses::has_lost;

@@ -1,4 +1,4 @@
-//! What is wrong with a job, in words.
+//! Problems of a job, in words.
 
 use super::ranks::Ranks;
 use super::{Job, Process};

@@ -1,4 +1,4 @@
-//! `cuda_api_sum`: the functions by the time that their calls took, with the columns of Nsight Systems.
+//! `cuda_api_sum`: the functions by the total time of their calls, with the columns of Nsight Systems.
 
 use super::walk::{Ending, Needs, Report, Step};
 use crate::tables::durations::Durations;

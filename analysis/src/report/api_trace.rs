@@ -1,5 +1,5 @@
-//! `cuda_api_trace`: every call, with the columns of Nsight Systems. Written as it is read: there may be more
-//! calls than memory.
+//! `cuda_api_trace`: every call, with the columns of Nsight Systems. It is written as it is read, because the
+//! calls may not fit into memory.
 
 use crate::error::Result;
 use crate::filter::grep::Grep;

@@ -1,4 +1,4 @@
-//! `collectives`: how far each rank is on its communicators, and what was done on them.
+//! `collectives`: the progress of each rank on its communicators, and the operations on them.
 
 use super::device::Scope;
 use super::walk::{Ending, Report, Step};

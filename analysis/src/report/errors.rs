@@ -1,5 +1,5 @@
-//! `errors`: the calls that failed, by function and result; those that only return an earlier, sticky error
-//! again, under that one.
+//! `errors`: the calls that failed, by function and result; calls that only repeat an earlier, sticky error
+//! count under that one.
 
 use super::reasons::Reasons;
 use super::walk::{Ending, Report, Step};

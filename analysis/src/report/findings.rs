@@ -1,4 +1,4 @@
-//! What somebody should look at: the one list that `summary` and the viewer show.
+//! The findings: the one list that `summary` and the viewer show.
 
 use super::device::gaps;
 use super::errors::Errors;

@@ -1,5 +1,5 @@
-//! `host`: when no thread was in the driver, and when nothing was outstanding as far as the host knew: the
-//! longest stretches.
+//! `host`: the longest times at which no thread was in the driver, and at which no work was outstanding as
+//! far as the host knew.
 
 use super::walk::{Ending, Needs, Report, Step};
 use crate::findings::finding::{Cost, Finding, IDLE};

@@ -1,5 +1,5 @@
-//! `launches`: kernel by kernel how often, in which configurations, and which arguments change from launch to
-//! launch.
+//! `launches`: for each kernel the number of launches, their configurations, and the arguments that change
+//! from launch to launch.
 
 use super::walk::{Ending, Needs, Report, Step};
 use crate::tables::table::{Cell, Head, Layout, Table, column};

@@ -1,4 +1,4 @@
-//! `leaks`: what the program made and did not destroy. Memory, as `memory` has it, and by kind streams,
+//! `leaks`: objects that the program made and did not destroy. Memory, as in `memory`, and by kind streams,
 //! events, modules, graphs, contexts, pools, textures, reserved addresses.
 
 use super::modules::{self, Key};

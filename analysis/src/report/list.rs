@@ -1,4 +1,4 @@
-//! The reports by name: what each is about, and what it needs that a trace may not have.
+//! The reports by name, with the subject of each, and the data it needs that a trace may lack.
 
 use super::device::{self, Scope, exec, gaps, kernels, nvtx, ranges};
 use super::walk::Report;

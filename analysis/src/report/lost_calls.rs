@@ -1,4 +1,4 @@
-//! Calls that cannot be read: a finding.
+//! Calls that cannot be read, as a finding.
 
 use super::walk::{Ending, Needs, Report, Step};
 use crate::findings::finding::{Cost, Finding, LOST};

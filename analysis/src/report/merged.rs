@@ -1,4 +1,4 @@
-//! Several traces in one table: the processes of a job beside each other, and what they did on NCCL's
+//! Several traces in one table: the processes of a job beside each other, and their operations on NCCL's
 //! communicators.
 
 use super::request::{Request, about};

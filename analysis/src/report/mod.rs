@@ -1,5 +1,5 @@
-//! The reports, one file each, over one walk (`walk`); `list` has their names, `request` makes them, and `findings`
-//! puts together what somebody should look at. Imports all other folders.
+//! The reports, one file each, over one walk (`walk`); `list` has their names, `request` makes them, and
+//! `findings` collects the findings. Imports all other folders.
 
 pub mod api_sum;
 pub mod api_trace;

@@ -1,4 +1,4 @@
-//! `modules`: the images that were loaded: how large, how often, how long it took, and what of them was used.
+//! `modules`: the loaded images, with their sizes, numbers and times of loads, and the kernels used of them.
 
 use super::walk::{Ending, Report, Step};
 use crate::findings::finding::{Cost, Finding};

@@ -1,5 +1,4 @@
-//! `pending`: what was submitted and not known to have finished when the trace ends, and the calls that had
-//! not returned.
+//! `pending`: work that is not known to have completed when the trace ends, and calls that had not returned.
 
 use super::walk::{Ending, Report, Step};
 use crate::findings::finding::{Cost, Finding};

@@ -1,4 +1,4 @@
-//! `ranks`: the processes of a job beside each other, and which of them the others may have waited for.
+//! `ranks`: the processes of a job beside each other, and those that the others may have waited for.
 
 use super::transfers::Transfers;
 use super::walk::{Ending, Report, Step};

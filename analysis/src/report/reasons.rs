@@ -1,5 +1,5 @@
-//! Why a call failed, where what the program did before shows it: events that have no time, objects that went
-//! with their context, memory that is not managed, limits.
+//! The reason of a failed call, if the program's earlier calls show it: events without a time, objects
+//! destroyed with their context, memory that is not managed, limits.
 
 use super::walk::Step;
 use crate::report::refused_launches::{Limits, of_enum};

@@ -1,4 +1,4 @@
-//! Why a launch was refused, where the call alone shows it, or with what the program had asked of the device.
+//! The reason of a refused launch, if the call alone or the program's device queries show it.
 
 use super::walk::Step;
 use std::collections::HashMap;

@@ -1,5 +1,4 @@
-//! Launches that come in rows which repeat, with nothing between them: a graph would launch each row by one
-//! call.
+//! Repeated sequences of launches with nothing between them: a graph would launch each sequence by one call.
 
 use super::walk::{Ending, Needs, Report, Step};
 use crate::findings::finding::{Cost, Finding};

@@ -1,4 +1,4 @@
-//! What is asked of a trace, and how that is written.
+//! A request for reports on a trace, and the form of the output.
 
 use super::list::{Stream, Way};
 use super::selection::Report;

@@ -1,4 +1,4 @@
-//! Reports by the names that are given: `cuda_gpu_kern_sum`, `cuda_gpu_kern_sum:nvtx-name:base`.
+//! Reports by the names on the command line: `cuda_gpu_kern_sum`, `cuda_gpu_kern_sum:nvtx-name:base`.
 
 use super::list::{self, Chosen, NO_ANNOTATIONS};
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! `summary`: one page. What ran, where the host's time went, what to look at.
+//! `summary`: one page with the work that ran, the host's time, and the findings.
 
 mod ran;
 

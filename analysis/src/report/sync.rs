@@ -1,4 +1,4 @@
-//! `sync`: who waited for what, and how long; and the waits that waited for nothing.
+//! `sync`: the waits by function and target, their duration, and the waits that had nothing to wait for.
 
 use super::walk::{Ending, Report, Step};
 use crate::calls::line::NOT_READY;

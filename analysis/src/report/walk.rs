@@ -1,6 +1,6 @@
-//! One walk over a trace for all reports that ask for the driver's state, and beside it one for those that
-//! ask for no more than what came of each call: following the state takes about as long as what most
-//! reports make of a call.
+//! One walk over a trace for all reports that need the driver's state, and a second one for those that need
+//! only the results of each call: following the state takes about as long as most reports' own work on a
+//! call.
 
 use super::device::Scope;
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
-//! How long calls took: exact figures in bounded memory.
+//! Durations of calls: exact figures in bounded memory.
 //!
-//! What is counted are different durations, not calls: n different ones of whole nanoseconds last at least
-//! n²/2 together, so an hour of calls has fewer than three million of them, however many calls there were.
+//! Distinct durations are counted, not calls: n different ones of whole nanoseconds last at least n²/2
+//! together, so an hour of calls has fewer than three million of them, however many calls there were.
 
 use crate::tables::table::{Cell, Column, same};
 use foldhash::HashMap;

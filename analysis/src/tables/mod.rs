@@ -1,4 +1,4 @@
-//! Tables, and how they are written: for the eye, as CSV, as JSON. Imports `text` and `error`.
+//! Tables, and their output as text, CSV and JSON. Imports `text` and `error`.
 
 pub mod durations;
 pub mod render;

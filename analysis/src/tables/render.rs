@@ -1,4 +1,4 @@
-//! Tables written down: for the eye, as CSV, as JSON. Row by row, so that a report may be longer than memory.
+//! Output of tables as text, CSV and JSON, row by row, so that a report may be larger than memory.
 
 use super::table::{Cell, Column, Head, Layout, Table};
 use super::unit::Unit;

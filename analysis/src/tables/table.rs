@@ -1,4 +1,4 @@
-//! What a report says: rows under headings, and what must be known to read them.
+//! A table of a report: rows under headings, with notes for their interpretation.
 
 /// A heading. `key` names the column in CSV and JSON, where values are plain: nanoseconds, bytes, counts.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Calls that show the same thing: how many, how long they took, and which.
+//! A tally of calls with one property: their number, their total time, and the calls themselves.
 
 #[derive(Default)]
 pub struct Tally {

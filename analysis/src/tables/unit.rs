@@ -1,4 +1,4 @@
-//! `--timeunit`: times in another unit than nanoseconds, in the columns whose names say theirs.
+//! `--timeunit`: times in another unit than nanoseconds, in the columns whose names state their unit.
 
 use super::table::{Cell, Column};
 use std::borrow::Cow;

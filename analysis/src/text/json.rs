@@ -1,5 +1,5 @@
-//! Decoded values as JSON. Addresses and handles are strings: numbers beyond 2^53 do not survive every
-//! reader. What is NULL is null, whatever its type.
+//! Decoded values as JSON. Addresses and handles are strings, because many readers lose digits of numbers
+//! beyond 2^53. NULL is null, whatever its type.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;

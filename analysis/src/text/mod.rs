@@ -1,4 +1,4 @@
-//! Numbers, JSON, command lines and names as people and scripts read them. Imports nothing of this crate.
+//! Numbers, JSON, command lines and names, for people and scripts. Imports nothing of this crate.
 
 pub mod figures;
 pub mod json;

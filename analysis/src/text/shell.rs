@@ -1,4 +1,4 @@
-//! Command lines as a shell takes them, for people to copy.
+//! Command lines, quoted for a shell, for people to copy.
 
 /// A command line that a shell would read as it was.
 pub fn shell(words: &[String]) -> String {

@@ -1,4 +1,4 @@
-//! The NVTX ranges that are open at a moment of a thread.
+//! The NVTX ranges that are open on a thread at a given time.
 
 use std::collections::HashMap;
 use trace::read::annotation::Range;

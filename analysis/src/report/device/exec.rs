@@ -1,5 +1,5 @@
 //! `cuda_kern_exec_sum` and `cuda_kern_exec_trace`: the call that launches, the wait for the device, the
-//! kernel, with the columns of Nsight Systems. All three are the replay's.
+//! kernel, with the columns of Nsight Systems. All three times are the replay's.
 
 use super::{Scope, further, os_id, xyz};
 use crate::error::Result;

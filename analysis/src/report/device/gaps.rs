@@ -1,9 +1,9 @@
-//! `gaps`: why devices and streams had nothing to do, by what was seen in the run that was timed.
+//! `gaps`: the reasons why devices and streams were idle, as far as the timed run shows them.
 //!
-//! A gap ends with work. Until its call was made, the host is why there was none (`host`); while the call was
-//! made, the way to the device is (`launch`); from then on, on a stream, the work of other streams on the
-//! device (`other work`) as long as there was some. For the rest nothing here tells why: an event that was
-//! waited for, or the device's own time between two works (`unknown`).
+//! A gap ends with work. Until the work's call was made, the host is the reason (`host`); during the call,
+//! the way to the device (`launch`); after it, on a stream, the work of other streams on the device (`other
+//! work`) as long as there was some. The rest has no visible reason: an event that was waited for, or the
+//! device's own time between two pieces of work (`unknown`).
 
 use super::Scope;
 use crate::calls::device_work::run;

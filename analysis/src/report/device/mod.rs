@@ -1,5 +1,4 @@
-//! Reports on what devices did, from the times that a replay has measured. They go over the measured work,
-//! not over the calls.
+//! Reports on device times, as measured by a replay. They walk over the measured work, not over the calls.
 
 mod enclosing;
 pub mod exec;

@@ -2,7 +2,7 @@
 //! Systems.
 //!
 //! A range is projected onto the device from the first start to the last end of the work that its thread's
-//! calls, made within it when recorded, gave to devices.
+//! calls submitted within it when recorded.
 
 use super::Scope;
 use crate::tables::durations::{Durations, followed_by};

@@ -1,4 +1,4 @@
-//! `cuda_gpu_trace`: everything that devices did, with the columns of Nsight Systems. Written as it is read.
+//! `cuda_gpu_trace`: all device work, with the columns of Nsight Systems. It is written as it is read.
 
 use super::{Scope, further};
 use crate::calls::streams::Streams;

@@ -1,4 +1,4 @@
-//! Memory that is freed and got again, piece by piece, in the same size.
+//! Memory that is freed and allocated again, piece by piece, in the same size.
 
 use super::place::Same;
 use crate::findings::finding::{Cost, Finding};

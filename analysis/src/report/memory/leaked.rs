@@ -1,4 +1,4 @@
-//! Memory in groups of the same kind and size, and what the program did not free.
+//! Memory in groups of the same kind and size, and the part that the program did not free.
 
 use super::place::{Same, same};
 use crate::findings::finding::{Cost, Finding};

@@ -1,5 +1,5 @@
-//! How much memory there is on each side: what is live, what was live at the peak, and what ended how.
-//! Bounded by what is live.
+//! The amount of memory on each side: live now, live at the peak, and ended, by the way it ended. Its size is
+//! bounded by the live memory.
 
 use std::collections::BTreeMap;
 use trace::model::memory::{Allocation, End, Memory};

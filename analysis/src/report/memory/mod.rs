@@ -1,5 +1,5 @@
-//! `memory`: every byte by kind of memory and by the function that got it; the peak and what made it up;
-//! failed allocations and what was live then; what was never freed.
+//! `memory`: every byte by kind of memory and by the function that allocated it; the peak and its
+//! composition; failed allocations and the memory live then; memory that was never freed.
 
 mod churn;
 pub mod leaked;

@@ -1,4 +1,4 @@
-//! Where memory is, and how its kind and the function that got it are named.
+//! The location of memory, and the names of its kind and of the function that allocated it.
 
 use super::ledger::Side;
 use crate::report::walk::Step;

@@ -1,4 +1,4 @@
-//! What ran: in words for the eye, and number by number for scripts.
+//! The work that ran: in words for people, and number by number for scripts.
 
 use super::Summary;
 use crate::calls::device_work::{SIMULATED, source};

@@ -1,4 +1,4 @@
-//! What a call copies: between which kinds of memory, how much, and which bytes.
+//! A copy of a call: the kinds of memory, the size, and the bytes.
 
 use crate::report::walk::Step;
 use foldhash::HashSet;

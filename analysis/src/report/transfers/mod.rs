@@ -1,4 +1,4 @@
-//! `transfers`: copies by direction, kind of memory and function; and the same bytes to the same place again.
+//! `transfers`: copies by direction, kind of memory and function; and redundant copies.
 
 mod copy;
 mod redundant;

@@ -1,8 +1,8 @@
-//! The same bytes to the same place again: what the device had already.
+//! Redundant and repeated copies: the same bytes to the same destination again.
 //!
-//! A transfer is *redundant* if nothing between the two can have written there, as far as the trace tells: no
-//! copy, no fill, no launch that was given an address within the allocation, no graph. If there was one, it
-//! is only *repeated*: the kernel may have read what it was given, or changed it.
+//! A transfer is *redundant* if nothing between the two can have written there, as far as the trace shows: no
+//! copy, no fill, no launch with an address within the allocation, no graph. If there was one, it is only
+//! *repeated*: the kernel may have read its inputs, or changed them.
 
 use super::copy::Transfer;
 use crate::report::walk::Step;
