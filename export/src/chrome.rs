@@ -1,6 +1,6 @@
-//! The Trace Event Format, as PyTorch's profiler writes it: HTA, TensorBoard and Chrome read it.
+//! The Trace Event Format, as PyTorch's profiler writes it, for HTA, TensorBoard and Chrome.
 //!
-//! Calls are complete events of their threads, and what devices did is on threads of its own below the same
+//! Calls are complete events of their threads, and device work is on threads of its own below the same
 //! process, one for each stream; a flow leads from a call to each piece of its work. Times are microseconds
 //! with fractions.
 

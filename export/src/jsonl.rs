@@ -1,4 +1,4 @@
-//! JSON Lines: what `dump --json` prints.
+//! JSON Lines: the output of `dump --json`.
 
 use crate::events::event::Event;
 use analysis::calls::annotations::Annotations;

@@ -1,8 +1,8 @@
 //! A trace of CUDA driver calls in the formats of other tools.
 //!
 //! [`perfetto`], [`chrome`] and [`jsonl`] are written from front to back; [`tables`] are those of Nsight
-//! Systems' exports, as a database, Parquet or CSV. Where files lie, and when they get their names, is whose
-//! who asks.
+//! Systems' exports, as a database, Parquet or CSV. The caller decides where files lie, and when they get
+//! their names.
 //!
 //! ```
 //! use analysis::filter::selection::Selection;

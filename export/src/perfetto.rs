@@ -1,9 +1,8 @@
 //! Perfetto's own format: a track for each thread, a slice for each call, its arguments as annotations.
 //!
-//! Names stand once, in the interned data of the packet that first needs them. A call that gives the device
-//! work begins a flow for each piece of it, which that piece's slice ends. What the program said by NVTX
-//! stands on tracks below the threads'. Each process is a sequence of packets of its own, and has tracks of
-//! its own.
+//! Names are stored once, in the interned data of the packet that first needs them. A call that submits work
+//! begins a flow for each piece of it, which that piece's slice ends. NVTX annotations are on tracks below
+//! the threads'. Each process is a sequence of packets of its own, and has tracks of its own.
 
 pub(crate) mod device;
 pub(crate) mod field;

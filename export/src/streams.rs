@@ -1,4 +1,4 @@
-//! Whole documents of the formats that are written from front to back.
+//! Whole documents in the formats that are written from front to back.
 
 use crate::chrome::Chrome;
 use crate::events::walk::{Needs, walk};

@@ -1,7 +1,7 @@
-//! What lives on devices and what is outstanding, as it changes with the calls.
+//! Live memory on devices and outstanding work, as they change with the calls.
 //!
-//! Calls come in the order of their entry, and what a call frees, submits or gets changes then, or when it
-//! returns: changes are held until the calls have come to their time.
+//! Calls come in the order of their entry, but a call may take effect (free, submit, allocate) at its entry
+//! or at its return: changes are held until the calls have reached their time.
 
 use super::event::Event;
 use analysis::job::time_axis::Process;

@@ -1,7 +1,7 @@
-//! When devices did what calls gave them, on the clock of the recorded calls.
+//! Device times, on the clock of the recorded calls.
 //!
-//! Times are a replay's or the recording's own. Of a replay's, work stands as long after its recorded call as
-//! it began after the replay's, or behind the work before it on its stream; it is as long as it was.
+//! The times are a replay's or the recording's own. Work timed by a replay keeps its duration, and is placed
+//! as long after its recorded call as it began after the replay's, or behind the earlier work on its stream.
 
 use std::collections::HashMap;
 use trace::Trace;

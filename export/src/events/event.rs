@@ -1,4 +1,4 @@
-//! What is exported, call by call.
+//! The exported events, call by call.
 
 use trace::Call;
 use trace::model::decode::Decoded;

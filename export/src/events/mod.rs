@@ -1,4 +1,4 @@
-//! The calls of a trace as what slices, counters and tables are made of. Imports `analysis` alone.
+//! The calls of a trace as events, from which slices, counters and tables are made. Imports `analysis` alone.
 
 pub mod counters;
 pub mod device_clock;

@@ -1,5 +1,5 @@
-//! Work as the host knows of it, for traces without device times: when a stream had any that nothing had told
-//! to have finished, from its first submission to the call that told of the last.
+//! Outstanding work as the host knows it, for traces without device times: a stream has some from its first
+//! submission to the call that showed the last to be complete.
 
 use super::event::Event;
 use super::track::{PROCESS_TRACK, Track};

@@ -1,4 +1,4 @@
-//! Tracks, and the numbers of those that stand below no other.
+//! Tracks, and the numbers of those without a parent track.
 
 pub const PROCESS_TRACK: u64 = 1;
 /// Of the first thread.

@@ -1,4 +1,4 @@
-//! One walk over a trace for whatever it is written as.
+//! One walk over a trace, for all formats.
 
 use super::event::Event;
 use analysis::error::Result;

@@ -1,5 +1,5 @@
-//! What devices did, as tracks: one for each stream, with a slice for each kernel, copy and fill, and a flow
-//! to it from its call.
+//! Device work as tracks: one for each stream, with a slice for each kernel, copy and fill, and a flow to it
+//! from its call.
 
 use super::proto::Message;
 use crate::events::device_clock::{Placed, Slice, queue};

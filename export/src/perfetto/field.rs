@@ -1,4 +1,4 @@
-//! Fields of Perfetto's messages that are written, by the number that `perfetto_trace.proto` gives them.
+//! The fields of Perfetto's messages in use, with their numbers in `perfetto_trace.proto`.
 
 pub const PACKET: u64 = 1;
 // TracePacket

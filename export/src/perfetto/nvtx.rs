@@ -1,5 +1,5 @@
-//! NVTX ranges and marks as tracks: one below each thread for what it pushed in a domain; ranges that any
-//! thread may end get as many tracks of the process as are open at a time.
+//! NVTX ranges and marks as tracks: one below each thread for the ranges it pushed in a domain; ranges that
+//! any thread may end get as many tracks of the process as are open at a time.
 
 use crate::events::track::{PROCESS_TRACK, THREAD_TRACKS, Track};
 use analysis::calls::annotations::Ahead;

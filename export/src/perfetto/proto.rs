@@ -1,4 +1,4 @@
-//! Protocol buffers, as much of them as writing a trace takes.
+//! Protocol buffers, as far as writing a trace needs them.
 
 /// A message under way. Fields go in with their numbers, in any order.
 #[derive(Default)]

@@ -1,5 +1,5 @@
-//! Tables as files of comma-separated values, one each, as Nsight Systems' own tables have them: plain
-//! numbers, and nothing where it has no value.
+//! Tables as files of comma-separated values, one each, like Nsight Systems' own: plain numbers, and empty
+//! fields for NULL.
 
 use super::nsys::rows::{Batch, Store, Values};
 use super::nsys::schema::Table;

@@ -1,4 +1,4 @@
-//! The tables of Nsight Systems' exports, and what they are written as. Imports `events`.
+//! The tables of Nsight Systems' exports, and their file formats. Imports `events`.
 
 pub mod csv;
 pub mod nsys;

@@ -1,4 +1,4 @@
-//! Rows into a file of SQLite's, in one transaction.
+//! Rows, written to an SQLite file in one transaction.
 
 use super::nsys::rows::{Batch, Store, Values};
 use super::nsys::schema::{Kind, Table};

@@ -1,4 +1,4 @@
-//! What the program said by NVTX, in one table: ranges, marks, and the names of domains and categories.
+//! The program's NVTX annotations in one table: ranges, marks, and the names of domains and categories.
 
 use super::rows::Store;
 use super::schema::Nvtx;

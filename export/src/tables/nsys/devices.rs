@@ -1,4 +1,4 @@
-//! Devices, with what they said of themselves when the program asked: of the rest nothing is known.
+//! Devices, with the properties that the program queried; others are not known.
 
 use super::Nsys;
 use super::rows::Store;

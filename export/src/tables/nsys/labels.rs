@@ -1,4 +1,4 @@
-//! The tables that say what numbers in other tables mean.
+//! Lookup tables: the meanings of numbers in other tables.
 
 use super::rows::{Rows, Store};
 use super::schema::Table;

@@ -1,8 +1,8 @@
 //! A trace as the rows of Nsight Systems' tables.
 //!
-//! A row of work names the call that submitted it by `correlationId`, which is the call's number as `dump`
-//! has it. There is no table of kernels, copies or fills where the trace has no device times: an empty one
-//! would say that there were none.
+//! A row of work names the call that submitted it by `correlationId`, which is the call's number in `dump`.
+//! There is no table of kernels, copies or fills if the trace has no device times: an empty one would mean
+//! that there were none.
 
 mod annotations;
 mod devices;

@@ -1,5 +1,5 @@
-//! Contexts and streams by the numbers that the source of the device times gives them: known of those on
-//! which work was timed.
+//! Contexts and streams by the numbers that the source of the device times gives them: known only for those
+//! with timed work.
 
 use super::Nsys;
 use super::rows::Store;

@@ -1,7 +1,7 @@
-//! The tables of Nsight Systems' exports that are written, with the columns of its schema 3.16.
+//! The exported tables of Nsight Systems, with the columns of its schema 3.16.
 //!
-//! Its reference says which columns always have a value. Here only those do of which the trace always knows
-//! one: what is not known is NULL, where Nsight Systems writes zero.
+//! Its reference names the columns that always have a value. Here only those do for which the trace always
+//! has one: an unknown value is NULL, where Nsight Systems writes zero.
 
 use super::rows::{Cell, Row};
 

@@ -1,5 +1,5 @@
-//! Waits, as CUPTI tells of them: of the host for a stream, an event or a context, and of streams for events,
-//! with the times of the calls.
+//! Waits in CUPTI's form: of the host for a stream, an event or a context, and of streams for events, with
+//! the times of the calls.
 
 use super::rows::{Cell, Store};
 use super::schema::Wait;

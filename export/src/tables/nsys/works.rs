@@ -1,4 +1,4 @@
-//! Kernels, copies, fills, and graphs that were timed as a whole.
+//! Kernels, copies, fills, and graphs timed as a whole.
 
 use super::rows::{Cell, Store};
 use super::schema::{Copy, Fill, Graph, Kernel as KernelRow};

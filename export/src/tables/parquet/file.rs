@@ -1,5 +1,5 @@
-//! One file of Apache Parquet's: row groups of columns, each one page, compressed with zstd; what is where
-//! stands at the end. Numbers are plain, and texts, too, or the numbers of those in a dictionary.
+//! One Apache Parquet file: row groups of columns, each one page, compressed with zstd, with the index at the
+//! end. Numbers are plain; texts are plain or numbers into a dictionary.
 
 use super::thrift::{Compact, structure, varint};
 use crate::tables::nsys::rows::{Batch, Filled, Values};

@@ -1,6 +1,6 @@
-//! Tables as files of Apache Parquet's, one each, in directories that say whose they are: of the host, the
-//! process's number in its job, the process, and which of its programs. Engines that know such directories
-//! read those of many processes as one table.
+//! Tables as Apache Parquet files, one each, in directories that name the host, the process's number in its
+//! job, the process, and which of its programs. Engines that know such directories read the files of many
+//! processes as one table.
 
 mod file;
 mod thrift;

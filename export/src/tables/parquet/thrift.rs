@@ -1,4 +1,4 @@
-//! Thrift's compact protocol, as much of it as the metadata of Parquet takes.
+//! Thrift's compact protocol, as far as Parquet's metadata needs it.
 
 /// A struct under way; its fields go in by rising numbers.
 #[derive(Default)]
