@@ -1,7 +1,7 @@
-//! The speeds that the viewer promises: `cargo bench -p viewer -- [CALLS...]` (default 1,000,000).
-//! BENCHMARKS.md has the results.
+//! The viewer's speed targets: `cargo bench -p viewer -- [CALLS...]` (default 1,000,000). BENCHMARKS.md has
+//! the results.
 //!
-//! Traces are made in $CUTRACE_BENCH_DIR, or the temporary directory, and kept for the next time.
+//! Traces are made in $CUTRACE_BENCH_DIR, or the temporary directory, and reused by later runs.
 
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;

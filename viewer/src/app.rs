@@ -1,4 +1,4 @@
-//! The viewer on a terminal: inputs in, frames out, and what takes long done beside.
+//! The viewer on a terminal: it reads inputs and draws frames, and does slow work in the background.
 
 use crate::config::Config;
 use crate::data::compare;

@@ -1,5 +1,5 @@
-//! What the user has set: `cutrace/view.toml` in the configuration directory, and what the terminal is known
-//! to show.
+//! The user's settings: `cutrace/view.toml` in the configuration directory, and the known abilities of the
+//! terminal.
 //!
 //! ```toml
 //! theme = "light"        # or dark

@@ -1,5 +1,5 @@
-//! Writing down what is seen: the events of a piece of time as JSON or CSV, marks beside the trace, a frame
-//! as text.
+//! Exports of the screen: the events of a piece of time as JSON or CSV, marks beside the trace, a frame as
+//! text.
 
 use crate::data::event::NO_CALL;
 use crate::data::lane::Source;

@@ -1,8 +1,9 @@
 //! The timeline in the terminal.
 //!
-//! [`data`] is what a trace amounts to, [`state`] what is shown of it, [`details`] one event in words; `update` is how
-//! input changes the state, and [`view`] draws it. [`terminal`] knows the terminal; nothing below it does. [`app`] joins
-//! them. The folders are layers in this order: no file imports from one above its own.
+//! [`data`] holds the data of a trace, [`state`] the part that is shown, [`details`] one event in words;
+//! `update` changes the state by an input, and [`view`] draws it. [`terminal`] knows the terminal; nothing
+//! below it does. [`app`] joins them. The folders are layers in this order: no file imports from one above
+//! its own.
 
 #![warn(unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! What the viewer would show, for readers that are no terminal: the tables, as plain text.
+//! The viewer's tables as plain text, for output that is no terminal.
 
 use crate::data::open::Opened;
 use crate::state::State;

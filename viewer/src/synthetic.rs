@@ -1,7 +1,7 @@
-//! Traces that no program made: of any length, in seconds, for tests and benchmarks.
+//! Synthetic traces of any length, made in seconds, for tests and benchmarks.
 //!
-//! They look like a training loop: each thread copies in, launches, records an event, asks, and waits now and
-//! then; it allocates and frees, some allocations fail, some calls are made within others.
+//! They look like a training loop: each thread copies in, launches, records an event, queries, and waits now
+//! and then; it allocates and frees, some allocations fail, some calls are made within others.
 
 use bincode::encode_into_slice;
 use std::fs::File;

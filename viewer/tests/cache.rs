@@ -1,4 +1,4 @@
-//! Where an index and marks go when they cannot lie beside their trace. Alone in its process, because it
+//! The place of an index and marks that cannot lie beside their trace. Alone in its process, because it
 //! changes the environment.
 
 use std::fs;

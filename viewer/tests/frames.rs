@@ -1,4 +1,4 @@
-//! Frames: every view at several sizes, with and without colours; and that nothing makes drawing fail.
+//! Frames: every view at several sizes, with and without colours; no state makes drawing fail.
 
 use analysis::findings::finding::{Cost, Finding, LOST};
 use proptest::prelude::*;

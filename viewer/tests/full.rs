@@ -1,4 +1,4 @@
-//! An export that does not fit. Alone in its process, because it changes a limit of the process.
+//! An export that exceeds the file size limit. Alone in its process, because it changes that limit.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! What is lost with a damaged piece of a trace: the viewer says exactly which calls, and draws where they
-//! stood.
+//! Losses by a damaged piece of a trace: the viewer names the lost calls exactly, and draws their place.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! The ranks of a job on one time axis: a collective's parts are connected from lane to lane.
 //!
-//! tests/data/ring has three ranks of tests/apps/process/collectives.c on the simulated driver, of which rank 1 does not come to the
-//! fifth turn, without their data (`cutrace redact --drop-data`).
+//! tests/data/ring has three ranks of tests/apps/process/collectives.c on the simulated driver, without their
+//! data (`cutrace redact --drop-data`); rank 1 never reaches turn 5.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -1,4 +1,4 @@
-//! A trace's model against the trace itself, and the index file against whatever can become of it.
+//! A trace's model against the trace itself, and the index file with every kind of damage.
 
 use analysis::findings::finding::{Cost, Finding};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What keys do, without a terminal.
+//! The effect of keys, without a terminal.
 
 use analysis::findings::finding::{Cost, Finding};
 use proptest::prelude::*;

@@ -1,5 +1,4 @@
-//! Tables and totals of a part of the trace: of what is selected, in the window, in a range, or passes the
-//! filter.
+//! Tables and totals of a part of the trace: the selection, the window, a range, or the filtered events.
 
 use std::path::PathBuf;
 use std::sync::Arc;

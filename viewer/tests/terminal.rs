@@ -1,4 +1,4 @@
-//! The terminal is given back when the viewer panics: in a real one (tmux).
+//! The terminal is restored when the viewer panics: in a real one (tmux).
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
-//! What of a stream's work is known to be done, and what memory is there: as the plan and the reports have
-//! it.
+//! Completed work of streams, and live memory: the viewer agrees with the plan and the reports.
 
 #[allow(dead_code)]
 #[path = "../../replayer/src/base/sample.rs"]

@@ -1,5 +1,5 @@
-//! From a trace to lanes: calls are read in parallel, block by block; what depends on order is followed after
-//! each block.
+//! Construction of lanes from a trace: calls are read in parallel, block by block; effects that depend on
+//! order are followed after each block.
 
 use super::device::devices;
 use super::event::{Category, Flags};

@@ -1,4 +1,4 @@
-//! Columns of plain numbers: made here, or mapped from an index file. Either way they are read as slices.
+//! Columns of plain numbers, built in memory or mapped from an index file; both are read as slices.
 
 use bytemuck::{Pod, cast_slice, try_cast_slice};
 use memmap2::{Mmap, UncheckedAdvice};

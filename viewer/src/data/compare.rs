@@ -1,5 +1,5 @@
-//! Two traces on one timeline: the calls of the second beside those of the first, by their order on each
-//! thread.
+//! Two traces on one timeline: the calls of the second beside those of the first, matched by their order on
+//! each thread.
 
 use super::column::Column;
 use super::event::{Category, Flags, change};

@@ -1,8 +1,8 @@
-//! When devices worked, as a replay measured it.
+//! Device times, as measured by a replay.
 //!
-//! Those times are of another run than the calls': work stands as long after its recorded call as it began
-//! after the replay's, or behind the work before it on its stream; it is as long as it was. `export` places
-//! it the same way.
+//! They are of another run than the calls. Work keeps its duration, and is placed as long after its recorded
+//! call as it began after the replay's, or behind the earlier work on its stream. `export` places it the same
+//! way.
 
 use super::event::{Category, Flags, change};
 use super::lane::{Lane, Queue, Source};

@@ -1,4 +1,4 @@
-//! One event of a lane, and the kinds that colours stand for.
+//! One event of a lane, and the kinds of events, each with a colour.
 
 use trace::Function;
 use trace::api::effect::Work;

@@ -1,5 +1,5 @@
-//! The processes of a job on one time axis: the lanes of all of them among those of the one that began first,
-//! and what each did on NCCL's communicators.
+//! The processes of a job on one time axis: their lanes, merged into those of the process that began first,
+//! and their operations on NCCL's communicators.
 
 use super::compare::shifted;
 use super::event::{Category, Flags, NO_CALL};

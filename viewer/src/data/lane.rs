@@ -1,4 +1,4 @@
-//! A lane: events that do not overlap, in order of time, with the pyramid over them.
+//! A lane: events in order of time that do not overlap, with a pyramid over them.
 
 use super::column::Column;
 use super::event::{Event, Flags};

@@ -1,7 +1,7 @@
-//! The lives of objects and memory ranges: which call made each, which ended it, and what `dump` calls it.
+//! The lives of objects and memory ranges: the calls that made and ended each, and its name in `dump`.
 //!
-//! `dump` follows the calls from the first on to know what a handle stands for; a viewer looks anywhere. So
-//! each life is kept, sorted by what it is found by.
+//! `dump` follows the calls from the first on to name a handle, but a viewer jumps anywhere. So each life is
+//! kept, sorted by its search key.
 
 use super::column::Column;
 use analysis::text::kernel_name::{Names, Style};

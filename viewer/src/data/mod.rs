@@ -1,6 +1,6 @@
-//! What a trace is to the viewer: lanes of events with a pyramid over each, memory over time and sums; the
-//! lives of objects; and findings. Made from a [`trace::Trace`] by [`build`], kept in a file beside it by
-//! [`store`].
+//! The viewer's data of a trace: lanes of events with a pyramid over each, memory over time and sums; the
+//! lives of objects; and findings. [`build`] makes it from a [`trace::Trace`], and [`store`] keeps it in a
+//! file beside the trace.
 //!
 //! Imports `text`.
 

@@ -1,4 +1,4 @@
-//! A trace as lanes, sums and memory over time.
+//! The model of a trace: lanes, sums and memory over time.
 
 use super::column::Column;
 use super::event::Category;

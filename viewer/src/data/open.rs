@@ -1,4 +1,4 @@
-//! Opening: by the index if there is one that agrees with the trace, else by reading the trace.
+//! Opening of a trace: by its index if that agrees with the trace, else by reading the trace.
 
 use super::build::{TooMany, build};
 use super::job::Job;

@@ -1,5 +1,4 @@
-//! What the streams and the memory of a device can be followed by: each call that matters for them, in a few
-//! words.
+//! Operations: compact copies of the calls that affect a device's streams and memory.
 
 use super::event::Category;
 use trace::api::roles::Class;

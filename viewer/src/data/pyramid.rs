@@ -1,8 +1,8 @@
-//! What a run of events amounts to, for every 64 of them, for every 64 of those, and so on.
+//! Sums over every 64 events, over every 64 of those sums, and so on.
 //!
-//! A node takes 32 bytes, half a byte an event, all levels together; when each run of 64 begins takes an
-//! eighth more. By the latter a moment is found in a few places of memory that lie together, and in one page
-//! of the events themselves.
+//! A node takes 32 bytes, half a byte per event for all levels together; the start time of each run of 64
+//! takes an eighth more. With these times a search reads a few adjacent places of memory, and one page of the
+//! events themselves.
 
 use super::column::Column;
 use super::event::{Category, Flags};

@@ -1,5 +1,5 @@
-//! What the program said about itself by NVTX, as lanes: a thread's ranges and marks by domain, each depth
-//! below the one around it.
+//! The program's NVTX annotations as lanes: a thread's ranges and marks by domain, each depth below the one
+//! around it.
 
 use super::event::{Category, Flags, NO_CALL};
 use super::lane::{Lane, Source};

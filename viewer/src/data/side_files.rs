@@ -1,4 +1,4 @@
-//! Files that go with a trace, as its index and the marks do: where they are, and how they are replaced.
+//! Files that accompany a trace, such as its index and its marks: their paths, and their replacement.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! The index file, `trace.bin.idx`: a [`Model`] kept beside its trace, so that it opens at once.
+//! The index file, `trace.bin.idx`: a [`Model`] stored beside its trace, so that the trace opens at once.
 //!
 //! ```text
 //! header     magic "CUTRIDX\n" | version u32 | zero u32 | fingerprint u64 | file u64 | directory offset u64,
@@ -8,8 +8,8 @@
 //!            4 MiB
 //! ```
 //!
-//! It is a copy of what the trace says and can be deleted. It counts only for a trace of the same [`Key`];
-//! anything that does not agree is rebuilt.
+//! It repeats the contents of the trace and can be deleted. It is valid only for a trace of the same [`Key`];
+//! otherwise it is rebuilt.
 
 use super::column::Column;
 use super::lane::{Lane, Source};

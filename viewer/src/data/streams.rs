@@ -1,5 +1,5 @@
-//! Streams as the host knows them: when work was submitted, and which wait says that it is done. Work under
-//! capture is not on the device yet.
+//! Streams as the host knows them: when work was submitted, and which wait shows it complete. Captured work
+//! is not on the device yet.
 
 use super::event::{Category, Flags};
 use super::lane::Queue;

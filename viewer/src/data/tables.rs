@@ -1,5 +1,4 @@
-//! Sums over all calls: of each function, of each kernel, of each kind of memory operation; and the modules
-//! loaded.
+//! Sums over all calls, by function, by kernel and by kind of memory operation; and the loaded modules.
 
 use bincode::{Decode, Encode};
 

@@ -1,4 +1,4 @@
-//! Which calls name an object while it lives, and which still name it after its end.
+//! The calls that name an object while it lives, and those that still name it after its end.
 
 use super::lives::{Life, Lives, RANGES};
 use super::open::Opened;

@@ -1,4 +1,4 @@
-//! What depends on the order of calls: streams, memory, and the sums of launches, copies and loads.
+//! Data that depends on the order of calls: streams, memory, and the sums of launches, copies and loads.
 
 use super::event::{Category, Flags};
 use super::lane::{Lane, Source};

@@ -1,4 +1,4 @@
-//! Arguments of a kernel, each behind its type where the kernel's C++ name tells it.
+//! Arguments of a kernel, each with its type if the kernel's C++ name gives it.
 
 use trace::model::objects::Objects;
 use trace::model::value::Value;

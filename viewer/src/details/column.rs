@@ -1,4 +1,4 @@
-//! The column under the cursor, where it stands for several events.
+//! The column under the cursor, if it stands for several events.
 
 use super::detail::{Detail, Tone, detail};
 use crate::data::event::NO_CALL;

@@ -1,4 +1,4 @@
-//! An operation on one of NCCL's communicators, and how far the job's other ranks are with it.
+//! An operation on one of NCCL's communicators, and the progress of the job's other ranks with it.
 
 use super::{Detail, Tone, detail};
 use crate::data::Model;

@@ -1,5 +1,4 @@
-//! What device memory held at the cursor: every allocation that was live then, where it lay, and how large it
-//! was.
+//! Device memory at the cursor: every live allocation, with its address and size.
 
 use super::detail::{Detail, Tone, detail};
 use crate::data::lives::{Life, RANGES};

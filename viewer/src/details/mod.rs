@@ -1,6 +1,6 @@
-//! One call in words: every argument by name, enumerations by theirs, handles and addresses by their objects.
+//! One call in words: arguments and enumerations by their names, handles and addresses by their objects.
 //!
-//! Imports `state/` and what that may.
+//! Imports `state/` and the layers below.
 
 mod arguments;
 mod column;

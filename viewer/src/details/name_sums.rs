@@ -1,4 +1,4 @@
-//! What the events of lanes amount to by name, and what a group of lanes amounts to.
+//! Sums of the events of lanes by name, and sums of a group of lanes.
 
 use super::detail::{Detail, Tone, detail};
 use crate::data::lane::{Lane, Source};

@@ -1,4 +1,4 @@
-//! What a selected piece of time holds on the lane: in one line for the status, and in full.
+//! The events of the lane in a selected piece of time: in one line for the status, and in full.
 
 use super::detail::{Detail, Tone, detail};
 use crate::details::name_sums;

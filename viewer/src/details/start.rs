@@ -1,4 +1,4 @@
-//! What a trace holds, before anything of it has been chosen.
+//! The contents of a trace, before anything is selected.
 
 use super::detail::{Detail, Tone, detail};
 use crate::data::event::NO_CALL;

@@ -1,5 +1,5 @@
-//! What is known of a call's work on a device: as a replay measured it, or else from when the host submitted
-//! it to when it knew of its end. And what a range that the program annotated holds.
+//! A call's device work: its times as measured by a replay, or else from its submission to its known end; and
+//! the contents of an annotated range.
 
 use super::detail::{Detail, Tone, detail};
 use crate::data::event::Event;

@@ -1,4 +1,4 @@
-//! How the user wants the rows: folded, moved, pinned, hidden.
+//! The user's arrangement of the rows: folded, moved, pinned, hidden.
 
 use super::fields::State;
 use crate::data::Model;

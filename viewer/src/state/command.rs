@@ -1,4 +1,4 @@
-//! The command line that prints what is on the screen.
+//! The command line that prints the present screen.
 
 use super::arrange::Step;
 use super::fields::State;

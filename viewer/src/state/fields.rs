@@ -1,4 +1,4 @@
-//! All that is shown and how, and what everything that changes it needs of it.
+//! The fields of the state, and helpers for everything that changes it.
 
 use super::filter::{Filter, Search};
 use crate::data::event::Event;

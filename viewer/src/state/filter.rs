@@ -1,4 +1,4 @@
-//! Which events are asked for: the search's pattern, and the filter's expression.
+//! The search's pattern, and the filter's expression.
 
 use crate::data::Model;
 use crate::data::event::{Category, Event};

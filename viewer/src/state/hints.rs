@@ -1,4 +1,4 @@
-//! The keys that fit what the user is at: for the footer, which can also be clicked.
+//! Hints for the footer: the keys that fit the present context. They can also be clicked.
 
 use super::fields::State;
 use crate::data::lane::Source;

@@ -1,4 +1,4 @@
-//! Looking through an object: only what names it passes.
+//! A lens on one object: only events that name it pass.
 
 use super::fields::State;
 use super::filter::Filter;

@@ -1,4 +1,4 @@
-//! Where the rows of the timeline stand on the screen: lanes are as high as there is room for.
+//! The positions of the timeline's rows on the screen: lanes are as high as there is room for.
 
 use super::fields::State;
 use crate::state::parts::rows::{self, Arrangement, Row};

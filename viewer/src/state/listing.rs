@@ -1,5 +1,4 @@
-//! The views other than the timeline: which is shown, which of its rows are on the screen, and where a row
-//! leads.
+//! The views other than the timeline: the one shown, its rows on the screen, and the target of a row.
 
 use super::fields::State;
 use crate::state::parts::action::Action;

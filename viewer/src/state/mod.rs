@@ -1,5 +1,5 @@
-//! What the viewer shows: the trace's rows, tables and lists, what is selected in them, and what is asked for.
-//! Imports `data/` and `text`; of its folders, `parts/` knows nothing of the others.
+//! The viewer's state: the trace's rows, tables and lists, the selection in them, and the filters. Imports
+//! `data/` and `text`; of its folders, `parts/` knows nothing of the others.
 
 pub mod arrange;
 pub mod command;

@@ -1,4 +1,4 @@
-//! Selections of time, what is in them, and marks.
+//! Selections of time, the events in them, and marks.
 
 use super::fields::State;
 use crate::data::lane::Source;

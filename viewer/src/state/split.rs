@@ -1,4 +1,4 @@
-//! The table below the timeline: of the window or of what is selected, by what the selected row is of.
+//! The table below the timeline, which sums the window or the selection by the kind of the selected row.
 
 use super::fields::State;
 use super::table::Table;

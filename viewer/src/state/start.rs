@@ -1,4 +1,4 @@
-//! Where a trace is entered: on its busiest lane, at the longest event there, with the page that sums it up.
+//! The first view of a trace: its busiest lane, the longest event there, and the page that sums it up.
 
 use super::fields::{EventPlace, State};
 use crate::data::lane::{Lane, Source};

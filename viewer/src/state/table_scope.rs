@@ -1,4 +1,4 @@
-//! From what the user has selected to what the tables are of.
+//! The scope of the tables, derived from the user's selection.
 
 use super::fields::{EventPlace, State};
 use super::table::Table;

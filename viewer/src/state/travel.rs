@@ -1,4 +1,4 @@
-//! Going from event to event: next, previous, failures, gaps, matches, and along from call to work.
+//! Movement from event to event: next, previous, failures, gaps, matches, and from call to work.
 
 use super::fields::{EventPlace, State};
 use crate::data::compare;

@@ -1,5 +1,4 @@
-//! Colours as terminals know them that do not know 256: crossterm names even the first sixteen by the longer
-//! sequences.
+//! Colours for terminals without 256 colours: crossterm uses the longer sequences even for the first sixteen.
 
 use std::io::{self, Write};
 

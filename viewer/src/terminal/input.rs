@@ -1,4 +1,4 @@
-//! What the terminal reports, as inputs.
+//! Inputs, converted from the terminal's events.
 
 use crate::state::Input;
 use crate::state::parts::keymap::Key;

@@ -1,4 +1,4 @@
-//! The terminal: taken, given back, read and written. Imports `view/`, `state/` and what those may.
+//! The terminal: setup, restoration, input and output. Imports `view/`, `state/` and the layers below.
 
 pub(crate) mod classic;
 pub mod input;

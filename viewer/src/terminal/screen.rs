@@ -1,4 +1,4 @@
-//! The terminal: taken, given back whatever happens, and written to only where something changed.
+//! The screen of the terminal: always restored, whatever happens, and written only where something changed.
 
 use crate::terminal::classic::Classic;
 use crate::view::theme::Depth;

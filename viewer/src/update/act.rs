@@ -1,4 +1,4 @@
-//! What each action does.
+//! The effect of each action.
 
 use crate::state::fields::{Help, State};
 use crate::state::parts::action::Action;

@@ -1,5 +1,5 @@
-//! How an input changes the state, action by action. Nothing here knows a terminal: [`State::update`] takes an
-//! input and answers with what is to be done outside. Imports `details/`, `state/` and what those may.
+//! The change of the state by an input, action by action. Nothing here knows a terminal: [`State::update`]
+//! takes an input and returns the requests to the outside. Imports `details/`, `state/` and the layers below.
 
 mod act;
 mod pointer;

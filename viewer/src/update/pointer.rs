@@ -1,4 +1,4 @@
-//! What the mouse does.
+//! The effect of the mouse.
 
 use crate::state::fields::State;
 use crate::state::parts::tab::Tab;

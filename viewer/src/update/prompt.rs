@@ -1,4 +1,4 @@
-//! The line in which text is asked for.
+//! The prompt: a line for text.
 
 use crate::state::fields::State;
 use crate::state::filter::{Filter, Search};

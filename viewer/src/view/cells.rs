@@ -1,4 +1,4 @@
-//! The cells of a lane: bars of events that fill them alone, levels where a cell stands for several.
+//! The cells of a lane: bars for events that fill a cell alone, levels for cells that stand for several.
 
 use super::paint::{draw_text, glyph, tint};
 use super::theme::{Depth, Theme};

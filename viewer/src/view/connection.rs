@@ -1,6 +1,6 @@
-//! The parts of one collective at all ranks, connected from lane to lane: from where one rank began it down to
-//! where the next one did. Whoever was last is named, or who has not begun it. Only cells that show nothing are
-//! drawn on.
+//! The parts of one collective at all ranks, connected from lane to lane: from the point where one rank began
+//! it down to the next rank's. The last rank, or one that has not begun, is named. Only empty cells are drawn
+//! on.
 
 use super::cells::place;
 use super::paint::{draw_text, glyph, is_free};

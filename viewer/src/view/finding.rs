@@ -1,4 +1,4 @@
-//! A finding in words, and where it shows.
+//! A finding in words, and its place on the timeline.
 
 use crate::details::{Detail, Tone, detail};
 use crate::state::State;

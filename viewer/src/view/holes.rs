@@ -1,4 +1,4 @@
-//! What is lost, drawn where it would stand: crosses over the time of which nothing is known.
+//! Lost calls, drawn as crosses over the time of which nothing is known.
 
 use super::paint::draw_text;
 use super::theme::Theme;

@@ -1,4 +1,4 @@
-//! What colours and signs mean, as they are drawn.
+//! The meaning of colours and signs, in the form in which they are drawn.
 
 use super::overlay::clear;
 use super::paint::draw_text;

@@ -1,4 +1,4 @@
-//! The list of a lane's events, and the tables. Only the rows that are on the screen are made.
+//! The list of a lane's events, and the tables. Only the rows on the screen are made.
 
 use super::paint::{draw_background, draw_text, tint};
 use super::theme::Theme;

@@ -1,6 +1,6 @@
-//! Drawing a [`State`]: nothing here changes it, and every size is drawn.
+//! Drawing of a [`State`]: nothing here changes it, and every size can be drawn.
 //!
-//! Imports `details/`, `state/` and what those may.
+//! Imports `details/`, `state/` and the layers below.
 
 mod cells;
 mod connection;

@@ -1,4 +1,4 @@
-//! What lies over the rest: the help, the legend and the palette.
+//! Overlays: the help, the legend and the palette.
 
 use super::legend;
 use super::paint::draw_text;

@@ -1,4 +1,4 @@
-//! Text, glyphs and styles on a buffer, cut to what it has.
+//! Text, glyphs and styles on a buffer, clipped to its size.
 
 use crate::state::parts::layout::Area;
 use crate::text::cut;

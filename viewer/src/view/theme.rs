@@ -1,4 +1,4 @@
-//! Colours and glyphs: for every kind of terminal, down to one that has neither.
+//! Colours and glyphs for every kind of terminal, down to one that has neither.
 
 use crate::data::event::Category;
 use ratatui::style::{Color, Modifier, Style};

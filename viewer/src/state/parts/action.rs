@@ -1,4 +1,4 @@
-//! What the user can ask for: one line each, from which the keymap, the help and the palette are made.
+//! The user's actions: one line each, from which the keymap, the help and the palette are made.
 
 use super::tab::{Tab, VIEWS};
 

@@ -1,4 +1,4 @@
-//! What the prompt asks, and what has been typed.
+//! The prompt's question, and the text typed so far.
 
 use tui_input::Input;
 

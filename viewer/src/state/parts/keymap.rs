@@ -1,4 +1,4 @@
-//! Keys by name, and what they ask for.
+//! Keys by name, and the action of each.
 
 use super::action::{Action, actions};
 use std::collections::HashMap;

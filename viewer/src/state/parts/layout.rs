@@ -1,4 +1,4 @@
-//! Where things are on a screen of a given size: for drawing, and for what the mouse points at.
+//! The layout of a screen of a given size, for drawing and for the mouse.
 
 /// A rectangle of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

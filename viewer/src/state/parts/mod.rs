@@ -1,4 +1,4 @@
-//! What the state is made of: values that know nothing of each other's whole. Imports `data/` and `text`.
+//! The parts of the state: values that do not know the whole. Imports `data/` and `text`.
 
 pub mod action;
 pub(crate) mod ask;

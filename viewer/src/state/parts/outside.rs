@@ -1,4 +1,4 @@
-//! What happens outside of the state, and what it asks to be done there.
+//! Inputs to the state from outside, and its requests to the outside.
 
 use super::keymap::Key;
 

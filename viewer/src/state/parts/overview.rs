@@ -1,5 +1,5 @@
-//! The whole trace in as many columns as there are: what its two rows show. It changes with the trace and the
-//! width alone.
+//! The contents of the overview's two rows: the whole trace in the available columns. It changes only with
+//! the trace and the width.
 
 use crate::data::Model;
 use crate::data::lane::{Source, views};

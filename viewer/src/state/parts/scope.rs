@@ -1,4 +1,4 @@
-//! What tables and totals are of.
+//! The scope of tables and totals.
 
 /// Where an event is: lane of the model, and place in it.
 pub type EventPlace = (usize, usize);

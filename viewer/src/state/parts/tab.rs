@@ -1,4 +1,4 @@
-//! What the main part can show: one line each.
+//! The tabs of the main part: one line each.
 
 use super::action::{Action, Line};
 

@@ -1,4 +1,4 @@
-//! A table: its cells, how its rows are sorted, and where a row leads.
+//! A table: its cells, the order of its rows, and the target of a row.
 
 use crate::state::parts::scope::Basis;
 use crate::state::parts::tab::Tab;

@@ -1,4 +1,4 @@
-//! The piece of time that is looked at, and the cursor in it.
+//! The visible piece of time, and the cursor in it.
 
 /// Nanoseconds a column at the closest zoom.
 const CLOSEST: u64 = 1;

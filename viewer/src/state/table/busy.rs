@@ -1,4 +1,4 @@
-//! How busy devices were in a piece of the trace, by their own times.
+//! The busy share of devices in a piece of the trace, by their own times.
 
 use super::piece::Piece;
 use crate::data::lane::{Lane, Source};

@@ -1,4 +1,4 @@
-//! Where the columns of a table stand: for drawing, and for what the mouse points at.
+//! The positions of a table's columns, for drawing and for the mouse.
 
 use crate::state::fields::State;
 use crate::state::parts::table_rows::{Line, Table};

@@ -1,4 +1,4 @@
-//! Tables: which there are of a trace, and what is in each.
+//! The tables of a trace, and the contents of each.
 
 pub mod busy;
 pub mod columns;

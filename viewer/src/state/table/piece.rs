@@ -1,5 +1,5 @@
-//! Sums of a piece of the trace by name, from its lanes: of what was selected, is in the window, or passes
-//! the filter.
+//! Sums by name over a piece of the trace, from its lanes: over the selection, the window, or the filtered
+//! events.
 
 use super::sums::Sum;
 use crate::data::Model;

@@ -1,4 +1,4 @@
-//! Tables of sums: functions, kernels, copies and ranges, of one trace or of two beside each other.
+//! Tables of sums: functions, kernels, copies and ranges, of one trace or of two in comparison.
 
 use crate::data::Model;
 use crate::data::tables::Row;
