@@ -1,5 +1,4 @@
-//! Gives the library the name by which programs know the driver, and keeps it loaded: its threads outlive any
-//! dlclose.
+//! Sets the library's SONAME to the driver's, and keeps the library loaded: its threads outlive any dlclose.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -2,10 +2,10 @@
 //!
 //! It keeps contexts, memory, streams and modules as the driver does, and runs kernels by interpreting their
 //! PTX. It is written from NVIDIA's header and from measurements, not from cutrace's own table of the API, so
-//! that a mistake there is not repeated here. What it exports works; a driver function that it does not know
-//! is not exported at all, and `cuGetProcAddress` answers "not found" for it.
+//! that a mistake there is not repeated here. Every exported function works; a driver function that it does
+//! not implement is not exported at all, and `cuGetProcAddress` returns "not found" for it.
 //!
-//! Rules of the place:
+//! Rules of this crate:
 //! * No lock is held while a call waits for a stream, runs a user's callback, or interprets more than a slice of a
 //!   kernel.
 //! * A device address is the host address of a real mapping, so unified addressing holds by itself. The interpreter
@@ -14,16 +14,16 @@
 //! * Every handle is looked up before it is used; a wrong one is an error 400.
 //! * Nothing works in a child after fork: every call says "not initialised" before it takes any lock.
 //!
-//! What differs from a device: memory starts as zeros, the nodes of a graph run one after another, and a
-//! failed kernel leaves what it had written.
+//! It differs from a device in this: memory starts as zeros, the nodes of a graph run one after another, and
+//! a failed kernel leaves what it had written.
 //!
-//! Knobs: `CUTRACE_SIM_SEED` (where memory lies; else random), `CUTRACE_SIM_MEMORY` (bytes of device memory,
-//! default 1 GiB), `CUTRACE_SIM_DEVICES` (default 1), `CUTRACE_SIM_SLOW_US` (least duration of a
-//! synchronising call), `CUTRACE_SIM_DRIVER_VERSION` (an older driver: see `base::age`), `CUTRACE_SIM_COMPUTE` (ten
-//! times the compute capability, default 90), `CUTRACE_SIM_TAKES` (addresses that the driver takes for
-//! itself: see `memory::reserve`), `CUTRACE_SIM_MIGRATES` (1: managed memory leaves the CPU's page table
-//! whenever a kernel has run), `CUTRACE_SIM_GUARD` (copies and launches use no memory of the host but what the
-//! program has told of: see `base::guard`).
+//! Environment variables: `CUTRACE_SIM_SEED` (where memory lies; else random), `CUTRACE_SIM_MEMORY` (bytes of
+//! device memory, default 1 GiB), `CUTRACE_SIM_DEVICES` (default 1), `CUTRACE_SIM_SLOW_US` (minimum duration
+//! of a synchronising call), `CUTRACE_SIM_DRIVER_VERSION` (an older driver: see `base::age`),
+//! `CUTRACE_SIM_COMPUTE` (ten times the compute capability, default 90), `CUTRACE_SIM_TAKES` (addresses that
+//! the driver takes for itself: see `memory::reserve`), `CUTRACE_SIM_MIGRATES` (1: managed memory leaves the
+//! CPU's page table whenever a kernel has run), `CUTRACE_SIM_GUARD` (copies and launches use only host memory
+//! that the program has registered: see `base::guard`).
 
 mod abi;
 mod base;

@@ -1,4 +1,4 @@
-//! Result codes with their names and texts.
+//! Result codes with their names and descriptions.
 
 /// A `CUresult`.
 #[repr(transparent)]

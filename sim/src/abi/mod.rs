@@ -1,4 +1,4 @@
-//! The C side: pointers as they come, results, and the structures of the interface. Imports nothing.
+//! The C ABI: raw pointers, results, and the structures of the interface. Imports nothing.
 
 pub mod code;
 pub mod pointers;

@@ -1,7 +1,7 @@
-//! Pointers as they come from C, each kind with the one thing that is done with it.
+//! Pointers from C, with one type for each use of them.
 //!
-//! All of them have the layout of a plain pointer. That a pointer which is not null is good for its type is
-//! the promise of every caller of a driver function; nothing here can check it.
+//! All of them have the layout of a plain pointer. Every caller of a driver function promises that a pointer
+//! which is not null is valid for its type; nothing here can check it.
 
 use std::ffi::{CStr, c_char, c_void};
 

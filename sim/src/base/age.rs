@@ -1,7 +1,6 @@
-//! Playing an older driver: `CUTRACE_SIM_DRIVER_VERSION=12020` takes away the questions about code that came
-//! later.
+//! Emulation of an older driver: `CUTRACE_SIM_DRIVER_VERSION=12020` removes newer queries about code.
 //!
-//! Gone means gone: not in cuGetProcAddress, and not for dlsym either, whose names are spoiled when the
+//! A removed function is missing from cuGetProcAddress and from dlsym: its name is overwritten when the
 //! library is loaded. Everything else stays, whatever its age, so that programs made with a newer header run.
 
 use std::ffi::{CStr, c_void};

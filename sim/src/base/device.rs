@@ -1,4 +1,4 @@
-//! The devices: how many, and what they say of themselves.
+//! The devices: their number and their properties.
 
 use crate::abi::code::{Code, Result};
 use crate::base::state::knobs;

@@ -1,9 +1,9 @@
-//! Which memory of the host a copy may write that is not pinned, and a launch may read: a driver cannot know,
-//! but the program can tell.
+//! The guard of pageable host memory: it limits where a copy may write and a launch may read. A driver cannot
+//! know these limits, but the program can register its buffers.
 //!
-//! With `CUTRACE_SIM_GUARD` set, a copy to anything that the program has not told of ends the process, and so
-//! does a launch whose array of arguments begins in what it has told of and leads out of it. A replay of a
-//! forged trace is thus seen to use nothing but its own buffers.
+//! With `CUTRACE_SIM_GUARD` set, a copy to unregistered memory ends the process, and so does a launch whose
+//! array of arguments begins in registered memory and leads out of it. This shows that a replay of a forged
+//! trace uses nothing but its own buffers.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

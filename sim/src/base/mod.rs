@@ -1,5 +1,5 @@
-//! What all of the driver stands on: whether it can be used, the knobs, handles, devices, which version has which
-//! functions, the guard of the host's memory. Imports `abi`.
+//! The base of the driver: whether it can be used, its settings, handles, devices, the functions of each
+//! version, the guard of the host's memory. Imports `abi`.
 
 pub mod age;
 pub mod device;

@@ -1,4 +1,4 @@
-//! Handles: the address of a live object, looked up before use.
+//! Handles: each is the address of a live object, and is looked up before use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

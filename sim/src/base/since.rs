@@ -1,4 +1,4 @@
-//! The CUDA versions that brought the driver's functions, as cudaTypedefs.h (13.5) has them.
+//! The CUDA version that introduced each driver function, from cudaTypedefs.h (13.5).
 
 /// Base names by version. What is not here came with 2.0 or before.
 const SINCE: &[(i32, &str)] = &[

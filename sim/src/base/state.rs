@@ -1,4 +1,4 @@
-//! Whether the driver can be used: before cuInit, after it, in a forked child, while the process ends.
+//! Whether the driver can be used: not before cuInit, in a forked child, or while the process ends.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};

@@ -1,5 +1,5 @@
-//! Activity records, with the layouts of CUDA 13.0's header. Times are those of events, on a clock that begins
-//! elsewhere.
+//! Activity records, with the layouts of CUDA 13.0's header. Times are those of events, on a clock with
+//! another start.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Callbacks round calls of the driver.
+//! Callbacks around driver calls.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};

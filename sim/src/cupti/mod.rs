@@ -1,6 +1,6 @@
-//! The part of CUPTI that a profiler needs, whose functions are in `entry`: callbacks round the calls that submit
-//! work, and activity records of what streams did. In the driver itself, where NVIDIA has a library of its own. Imports
-//! `ptx` and below.
+//! The part of CUPTI that a profiler needs: callbacks around the calls that submit work, and activity records
+//! of streams' work. Its functions are in `entry`. It is in the driver itself; NVIDIA's is a library of its
+//! own. Imports `ptx` and below.
 
 pub mod activities;
 pub mod callbacks;

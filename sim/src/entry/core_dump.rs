@@ -1,4 +1,4 @@
-//! Notices of core dumps. None is ever made here, so nobody is called.
+//! Notifications of core dumps. No dump is ever made here, so no callback is called.
 
 use std::sync::Arc;
 

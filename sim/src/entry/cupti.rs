@@ -1,4 +1,4 @@
-//! CUPTI's functions. `CUTRACE_SIM_CUPTI_VERSION` has it say another version.
+//! CUPTI's functions. `CUTRACE_SIM_CUPTI_VERSION` sets the version that it reports.
 
 use std::ffi::{CString, c_char};
 

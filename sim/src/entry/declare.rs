@@ -1,4 +1,4 @@
-//! How exported functions are declared, and what surrounds each.
+//! Declarations of exported functions, and the code around each.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

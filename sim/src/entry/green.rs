@@ -1,5 +1,5 @@
-//! Green contexts: contexts with a share of the multiprocessors. The simulated device has no use for the
-//! share, but keeps count.
+//! Green contexts: contexts with a share of the multiprocessors. The simulated device ignores the share, but
+//! counts it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! A table of our own behind cuGetExportTable, as the runtimes use NVIDIA's: what is loaded and looked up
-//! through it, no exported function sees.
+//! A table of our own behind cuGetExportTable, which stands in for NVIDIA's that the runtimes use: no
+//! exported function sees the code loaded and looked up through it.
 
 use std::ffi::{c_char, c_void};
 

@@ -1,5 +1,5 @@
 //! The exported functions, in files by family. Each is declared once, in an `entries!` block, which also
-//! lists it for `cuGetProcAddress`. May import everything; nothing below knows of it.
+//! lists it for `cuGetProcAddress`. May import everything; no other folder imports it.
 
 mod context;
 mod core_dump;

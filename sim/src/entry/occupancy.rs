@@ -1,4 +1,4 @@
-//! Occupancy questions.
+//! Occupancy queries.
 
 use super::declare::entries;
 use crate::abi::code::{Code, Result};

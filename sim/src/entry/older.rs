@@ -1,6 +1,5 @@
-//! Functions in the forms that came before the ones of today. Those with 32-bit sizes work in contexts that
-//! were made in the old form, too. (NVIDIA's driver 580 has them, but no such context: cuCtxCreate is out of
-//! memory.)
+//! Older forms of functions. Those with 32-bit sizes also work in contexts that were made in the old form.
+//! (NVIDIA's driver 580 has them, but no such context: cuCtxCreate returns out of memory.)
 
 use std::ffi::c_void;
 

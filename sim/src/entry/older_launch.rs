@@ -1,5 +1,5 @@
-//! Launches before CUDA 4: a function keeps its block and its arguments. And of grids on several devices at
-//! once.
+//! Launches in the form before CUDA 4, in which a function keeps its block and its arguments; and launches on
+//! several devices at once.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! cuGetProcAddress: exported functions by name, with the version that a caller of a given CUDA knows.
+//! cuGetProcAddress: exported functions by name, in the version that fits the caller's CUDA version.
 
 use std::collections::HashMap;
 use std::ffi::c_char;

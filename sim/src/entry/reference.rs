@@ -1,4 +1,4 @@
-//! Texture references made by hand: settings that are kept and told again. No kernel reads through one.
+//! Texture references, whose settings are stored and returned. No kernel reads through one.
 
 use std::sync::Arc;
 

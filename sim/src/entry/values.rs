@@ -1,4 +1,4 @@
-//! Words in memory that a stream writes or waits for.
+//! Stream operations that write a word in memory or wait for one.
 
 use super::declare::entries;
 use crate::abi::code::{Code, Result};

@@ -1,4 +1,4 @@
-//! Stream capture: work becomes nodes of a graph instead of being done.
+//! Stream capture: work becomes nodes of a graph instead of being executed.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Graphs: nodes, the edges between them, and what each node does.
+//! Graphs: nodes, the edges between them, and the work of each node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Graphs: nodes, the edges between them, what each node does, captures, and instantiated graphs. Imports `streams`, and
-//! what that may import.
+//! Graphs: nodes, the edges between them, the work of each node, captures, and instantiated graphs. Imports
+//! `streams` and its imports.
 
 pub mod capture;
 pub mod exec;

@@ -1,4 +1,4 @@
-//! What a node does, and its parameters as the interface shows them.
+//! A node's work, and its parameters in the form of the interface.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

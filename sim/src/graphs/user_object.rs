@@ -1,4 +1,4 @@
-//! Objects of the application, counted; the last to let go calls the application's destructor.
+//! Reference-counted objects of the application; the last release calls the application's destructor.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Ordinary device allocations, and how much of each device is taken.
+//! Ordinary device allocations, and the amount in use on each device.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! Where allocations lie: small ones side by side in granules of 2 MiB, large ones in mappings of their own.
+//! The layout of allocations: small ones share granules of 2 MiB, large ones have mappings of their own.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the driver tells about a pointer.
+//! Attributes of pointers.
 
 use super::table::{self, Kind, Range};
 use crate::abi::code::{Code, Result};

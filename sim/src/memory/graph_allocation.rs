@@ -1,5 +1,5 @@
-//! Memory that graphs allocate: an address for as long as the graph lives, or longer where a launch has left it
-//! allocated; contents from the allocating node to the freeing one.
+//! Memory that graphs allocate. Its address lasts as long as the graph, or longer if a launch has left it
+//! allocated; its contents last from the allocating node to the freeing one.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

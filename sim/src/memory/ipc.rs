@@ -1,5 +1,5 @@
-//! Device memory of one process used by another, by handles of 64 bytes. What shares a granule with it is
-//! shared with it, as the real driver has it.
+//! Device memory shared with other processes by 64-byte handles. Memory in the same granule is shared too, as
+//! with the real driver.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

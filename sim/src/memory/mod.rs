@@ -1,5 +1,5 @@
-//! Memory that devices can reach, and copies. `table` says what is live; the others say where it comes from. Imports
-//! `base` and `abi`.
+//! Memory that devices can reach, and copies. `table` lists the live ranges; the others allocate them.
+//! Imports `base` and `abi`.
 
 pub mod allocate;
 pub mod arena;

@@ -1,4 +1,4 @@
-//! Mappings of the host, which stand for device memory.
+//! Host mappings, which represent device memory.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Memory of the host that devices can reach.
+//! Host memory that devices can reach.
 
 use std::collections::BTreeMap;
 

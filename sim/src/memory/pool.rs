@@ -1,4 +1,4 @@
-//! Stream-ordered memory: pools. Where they lie is fixed, as measured on the real driver.
+//! Pools of stream-ordered memory. Their addresses are fixed, as measured on the real driver.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Address reservations: a hint is honoured where it is aligned to 32 MiB, long enough, free, and was free
-//! when the driver started. These are the rules measured on driver 580.
+//! Address reservations. A hint is honoured if it is aligned to 32 MiB, long enough, free, and was free when
+//! the driver started: these rules were measured on driver 580.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Files in memory, which stand for device memory that another process may map.
+//! Memory files, which represent device memory that another process may map.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};

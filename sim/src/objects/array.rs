@@ -1,4 +1,4 @@
-//! Arrays: device memory reached by coordinates. Here it is laid out row after row.
+//! Arrays: device memory addressed by coordinates, here stored row after row.
 
 use std::sync::{Arc, Weak};
 

@@ -1,4 +1,4 @@
-//! Libraries: code that belongs to no context until a context uses it, and their kernels.
+//! Libraries and their kernels. Their code belongs to no context until a context uses it.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;

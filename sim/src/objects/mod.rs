@@ -1,5 +1,5 @@
-//! What a program makes in a context: modules and libraries, launches of their functions, arrays, textures; and how all of
-//! it ends with the context. Imports `graphs` and below.
+//! The objects of a context: modules and libraries, launches of their functions, arrays, textures; and their
+//! end with the context. Imports `graphs` and below.
 
 pub mod array;
 pub mod launch;

@@ -1,4 +1,4 @@
-//! The end of a context, and of all that belongs to it.
+//! The end of a context and of all its objects.
 
 use std::sync::Arc;
 

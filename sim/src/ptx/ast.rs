@@ -1,4 +1,4 @@
-//! What a PTX text says, with local names already resolved to registers and frame offsets.
+//! The syntax tree of a PTX text, with local names already resolved to registers and frame offsets.
 
 use std::collections::HashMap;
 

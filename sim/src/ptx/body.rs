@@ -1,4 +1,4 @@
-//! The inside of a function: declarations, labels, instructions.
+//! The body of a function: declarations, labels, instructions.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Where functions are, for those who call them by pointer: in a block of addresses that nobody may touch,
-//! which lies elsewhere in every process, as the real driver's code does.
+//! Addresses of functions, for calls by pointer. They lie in a block without access rights that is elsewhere
+//! in every process, like the real driver's code.
 
 use crate::memory::pages;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! The two 16-bit floating types, through binary32.
+//! The two 16-bit floating-point types, computed through binary32.
 
 pub fn to_f32(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;

@@ -1,7 +1,7 @@
 //! Module images: PTX text, fat binaries, and the container that linking makes.
 //!
-//! The layout of fat binaries is NVIDIA's, as `fatbinary` of CUDA 13.0 writes them; of its entries only PTX
-//! that is not compressed can be used.
+//! The layout of fat binaries is the one that `fatbinary` of CUDA 13.0 writes. Only uncompressed PTX entries
+//! can be used.
 
 use std::ffi::c_char;
 

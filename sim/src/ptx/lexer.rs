@@ -1,4 +1,4 @@
-//! Text to tokens.
+//! The lexer, which splits PTX text into tokens.
 
 use super::{Error, Result};
 

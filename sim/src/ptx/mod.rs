@@ -1,6 +1,6 @@
-//! PTX, read and interpreted: text to syntax (`lexer`, `parse`, `body`), syntax to instructions (`lower`),
-//! instructions to effects (`exec`). `image` has the containers that texts come in, `jit` the compiler's options and
-//! the linker. Imports `memory` and below.
+//! The PTX interpreter: text to syntax (`lexer`, `parse`, `body`), syntax to instructions (`lower`),
+//! instructions to effects (`exec`). `image` has the containers of PTX texts, `jit` the compiler's options
+//! and the linker. Imports `memory` and below.
 
 mod alu;
 mod ast;

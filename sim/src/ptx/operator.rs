@@ -1,4 +1,4 @@
-//! What an instruction does with its operands: the operators, and what modifiers ask of them.
+//! The operators of instructions, with the variants that their modifiers select.
 
 use super::types::Type;
 

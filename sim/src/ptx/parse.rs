@@ -1,4 +1,4 @@
-//! The level of the module: variables, functions, directives.
+//! The parser of modules: variables, functions, directives.
 
 use super::ast::{Declared, Formal, Function, Linkage, Unit};
 use super::body;

@@ -1,4 +1,4 @@
-//! Units put together: names resolved, variables placed, functions decoded.
+//! Linking of units: names are resolved, variables placed, functions decoded.
 
 use std::collections::HashMap;
 

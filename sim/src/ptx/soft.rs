@@ -1,5 +1,5 @@
-//! Floating point arithmetic with a single rounding in any direction, in every format of up to 64 bits. Where
-//! the host rounds as PTX asks (binary32 and binary64, to nearest), `float` uses the host.
+//! Floating-point arithmetic with a single rounding in any direction, in every format of up to 64 bits.
+//! `float` uses the host instead where its rounding is PTX's (binary32 and binary64, to nearest).
 
 use super::inst::Rounding;
 use super::types::{Kind, Type};

@@ -1,5 +1,5 @@
-//! Contexts, the streams in them, what streams do, and events. A stream that captures adds to a graph, so this folder and
-//! `graphs` import from each other; else from `cupti` and below.
+//! Contexts, their streams, the streams' work, and events. A capturing stream adds to a graph, so this folder
+//! and `graphs` import from each other; otherwise from `cupti` and below.
 
 pub mod context;
 pub mod event;

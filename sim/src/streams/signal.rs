@@ -1,4 +1,4 @@
-//! Events that several processes see: how often one was recorded and how far that has come, in memory of a
+//! Events that several processes share: the number of recordings of each and of those completed, in a memory
 //! file.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Streams: queues of work, each with a thread of its own while it has something to do.
+//! Streams: queues of work, each with a thread of its own while it has work.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What streams do.
+//! The work of streams.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

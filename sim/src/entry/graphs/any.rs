@@ -1,4 +1,4 @@
-//! Nodes by a structure that tells its kind.
+//! Nodes of any kind, made from a structure that names its kind.
 
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::{HostNodeParameters, KernelNodeParameters, Memcpy3d, MemsetNodeParameters};

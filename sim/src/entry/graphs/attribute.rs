@@ -1,5 +1,4 @@
-//! What graphs and their nodes tell of themselves: attributes of kernels, words to write and wait for, ids, a
-//! drawing.
+//! Attributes of graphs and their nodes: attributes of kernels, words to write and wait for, ids, a drawing.
 
 use crate::abi::code::{Code, Result};
 use crate::abi::{Handle, Input, Out};

@@ -1,4 +1,4 @@
-//! Instantiated graphs: launching and changing them.
+//! Instantiated graphs: launch and update.
 
 use std::ffi::c_char;
 

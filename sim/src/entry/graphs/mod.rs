@@ -1,4 +1,4 @@
-//! The functions of graphs, their nodes, and captures.
+//! The functions for graphs, their nodes, and captures.
 
 pub mod any;
 pub mod attribute;

@@ -1,4 +1,4 @@
-//! What nodes do, from their parameters as the interface has them.
+//! Node parameters, converted from the structures of the interface.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Objects of the application whose life graphs prolong, and the memory that graphs hold.
+//! Objects of the application that graphs keep alive, and the memory that graphs own.
 
 use crate::abi::code::Code;
 use crate::abi::{Handle, HostFunction, Opaque, Out};

@@ -1,4 +1,4 @@
-//! Batches of three-dimensional copies, and single copies that say as much.
+//! Batches of three-dimensional copies, and single copies with the same parameters.
 
 use super::copy::{later, linear};
 use crate::abi::code::{Code, Result};

@@ -1,4 +1,4 @@
-//! Hints, which need no following: where managed memory should be, how a stream should wait.
+//! Hints, which may be ignored: the location of managed memory, the way a stream waits.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Pinned and registered memory of the host.
+//! Pinned and registered host memory.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! What other processes use.
+//! IPC handles of memory and events.
 
 use crate::abi::code::Code;
 use crate::abi::{DevicePointer, Handle, Out};

@@ -1,4 +1,4 @@
-//! Mipmapped arrays: an array for each level, each half as large as the one before. And surfaces on arrays.
+//! Mipmapped arrays: an array for each level, half as large as the previous one. Also surfaces on arrays.
 
 use crate::abi::code::{Code, Result};
 use crate::abi::structs::{Array3dDescriptor, ResourceDescriptor};

@@ -1,4 +1,4 @@
-//! The functions of memory: allocations of each kind, copies, fills, arrays, textures.
+//! The functions for memory: allocations of each kind, copies, fills, arrays, textures.
 
 pub mod allocate;
 pub mod array;

@@ -1,4 +1,4 @@
-//! Questions about pointers.
+//! Queries about pointers.
 
 use std::ffi::c_void;
 

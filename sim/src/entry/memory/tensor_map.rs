@@ -1,5 +1,5 @@
-//! Tensor maps. What the driver writes is its secret but for the first word, the address; here a digest of
-//! the rest follows it.
+//! Tensor maps. Only the first word of the driver's format is known, the address; here a digest of the rest
+//! follows it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

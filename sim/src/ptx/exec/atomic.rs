@@ -1,4 +1,4 @@
-//! Read-modify-write.
+//! Atomic read-modify-write operations.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 

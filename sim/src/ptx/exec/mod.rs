@@ -1,4 +1,4 @@
-//! Instructions to effects: a grid's blocks, their threads, memory as they see it.
+//! Execution of instructions: a grid's blocks, their threads, and the memory that they see.
 
 mod atomic;
 mod block;

@@ -1,4 +1,4 @@
-//! Instructions that few programs have.
+//! Rare instructions.
 
 use super::space::Env;
 use super::step::is_space;

@@ -1,5 +1,5 @@
-//! Memory as a thread sees it. No access goes anywhere but into a live device range, the block's shared
-//! memory or the thread's own stack.
+//! Memory as a thread sees it. Every access must lie in a live device range, the block's shared memory or the
+//! thread's own stack.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -1,4 +1,4 @@
-//! One instruction after another.
+//! Execution of one instruction after another.
 
 use super::atomic;
 use super::space::{Env, Place, SHARED_WINDOW};

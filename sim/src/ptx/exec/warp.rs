@@ -1,4 +1,4 @@
-//! Exchanges between the lanes of a warp, once all that take part have arrived.
+//! Exchanges between the lanes of a warp, once all participants have arrived.
 
 use super::thread::{Offer, State, Thread};
 use crate::ptx::inst::Warp;

@@ -1,4 +1,4 @@
-//! Statements to instructions: every opcode that the interpreter knows is decoded in this folder.
+//! Lowering of statements to instructions: this folder decodes every opcode that the interpreter knows.
 
 mod arithmetic;
 mod control;

@@ -1,4 +1,4 @@
-//! Which modifiers each operation may have. What is not in this table is refused when it is reached.
+//! The modifiers that each operation allows. All others are refused when they are reached.
 
 use crate::ptx::types::Type;
 

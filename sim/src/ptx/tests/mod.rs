@@ -1,4 +1,4 @@
-//! The committed kernels, interpreted, against the same sums done here.
+//! The committed kernels, interpreted, against the same sums computed here.
 
 mod arithmetic;
 mod errors;

@@ -1,4 +1,4 @@
-//! Modifiers of integers, bytes, conversions, memory and barriers: bits from the PTX specification.
+//! Modifiers of integers, bytes, conversions, memory and barriers: expected bits from the PTX specification.
 
 use super::{Buffer, Loaded, check, compute};
 

@@ -1,4 +1,4 @@
-//! Rounding, subnormals, not-a-number: bits from the PTX specification.
+//! Rounding, subnormals, NaN: expected bits from the PTX specification.
 
 use super::{check, numbers};
 use crate::ptx::inst::{Float, Rounding};
