@@ -1,6 +1,6 @@
-//! Which revision this is, and where the command has the recorder and the simulated driver from, which it
-//! holds (`within` in src/driver): a folder that `CUTRACE_LIBRARIES` names, else a release build makes them
-//! itself. They are compressed, to a third. A build for debugging reads them at run time.
+//! Sets the revision, and embeds the recorder and the simulated driver in the command (`within` in
+//! src/driver). They come from the folder that `CUTRACE_LIBRARIES` names; without it, a release build makes
+//! them itself. They are compressed to a third. A debug build reads them at run time.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -1,4 +1,4 @@
-//! Where the driver is.
+//! The location of the driver.
 
 pub mod calls;
 pub(crate) mod cupti;

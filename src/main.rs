@@ -1,6 +1,6 @@
-//! The `cutrace` command: one file a subcommand, each thin over the libraries.
+//! The `cutrace` command: one file per subcommand, each thin over the libraries.
 //!
-//! stdout carries results, stderr everything else.
+//! Results go to stdout, everything else to stderr.
 
 mod arguments;
 mod commands;

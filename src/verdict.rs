@@ -1,4 +1,4 @@
-//! Whether a trace can be replayed, as the planner sees it.
+//! Whether a trace can be replayed, as the plan sees it.
 
 mod clocks;
 

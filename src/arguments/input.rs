@@ -1,5 +1,5 @@
-//! What is read if no file is named: the latest trace of this directory, or the directory of a job, if that
-//! was recorded later. A recording does not replace `trace.bin`.
+//! The input of a command that names no file: the latest trace of this directory, or the directory of a job,
+//! if that was recorded later. A recording does not replace `trace.bin`.
 
 use crate::arguments::rank_filter::{Among, status};
 use crate::process::layout;

@@ -1,4 +1,4 @@
-//! Flags that several commands share, and which traces they name. Imports the folders below it.
+//! Flags that several commands share, and the traces that they select. Imports the folders below it.
 
 pub mod input;
 pub mod rank_filter;

@@ -1,4 +1,4 @@
-//! Which processes of a directory are meant.
+//! The selected processes of a directory.
 
 use crate::terminal::exit::{DONE, UNREADABLE, USAGE, failure, say};
 use analysis::job::ranks::{Ranks, numbers};

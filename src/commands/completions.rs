@@ -1,4 +1,4 @@
-//! `cutrace completions`: scripts for shells.
+//! `cutrace completions`: completion scripts for shells.
 
 use crate::terminal::standard_output::Results;
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! `cutrace demo`: the first minute, with a program of our own.
+//! `cutrace demo`: a first recording and replay, with a program of our own.
 
 use crate::driver::calls::sample::{self, Sample};
 use crate::process::signals;

@@ -1,4 +1,4 @@
-//! `cutrace doctor`: what on this machine helps or hinders recording and replay.
+//! `cutrace doctor`: checks whether this machine can record and replay.
 
 use crate::driver::calls::Driver;
 use crate::driver::left_memory;

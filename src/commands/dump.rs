@@ -1,4 +1,4 @@
-//! `cutrace dump`: one line a call.
+//! `cutrace dump`: one line per call.
 
 mod blocks;
 

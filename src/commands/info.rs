@@ -1,4 +1,4 @@
-//! `cutrace info`: what a trace holds, and whether it can be replayed.
+//! `cutrace info`: the contents of a trace, and whether it can be replayed.
 
 mod as_json;
 mod counts;

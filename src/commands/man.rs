@@ -1,4 +1,4 @@
-//! `cutrace man`: pages for man(1).
+//! `cutrace man`: manual pages for man(1).
 
 use crate::terminal::exit::{FAILED, failure};
 use crate::terminal::standard_output::Results;

@@ -1,4 +1,4 @@
-//! One file a command, each thin over the libraries; a folder beside it has what that command alone needs.
+//! One file per command, each thin over the libraries; a folder beside it holds that command's own parts.
 
 pub mod completions;
 pub mod demo;

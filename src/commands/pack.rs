@@ -1,4 +1,4 @@
-//! `cutrace pack`: a trace in a tenth of its space, or what such a one stands for.
+//! `cutrace pack`: packs a trace into a tenth of its space, or unpacks it.
 
 use crate::arguments::input::{self, is_there};
 use crate::arguments::rank_filter::{self, Among};

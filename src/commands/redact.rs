@@ -1,4 +1,4 @@
-//! `cutrace redact`: a copy of a trace that can be shown to others.
+//! `cutrace redact`: makes a copy of a trace that can be shown to others.
 
 use crate::arguments::input::File;
 use crate::arguments::rank_filter::Among;

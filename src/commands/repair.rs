@@ -1,4 +1,4 @@
-//! `cutrace repair`: closes a trace that nobody closed.
+//! `cutrace repair`: closes a trace that was never closed.
 
 use crate::arguments::input::{self, is_there};
 use crate::arguments::rank_filter::{self, Among};

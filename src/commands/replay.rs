@@ -1,4 +1,4 @@
-//! `cutrace replay`: makes the calls of a trace again and compares what comes back.
+//! `cutrace replay`: makes the calls of a trace again and compares their results.
 
 mod as_json;
 mod bar;

@@ -1,4 +1,4 @@
-//! `cutrace report`: what a trace says about the program, in tables.
+//! `cutrace report`: tables about the program of a trace.
 
 use crate::arguments::input::{Chosen, Files};
 use crate::arguments::reading::Reading;

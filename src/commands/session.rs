@@ -1,4 +1,4 @@
-//! The end of a recording: closes the traces of all its processes and says in one line what was recorded.
+//! The end of a recording: closes the traces of all its processes and summarises the recording in one line.
 
 mod announcements;
 mod of_job;

@@ -1,4 +1,4 @@
-//! `cutrace on` and `cutrace off`: have processes that run record, or leave calls out.
+//! `cutrace on` and `cutrace off`: make running processes resume or pause recording.
 
 use crate::terminal::exit::{DONE, FAILED, explain, failure, in_full};
 use crate::terminal::standard_output::Results;

@@ -1,4 +1,4 @@
-//! `cutrace view`: the timeline in the terminal.
+//! `cutrace view`: shows the timeline in the terminal.
 
 use crate::arguments::input::{Chosen, Files};
 use crate::terminal::exit::{self, USAGE, damage, failure};

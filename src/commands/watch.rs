@@ -1,7 +1,7 @@
-//! How the processes of a recording end: `record` is the parent of one of them alone. The others it watches
-//! by their descriptors (pidfd); what Linux then says of one that is not its child it says from 6.15 on,
-//! before that only as long as its parent has not asked. What stays open is what the process said itself, at
-//! `exit`.
+//! The end of each process of a recording. `record` is the parent of only one of them, and watches the others
+//! by their descriptors (pidfd). Linux reports the exit status of a process that is not a child from 6.15 on,
+//! before that only until its parent has reaped it. If it is not known, the process's own announcement at
+//! `exit` is used.
 
 use analysis::job::{is_zombie, lines};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Functions of the driver that the command itself calls, with the prototypes of cuda.h.
+//! Driver functions that the command itself calls, with the prototypes of cuda.h.
 
 pub mod sample;
 

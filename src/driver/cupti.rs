@@ -1,5 +1,5 @@
-//! Where libcupti is: NVIDIA's profiling library, which comes with toolkits and as Python wheels, not with
-//! drivers.
+//! The location of libcupti, NVIDIA's profiling library, which comes with toolkits and Python wheels, not
+//! with drivers.
 
 use crate::driver::Choice;
 use std::collections::HashSet;

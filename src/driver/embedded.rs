@@ -1,7 +1,7 @@
-//! Our own libraries within the command's file, and where they are put: the loader takes files only.
+//! Our own libraries within the command's file, and their extraction: the loader takes only files.
 //!
-//! A directory of the user's own, which nobody else can write, with the content's hash in its name; what is
-//! there is compared byte for byte each time. build.rs says where the bytes come from.
+//! They are extracted to a directory that only the user can write to, with the contents' hash in its name.
+//! Existing files are compared byte for byte each time. build.rs decides where the bytes come from.
 
 use super::Tried;
 use crate::driver::libraries::{NOT_PRELOADED, can_be_preloaded};

@@ -1,6 +1,6 @@
-//! Shared memory of recordings that nobody has closed, of `cutrace doctor`: what no process has mapped. It holds
-//! what a killed process recorded last, as long as its trace is there; behind a trace that is gone it is in
-//! nobody's hands, and Linux gives it back at the next start alone.
+//! Shared memory of unclosed recordings that no process maps, for `cutrace doctor`. While its trace exists,
+//! it holds the last records of a killed process; without its trace nobody owns it, and only a restart of
+//! Linux frees it.
 
 use analysis::text::figures::{counted, size};
 use analysis::text::shell::shell;

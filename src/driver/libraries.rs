@@ -1,5 +1,5 @@
-//! Where our own libraries are, the recorder and the simulated driver: named by a variable, where cutrace is
-//! installed, or within its own file.
+//! The location of our own libraries, the recorder and the simulated driver: named by a variable, in
+//! cutrace's installation, or within its own file.
 
 use super::{Found, Tried, why};
 use crate::driver::embedded;

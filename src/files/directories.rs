@@ -1,4 +1,4 @@
-//! Files and directories that get their names when all of them are whole.
+//! Files and directories that get their names only when all of them are complete.
 
 use super::sink::{finish_when_interrupted, hold, remove_when_interrupted};
 use crate::terminal::exit::{FAILED, failure};

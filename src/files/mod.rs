@@ -1,4 +1,4 @@
-//! Files that are written: each gets its name when it is whole. Imports `process` and `terminal`.
+//! Output files: each gets its name only when it is complete. Imports `process` and `terminal`.
 
 pub mod directories;
 pub mod output;

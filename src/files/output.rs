@@ -1,4 +1,4 @@
-//! A file that gets its name when it is whole.
+//! A file that gets its name only when it is complete.
 
 use crate::process::signals;
 use crate::terminal::exit::{FAILED, USAGE, failure, say_last};

@@ -1,4 +1,4 @@
-//! Data that a trace only names, as part of files of the program, for commands that need it.
+//! Data that a trace only names, as parts of the program's files, for commands that need it.
 
 use crate::terminal::exit::{FAILED, UNREADABLE, failure};
 use analysis::text::figures::{counted, size};

@@ -1,5 +1,5 @@
-//! Where an export goes: to stdout, or under a name of its own until it is whole; compressed if its name ends
-//! in .gz.
+//! The output of an export: stdout, or a file that gets its name when it is complete; compressed if the name
+//! ends in .gz.
 
 use crate::files::output::Output;
 use crate::process::signals;

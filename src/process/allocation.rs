@@ -1,4 +1,4 @@
-//! Memory that Linux refuses: a trace may ask for more than there is, and the command then fails as with any
+//! Failed allocations: a trace may require more memory than there is, and the command then fails as with any
 //! other error, where the standard library would abort.
 
 use std::alloc::{GlobalAlloc, Layout, System};

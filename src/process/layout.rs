@@ -1,5 +1,5 @@
-//! The process that replays: its address space must leave room for the recorded memory, and its environment
-//! must be the recorded one, both before the driver is loaded.
+//! The replaying process: its address space must leave room for the recorded memory, and its environment must
+//! be the recorded one, both before the driver is loaded.
 
 use anyhow::{Context, Result};
 use replayer::Plan;

@@ -1,4 +1,4 @@
-//! The program to be recorded: where it is, and whether a preloaded library can get into it.
+//! The program to be recorded: its path, and whether a library can be preloaded into it.
 
 use crate::terminal::exit::{CANNOT_EXECUTE, Failure, NOT_FOUND};
 use object::elf::{DT_NEEDED, EM_AARCH64, EM_X86_64, FileHeader32, FileHeader64};

@@ -1,5 +1,5 @@
-//! What the program's standard output gets, where that is a plain file: it can be read afterwards, and
-//! nothing has to come between. A terminal or a pipe keeps nothing.
+//! The program's standard output, if it is a plain file: it can be read afterwards, so no pipe is needed in
+//! between. The output to a terminal or a pipe is not kept.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,5 +1,5 @@
-//! Signals: `record` outlives what ends its program, since the closing line is still to come; `replay` says
-//! how far it came.
+//! Signals: `record` survives a signal that ends its program, because it must still print the closing line;
+//! `replay` reports its progress.
 
 use crate::process::allocation;
 use std::io;

@@ -1,4 +1,4 @@
-//! A bar on stderr for a walk that takes longer than a second, if that is a terminal.
+//! A progress bar on stderr, if that is a terminal, for a walk that takes longer than a second.
 
 use crate::terminal::standard_output;
 use analysis::filter::progress::Progress;

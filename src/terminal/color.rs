@@ -1,4 +1,4 @@
-//! `--color`, of all commands: whether what they print has colours.
+//! `--color`, an option of all commands: whether the output has colours.
 
 use clap::ColorChoice;
 use std::io::IsTerminal;

@@ -1,4 +1,4 @@
-//! How a command ends: its exit status, and the one line that says why.
+//! The end of a command: its exit status, and the one line that gives the reason.
 
 use crate::terminal::standard_output::Results;
 use analysis::calls::losses;

@@ -1,4 +1,4 @@
-//! What `-h` prints after the options: a few examples. `--help` prints all of them, and the exit statuses.
+//! The end of the help: a few examples after the options for `-h`, all of them and the statuses for `--help`.
 
 use clap::Command;
 

@@ -1,4 +1,4 @@
-//! What the command prints, and how it ends. Imports no other folder.
+//! The command's output, and its end. Imports no other folder.
 
 pub mod bar;
 pub mod color;

@@ -1,5 +1,5 @@
-//! What a command prints on standard output. Who stops reading it (`| head`) changes nothing of how the
-//! command ends: the rest of its output is dropped, and its exit status is the one it would have had.
+//! Standard output of a command. If its reader closes it early (`| head`), the rest of the output is dropped,
+//! and the exit status stays the one that the command would have had.
 
 use analysis::text::json::write_pretty;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Kernels that read the clock, which a verdict notes: what they make of it is never the same twice.
+//! Kernels that read the clock, as a note of the verdict: their results may differ in every run.
 
 use analysis::text::kernel_name::{Names, Style};
 use replayer::Reason;

@@ -1,5 +1,5 @@
-//! Lines are made block by block, on all cores: each worker goes over the calls before its blocks as far as
-//! they make or end objects, and reads no more of the others than which functions they are of.
+//! Lines in blocks, made on all cores. To know the objects before its blocks, each worker follows only the
+//! calls there that make or end objects; of the others it reads only the function's id.
 
 use super::Arguments;
 use crate::arguments::reading::Reading;

@@ -1,4 +1,4 @@
-//! What a trace holds, as JSON.
+//! The contents of a trace, as JSON.
 
 use super::counts::Functions;
 use crate::commands::info::summary::Summary;

@@ -1,4 +1,4 @@
-//! What a trace holds, counted.
+//! Counts of a trace's contents.
 
 use analysis::calls::line::NOT_READY;
 use analysis::filter::selection::Selection;

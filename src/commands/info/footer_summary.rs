@@ -5,8 +5,8 @@
 //! bincode(Layout) | bincode(Known) | bincode(Summary)
 //! ```
 //!
-//! The footer's checksum covers it. Another version of cutrace may judge otherwise: a summary counts for the
-//! version that wrote it, and the trace is read where there is none that counts.
+//! The footer's checksum covers it. Another version of cutrace may judge differently, so a summary is valid
+//! only for the version that wrote it; without a valid one, the trace is read.
 
 use crate::commands::info::summary::Summary;
 use crate::terminal::exit::say;

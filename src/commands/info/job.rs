@@ -1,4 +1,4 @@
-//! What a job was: a line for each of its processes, and the verdict on the whole.
+//! The summary of a job: a line for each of its processes, and the verdict on the whole.
 
 use super::as_json::SCHEMA;
 use crate::arguments::rank_filter::{self, Among};

@@ -1,4 +1,4 @@
-//! What `info` finds out by reading all of a trace, rather than a few records of it.
+//! The results of `info` that require reading all of a trace, rather than a few records of it.
 
 use super::counts::{Annotated, Counts, count};
 use crate::verdict::{self, Said};

@@ -1,4 +1,4 @@
-//! What a trace holds, for people.
+//! The contents of a trace, for people.
 
 use super::counts::{Counts, Functions};
 use crate::commands::info::summary::Summary;

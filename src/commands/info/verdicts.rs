@@ -1,4 +1,4 @@
-//! The verdicts on the processes of a job: replayed together they have what each lacks alone.
+//! The verdicts on the processes of a job: replayed together, each has the exports that it lacks alone.
 
 use crate::verdict;
 use analysis::calls::losses::{damage_that_loses, has_lost};

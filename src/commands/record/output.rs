@@ -1,4 +1,4 @@
-//! Where the traces of a recording go: a pattern, or a directory for all processes of a job.
+//! The output of a recording: a file name pattern, or a directory for all processes of a job.
 
 use crate::terminal::exit::{FAILED, USAGE, failure};
 use anyhow::{Context, Result};

@@ -1,4 +1,4 @@
-//! How a replay came out, as one typed value: `--json` prints it, and a replay of a job sends it to the
+//! The result of a replay, as one typed value: `--json` prints it, and a replay of a job sends it to the
 //! coordinator.
 
 use super::culprit;

@@ -1,4 +1,4 @@
-//! How far a replay has come.
+//! The progress of a replay.
 
 use super::interruption::Interruption;
 use super::sharing;

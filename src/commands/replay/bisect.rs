@@ -1,4 +1,4 @@
-//! `--bisect`: what two replays tell of every launch.
+//! `--bisect`: the comparison of two replays after every launch.
 
 use super::explain::Explanation;
 use analysis::text::figures::counted;

@@ -1,4 +1,4 @@
-//! Replays of the same trace in processes of their own: what they found.
+//! Further replays of the same trace in child processes, and their results.
 
 use crate::terminal::exit;
 use anyhow::{Context, Result, anyhow};

@@ -1,4 +1,4 @@
-//! `--verify`, and how a difference in copied bytes is told.
+//! `--verify`, and the text of a difference in copied bytes.
 
 use replayer::{Elements, Extent, Float, Tolerance};
 use std::io::{Result, Write};

@@ -1,4 +1,4 @@
-//! The flags of `replay` that look for what is wrong, in the program or in the replay.
+//! The flags of `replay` for debugging the program or the replay.
 
 use crate::commands::replay::comparison::Verify;
 use crate::files::output::Output;

@@ -1,7 +1,7 @@
-//! Why a replay diverged. It is made twice more, with launches one by one, and what every launch makes of
-//! memory is compared: a kernel that computes otherwise each time is told from a replay that is not as
-//! recorded. Where the kernels compute the same, and waiting for launches changes what a call brings, some
-//! order is missing.
+//! The reason of a divergence. Two more replays launch one kernel at a time and hash memory after every
+//! launch, to distinguish a nondeterministic kernel from a replay that differs from the recording. If the
+//! kernels agree, but waiting for launches changes the results of a call, the program lacks an order between
+//! submissions.
 
 use crate::commands::replay::child_replays::{Again, Found, TooLong, say_so};
 use analysis::text::kernel_name::{Names, Style};

@@ -1,4 +1,4 @@
-//! Why a replay diverged, as text and as JSON.
+//! The reason of a divergence, as text and as JSON.
 
 use super::explain::{Explanation, Why, shown};
 use analysis::text::figures::counted;

@@ -1,4 +1,4 @@
-//! A replay that a signal ends: it says how far it came, and leaves no half a file behind.
+//! A replay interrupted by a signal: it reports its progress, and leaves no partial file behind.
 
 use crate::commands::replay::child_replays;
 use crate::process::signals;

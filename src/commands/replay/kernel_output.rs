@@ -1,6 +1,5 @@
-//! What kernels print while a trace is made again is the recorded program's output, not the replay's result:
-//! it is compared with what the recorded program's standard output got, and shown behind the verdict to whoever
-//! asks for it.
+//! Output of kernels during a replay. It belongs to the recorded program, not to the replay's result, so it
+//! is compared with the program's recorded standard output, and printed behind the verdict on request.
 
 use analysis::text::figures::{counted, grouped, size};
 use replayer::{Outcome, Report};

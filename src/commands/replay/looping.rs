@@ -1,4 +1,4 @@
-//! The flags of `replay` that make a range of calls again and again, and what is said of it.
+//! The flags of `replay` that repeat a range of calls, and the text of the result.
 
 use crate::terminal::exit::{USAGE, failure};
 use analysis::calls::device_work;

@@ -1,11 +1,10 @@
-//! `--untrusted`: the process gives up what a replay does not need, before it loads the driver.
+//! `--untrusted`: the process drops all rights that a replay does not need, before it loads the driver.
 //!
-//! A trace is a program: its kernels run, its code goes through the driver's compiler, its calls reach the
-//! driver with arguments that somebody chose. What that may come to beyond the device, Linux is asked to
-//! forbid: Landlock, to open for writing anything but the GPU's devices, to make, remove or execute files;
-//! seccomp, the network, other processes and whatever else reaches out of this one. Neither can be taken
-//! back. No privilege is kept, and none can be gained. How much memory and how many threads the process has,
-//! a child looks at.
+//! A trace is a program: its kernels run, the driver's compiler compiles its code, and its calls reach the
+//! driver with arguments that somebody chose. To contain it beyond the device, Landlock forbids the process
+//! to open anything but the GPU's devices for writing, and to create, remove or execute files; seccomp
+//! forbids the network, other processes and everything else outside this one. Neither can be undone. No
+//! privilege is kept, and none can be gained. A child process watches the memory and the number of threads.
 
 mod limits;
 mod seccomp;

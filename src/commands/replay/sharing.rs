@@ -1,5 +1,5 @@
-//! Memory of other processes that a replay may wait for. Who else has mapped host memory that a process had
-//! registered: the others of its job, as far as their traces are beside its own.
+//! Memory of other processes that a replay may wait for. The processes that share registered host memory are
+//! found among the others of the job, if their traces are beside this one.
 
 use analysis::job::{Job, Process};
 use analysis::text::shell::shell;

@@ -1,4 +1,4 @@
-//! All that came of a replay, and of what was asked for besides, as text and as JSON.
+//! All results of a replay and of the requested diagnoses, as text and as JSON.
 
 use super::as_json::{ReplaySummary, Replayed};
 use super::explain::Explanation;

@@ -1,4 +1,4 @@
-//! What a replay says: of its plan, and of how it came out.
+//! The text of a replay's plan and of its result.
 
 use super::as_json::{LISTED, Planned};
 use super::explain::Explanation;

@@ -1,4 +1,4 @@
-//! The flags of `replay` that take the device's times.
+//! The flags of `replay` that measure device times.
 
 use crate::driver::Choice;
 use crate::driver::cupti;

@@ -1,4 +1,4 @@
-//! What the processes of a recording have said of themselves, and what became of those that have no trace.
+//! Announcements by the processes of a recording, and the fate of processes without a trace.
 
 use super::Asked;
 use crate::terminal::exit::say;

@@ -1,4 +1,4 @@
-//! What the directory of a job says of the processes of this recording.
+//! The processes of this recording, as listed in the directory of a job.
 
 use super::{Asked, relative};
 use crate::commands::info::verdicts::{Judged, judge_together};

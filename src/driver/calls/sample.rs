@@ -1,5 +1,5 @@
-//! The programs that `cutrace demo` and docs/tutorial.md record: input goes to the device, is worked on a few
-//! times, and comes back. Each does one thing that a trace tells.
+//! The programs that `cutrace demo` and docs/tutorial.md record: each copies input to the device, works on it
+//! a few times, and copies it back. Each does one thing that a trace reveals.
 
 use super::{Driver, got};
 use clap::ValueEnum;

@@ -1,6 +1,6 @@
-//! How many threads the process may have, and how much memory. Linux has no limit that serves: RLIMIT_NPROC is
-//! the user's and not root's, RLIMIT_AS counts the addresses that a driver reserves, by the terabyte. So a child
-//! that keeps what the process gives up looks at it all the time, and ends it when it goes beyond.
+//! Limits on the process's threads and memory. None of Linux's limits fits: RLIMIT_NPROC counts per user and
+//! exempts root, RLIMIT_AS counts the addresses that a driver reserves, by the terabyte. So a child with the
+//! same restrictions watches the process, and ends it when it exceeds a limit.
 
 use crate::terminal::exit::{FAILED, say};
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! The filter of system calls: the network, other processes and whatever else reaches out of this one.
+//! The filter of system calls: it forbids the network, other processes and everything else outside this one.
 
 use std::mem::offset_of;
 

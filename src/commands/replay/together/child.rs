@@ -1,4 +1,4 @@
-//! The end of a replay that was started as a part of a job.
+//! The child's side of a replay that is part of a job.
 
 use super::protocol::{self, FromReplay, Part, Registered, ToReplay};
 use crate::commands::replay::as_json::ReplaySummary;

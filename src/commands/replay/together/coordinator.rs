@@ -1,4 +1,4 @@
-//! The replays of a job while they run: what they are told of each other, and who is ended when.
+//! The coordinator of a job's replays: it passes messages between them and decides when each is ended.
 
 use super::process::{self, Process, Running};
 use super::protocol::{self, FromReplay, Part, Told};

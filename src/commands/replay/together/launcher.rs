@@ -1,9 +1,9 @@
-//! Ranks that a launcher starts: a `cutrace replay` for each, of which one leads.
+//! Ranks started by a launcher: one `cutrace replay` for each, of which one leads.
 //!
-//! Each finds the others by a name that follows from the directory and the launch. Whoever takes it first
-//! leads: it does what a `cutrace replay` of the whole job does, but has each rank's own process start its
-//! replay, in the surroundings that the launcher has given it. All wait until all have ended: a launcher ends
-//! the others when one ends badly.
+//! Each finds the others by a name derived from the directory and the launch. The first to take the name
+//! leads: it acts like a `cutrace replay` of the whole job, but each rank's own process starts that rank's
+//! replay, in the environment that the launcher has given it. All wait until all have ended: a launcher ends
+//! the others when one fails.
 
 pub mod rank_process;
 mod rendezvous;

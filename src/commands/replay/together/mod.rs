@@ -1,10 +1,10 @@
-//! A job replayed: a replay for each of its traces, in a process of its own, and what they need of each
-//! other.
+//! The replay of a job: one replay for each of its traces, in a process of its own, and the data that they
+//! exchange.
 //!
-//! This process maps nothing and calls no driver. It knows which call opens what which other had exported
-//! (by the traces), passes on what the exporting replay says of it, and ends the others where one fails that
-//! shares something with them. The order between them is theirs to keep: each writes how far it has come to a
-//! page that all of them map, and waits there.
+//! This process maps nothing and calls no driver. It knows from the traces which call opens which export,
+//! passes on the exporting replay's messages, and ends the replays that share something with a failed one.
+//! The replays keep the order among themselves: each writes its progress to a page that all of them map, and
+//! waits there.
 
 mod child;
 mod coordinator;

@@ -1,4 +1,4 @@
-//! How far each replay of a job has come: a time of the recorded clock each, in memory that all of them map.
+//! The progress of each replay of a job: a time on the recorded clock, in memory that all of them map.
 
 use anyhow::{Context, Result};
 use std::fs::File;

@@ -1,7 +1,7 @@
-//! What a replay of a job and the process that started it say to each other: a message a packet of a Unix
-//! socket, with the descriptors that go with it.
+//! The protocol between a replay of a job and the process that started it: each message is one packet of a
+//! Unix socket, with the descriptors that belong to it.
 //!
-//! The packets are JSON, as both ends are one program. What the trace says stands in them as numbers only.
+//! The packets are JSON, as both ends are one program. They contain data of the trace only as numbers.
 
 use libc::{c_int, c_void};
 use replayer::{Live, Source};

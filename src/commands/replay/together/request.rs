@@ -1,4 +1,4 @@
-//! What the replay of a job is to do.
+//! The request for a replay of a job.
 
 use crate::arguments::rank_filter::Among;
 use std::ffi::OsString;

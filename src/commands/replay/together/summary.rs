@@ -1,4 +1,4 @@
-//! What came of the replay of a job: a line a process, and the whole.
+//! The result of a job's replay: a line for each process, and the whole.
 
 use super::process::{NOT_REPLAYABLE, Process, ProcessOutcome};
 use crate::commands::replay::as_json::ReplaySummary::{self, Planned, Replayed};

@@ -1,4 +1,4 @@
-//! The traces of a job: which processes share what, their replays, and what comes of all.
+//! The traces of a job: the processes that share objects, their replays, and the combined result.
 
 use super::coordinator::{PATIENCE, Shared, Together};
 use super::process::{Process, ProcessOutcome, Running};

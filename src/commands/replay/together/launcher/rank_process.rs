@@ -1,4 +1,4 @@
-//! A rank's own process, which a launcher has started, as the one that leads sees it.
+//! A rank's own process, which a launcher has started, as the leader sees it.
 
 use crate::commands::replay::together::protocol;
 use crate::terminal::exit::{FAILED, failure};

@@ -1,5 +1,5 @@
-//! Where the processes of one launch find each other: a Unix socket without a file, whose name follows from
-//! the directory and from what launchers give all ranks alike.
+//! The rendezvous of the processes of one launch: a Unix socket without a file. Its name is derived from the
+//! directory and from the variables that launchers set alike for all ranks.
 
 use crate::commands::replay::together::protocol;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,4 @@
-//! A rank's own process: starts its replay when the one that leads says so, and waits for the end of all.
+//! A rank's own process: it starts its replay when the leader says so, and waits until all have ended.
 
 use super::rank_process::{FromLead, ToLead};
 use crate::commands::replay::together::launcher::rendezvous::Meeting;
