@@ -1,5 +1,5 @@
-//! What the tests share: client programs, built once; runs, bare and recorded, each with a time limit; what a
-//! trace must hold. Everything runs on the simulated driver.
+//! The harness that tests share: client programs, built once; runs, bare and recorded, each with a time
+//! limit; checks of traces. Everything runs on the simulated driver.
 //!
 //! Each test has a [`Place`] of its own, a temporary directory, so that tests run side by side.
 

@@ -1,5 +1,5 @@
-//! One rank of a job replayed without the others: in the place of NCCL's collectives what they had delivered
-//! is written. A library of ours does what NCCL does.
+//! Single-rank replay: recorded deliveries are written in place of NCCL's collectives. A library of ours
+//! plays NCCL.
 
 use serde_json::Value;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! NCCL's operations: our library is its profiler plugin. A library of ours does what NCCL does towards it.
+//! NCCL's operations, recorded by our library as its profiler plugin. Another library of ours plays NCCL.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

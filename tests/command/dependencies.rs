@@ -1,4 +1,4 @@
-//! What runs inside other people's processes.
+//! The dependencies of the recorder, which runs inside other people's processes.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What else may stand in the directory of a job, or not there any more.
+//! Unexpected and missing files in the directory of a job.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `cutrace export`: what is in the file, and how it comes to be there.
+//! `cutrace export`: the contents of the file, and how it is written.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! What libcutrace.so shows to the dynamic linker: the driver's names, each once, the two nets, what NVTX and
-//! NCCL ask for and what CUPTI is begun by; nothing of the debugger's.
+//! The exports of libcutrace.so: the driver's names, each once, dlopen and dlsym, the entry points for NVTX
+//! and NCCL and those that begin a use of CUPTI; no names of the debugger's.
 
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;

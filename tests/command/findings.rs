@@ -1,4 +1,4 @@
-//! What is worth looking at: one list, whoever shows it.
+//! Findings: `report` and the viewer show the same list.
 
 use crate::reporting::{one, recorded, report, rows};
 use serde_json::Value;

@@ -1,11 +1,11 @@
-//! Forged traces: whatever a trace says, each command that reads it ends in one of its own ways, in time, and
-//! within bounded memory. (tests/replay/fuzz.rs has their replays.)
+//! Forged traces: whatever a trace says, each command that reads it ends with one of its own statuses, in
+//! time, and within bounded memory. (tests/replay/fuzz.rs has their replays.)
 //!
-//! A few by a fixed seed. For hours by hand:
+//! A few run with a fixed seed. To run for hours by hand:
 //!
 //!     FUZZ_SEED=1 FUZZ_RUNS=100000 cargo test -p tests --test command fuzz
 //!
-//! What fails stays in target/debug/fuzz, named by trace and seed. tests/FUZZING.md says what was run.
+//! Failing traces stay in target/debug/fuzz, named by trace and seed. tests/FUZZING.md lists the runs so far.
 
 use std::collections::HashMap;
 use std::os::unix::process::CommandExt;

@@ -1,8 +1,8 @@
-//! Traces of this format version, kept: they must be read, shown, and replayed as long as the version is.
+//! Golden traces of this format version: they must be read, shown, and replayed as long as the version is.
 //!
-//! `cargo test -p tests --test command -- --ignored` makes them anew (only when there is a new format
-//! version; the old ones stay, and those that are there are left alone), and `INSTA_UPDATE=always cargo test
-//! -p tests --test command` what is shown of them.
+//! `cargo test -p tests --test command -- --ignored` makes them again (only for a new format version;
+//! existing ones are left alone), and `INSTA_UPDATE=always cargo test -p tests --test command` updates the
+//! expected output.
 
 use std::path::PathBuf;
 use tests::forge::Forge;

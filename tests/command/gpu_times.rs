@@ -1,4 +1,4 @@
-//! `record --gpu-times`: when the device worked, in the recorded run itself.
+//! `record --gpu-times`: device times of the recorded run itself.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
-//! What a call pays on the hot path, counted: each instruction of the recorder's, its allocations, its locked
-//! instructions and its system calls, while the calling thread is stepped through its calls (ptrace). Not
-//! timed, so that it says the same on any machine.
+//! The cost of a call on the hot path, counted while the calling thread is single-stepped (ptrace): the
+//! recorder's instructions, allocations, locked instructions and system calls. It is not timed, so that the
+//! result is the same on any machine.
 //!
 //! The libraries of a test are built without optimisation: their counts are bounded with some 15 % of slack,
-//! since they depend on the compiler. What must not be there at all has no slack. `scripts/hot-path` prints
-//! the counts of a release build.
+//! since they depend on the compiler. Counts that must be 0 have no slack. `scripts/hot-path` prints the
+//! counts of a release build.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! One process of a job replayed without the others: memory that it had imported holds what it held when the
-//! process used it (`record --shared-memory`).
+//! Single-rank replay of a process with imported memory: the memory has the contents it had when the process
+//! used it (`record --shared-memory`).
 
 use serde_json::{Value, json};
 use std::path::PathBuf;

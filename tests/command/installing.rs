@@ -1,4 +1,4 @@
-//! The command as one file: what it holds, where that is put, and what a user sees who has nothing else.
+//! The command as one file: its libraries, their extraction, and the output for a user with nothing else.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -1,4 +1,4 @@
-//! A job: several processes recorded into one directory, and what is said of them together.
+//! A job: several processes recorded into one directory, and the reports on them together.
 
 use serde_json::Value;
 use std::path::Path;

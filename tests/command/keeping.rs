@@ -1,4 +1,4 @@
-//! Long traces: the summary in their footer, which `info` shows, and the viewer's index next to them.
+//! Long traces: the summary in their footer, which `info` shows, and the viewer's index beside them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

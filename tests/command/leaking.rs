@@ -1,4 +1,4 @@
-//! What a program does not give back, and what it tried to: `report`.
+//! Leaks, and failed attempts to free: `report`.
 
 use crate::reporting::{numbers, one, pick, recorded, report, rows};
 use serde_json::Value;

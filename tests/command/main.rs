@@ -1,4 +1,4 @@
-//! The command: what it takes, what it says, how it ends.
+//! Tests of the command: its inputs, its output, its exit statuses.
 
 mod alone;
 mod arguments;

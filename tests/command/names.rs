@@ -1,7 +1,8 @@
-//! Names: a module or a type is a noun, a function says what it does. None is a participle, an adverb or a
-//! preposition by itself, and some words are in no name at all, as they say too little of anything.
+//! Names: a module or a type is a noun, a function says what it does. None is only a participle, an adverb or
+//! a preposition, and words that say too little are banned from all names.
 //!
-//! A crate that still has such names may have as many as stands here, and no more. Who lowers the number writes it here.
+//! A crate that still has such names has a limit here, their present number. Lower the limit with each
+//! improvement.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Which traces a command reads, and on which driver they are replayed, where the command line does not say.
+//! The default traces of a command, and the default driver of a replay.
 
 use serde_json::Value;
 use tests::*;

@@ -1,4 +1,4 @@
-//! What `cutrace report` takes as `nsys stats` does: names, suffixes, units, a file for each table.
+//! Options of `cutrace report` that work as in `nsys stats`: names, suffixes, units, a file for each table.
 
 use crate::reporting::{recorded, report, rows};
 use serde_json::{Value, json};

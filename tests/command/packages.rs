@@ -1,4 +1,4 @@
-//! What is installed runs with glibc 2.28 and newer: nothing is called that came later.
+//! The installed files run with glibc 2.28 and newer: they call no newer function.
 
 use object::Endianness;
 use object::elf::{DT_NEEDED, FileHeader64, SHT_DYNSYM};

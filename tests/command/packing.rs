@@ -1,4 +1,4 @@
-//! `cutrace pack` and `record --pack`: small traces, which are read as others are.
+//! `cutrace pack` and `record --pack`: packed traces, which are read like others.
 
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;

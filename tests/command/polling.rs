@@ -1,5 +1,5 @@
-//! Programs that ask over and over: a run of equal polls is one call in the trace, and counts as many
-//! wherever calls are counted.
+//! Programs that poll: a run of equal polls is one call in the trace, and counts as many wherever calls are
+//! counted.
 
 use serde_json::Value;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Commands that read a trace: good ones, and everything else that may be given to them.
+//! Commands that read a trace: with good traces, and with everything else that a user may pass.
 
 use serde_json::Value;
 use std::io::Read;

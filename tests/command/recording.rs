@@ -1,4 +1,4 @@
-//! `cutrace record`: what it starts, what it refuses, how traces are named, what it says.
+//! `cutrace record`: starting programs, refusals, names of traces, messages.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

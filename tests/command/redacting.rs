@@ -1,4 +1,4 @@
-//! `cutrace redact`: what a trace says of its machine and user is gone from the copy, and all else is there.
+//! `cutrace redact`: the copy contains nothing about machine and user, and everything else.
 
 use std::path::Path;
 use tests::forge::Forge;

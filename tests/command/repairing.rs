@@ -1,4 +1,4 @@
-//! `cutrace repair`: what it may change, and that its verdict is the one on what it wrote.
+//! `cutrace repair`: it changes only what it may, and its verdict is that on the repaired trace.
 
 use serde_json::Value;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `cutrace replay` and `cutrace doctor`: their ways to end.
+//! `cutrace replay` and `cutrace doctor`: all their exit statuses.
 
 use serde_json::Value;
 use tests::*;

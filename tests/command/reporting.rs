@@ -1,4 +1,4 @@
-//! `cutrace report`: that what it says is so, and how it is asked.
+//! `cutrace report`: the correctness of its reports, and its options.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

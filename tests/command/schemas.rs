@@ -1,4 +1,4 @@
-//! Fields of `--json`: docs/agents.md lists those that the commands print, with their types.
+//! Fields of `--json`: docs/agents.md lists all that the commands print, with their types.
 
 use crate::nsys_reports::annotated;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `cutrace view` on a real trace, on damaged and growing ones, and under a terminal's whims.
+//! `cutrace view` on a real trace, on damaged and growing ones, and in unusual terminals.
 
 use tests::forge::Forge;
 use tests::*;

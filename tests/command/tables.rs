@@ -1,4 +1,4 @@
-//! `cutrace export --to sqlite`, `csv` and `parquet`: the tables of Nsight Systems, and who reads them.
+//! `cutrace export --to sqlite`, `csv` and `parquet`: the tables of Nsight Systems, and their readers.
 
 use crate::reporting::recorded;
 use serde_json::{Value, json};

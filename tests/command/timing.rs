@@ -1,4 +1,4 @@
-//! Reports on device times: their columns, and that what they say is what was measured.
+//! Reports on device times: their columns, and agreement with the measurements.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

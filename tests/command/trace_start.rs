@@ -1,4 +1,4 @@
-//! Where times count from: the earliest that a trace holds, in every output alike.
+//! The zero of times: the earliest time in a trace, in all outputs alike.
 
 use serde_json::Value;
 use std::process::Command;

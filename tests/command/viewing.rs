@@ -1,4 +1,4 @@
-//! `cutrace view`: in a terminal (tmux), with real keys and the screen as it is; and without one.
+//! `cutrace view`: in a terminal (tmux), with real keys and the real screen; and without one.
 
 use std::path::Path;
 use std::process::Command;

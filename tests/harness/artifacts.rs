@@ -1,4 +1,4 @@
-//! Where what the tests need was built.
+//! The build outputs that the tests need.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Changing a trace so that its checksums still hold: what a bug or a forger would do, not a bad disk.
+//! Changes to a trace with valid checksums, as a bug or a forger would make them, not a bad disk.
 
 use std::path::Path;
 use trace::base::hash::{Hash, checksum};

@@ -1,5 +1,5 @@
-//! Traces as nobody recorded them: mutations that know the format, with lengths, hashes and checksums put
-//! right, so that they get past the reader's own checks.
+//! Mutated traces: mutations that know the format correct lengths, hashes and checksums, so that they pass
+//! the reader's own checks.
 
 use crate::forge::Forge;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Mutations of the index that the viewer keeps of a trace (viewer/src/data/store.rs).
+//! Mutations of the viewer's index of a trace (viewer/src/data/store.rs).
 
 use crate::mutate::Random;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Mutations of texts: words that are not ASCII in the place of names, and bytes that are no text at all.
+//! Mutations of texts: non-ASCII words in place of names, and bytes that are no text at all.
 
 use crate::forge::Forge;
 use crate::mutate::{Random, records};

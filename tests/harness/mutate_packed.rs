@@ -1,5 +1,5 @@
-//! Mutations of packed traces, whose seals are put right: what a packed segment stands for, how it is packed,
-//! the bytes that are unpacked, the length of the file.
+//! Mutations of packed traces, with valid seals: the place of a packed segment in the trace, its method, the
+//! bytes that are unpacked, the length of the file.
 
 use crate::forge::Forge;
 use crate::mutate::Random;

@@ -1,5 +1,5 @@
-//! Mutations of what holds the records: preambles, headers of segments, the footer, the length of the file.
-//! Checksums are put right.
+//! Mutations of the structure around records: preambles, headers of segments, the footer, the length of the
+//! file. Checksums are corrected.
 
 use crate::forge::Forge;
 use crate::mutate::{Random, records};

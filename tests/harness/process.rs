@@ -1,5 +1,5 @@
-//! What Linux says of a process, so that a test waits for the state that it needs, and not for a time in which
-//! a busy machine may not have come there.
+//! The state of a process, as Linux reports it, so that a test waits for a state and not for a time that a
+//! busy machine may exceed.
 
 use crate::run::HANG;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Ranks of a job (collectives.c) of which one stays away.
+//! Ranks of a job (collectives.c), one of which stays away.
 
 use crate::artifacts::artifact;
 use crate::place::Place;

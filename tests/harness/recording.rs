@@ -1,4 +1,4 @@
-//! What a trace must hold.
+//! Checks of the contents of a trace.
 
 use std::path::Path;
 use trace::{Call, Trace};

@@ -1,4 +1,4 @@
-//! Running a program, never for ever.
+//! Runs of a program, each with a time limit.
 
 use std::fs::File;
 use std::io::{Read, Seek};

@@ -1,4 +1,4 @@
-//! A terminal with a shell in it, for what is used by keys: tmux.
+//! A terminal with a shell in it, for programs that are used by keys: tmux.
 
 use crate::place::{Place, command_in};
 use crate::run::HANG;

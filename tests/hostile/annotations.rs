@@ -1,4 +1,4 @@
-//! Annotations by NVTX: what is well said, what is not, and what must not be kept.
+//! NVTX annotations: valid ones, invalid ones, and those that must not be kept.
 
 use serde_json::Value;
 use std::path::PathBuf;

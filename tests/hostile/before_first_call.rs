@@ -1,5 +1,5 @@
-//! What a program takes away before its first driver call: the trace is made all the same, or the closing line says
-//! why not. It is never false.
+//! Changes to its process that a program makes before its first driver call: the trace is made all the same,
+//! or the closing line says why not. That line is never false.
 
 use std::path::PathBuf;
 use std::process::Command;

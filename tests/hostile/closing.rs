@@ -1,5 +1,5 @@
-//! Whoever closes a trace is killed between any two writes, and after each page of one: what was recorded can
-//! be read, replayed and repaired as if nobody had begun, and no shared memory stays that nobody finds.
+//! The closing of a trace, killed between any two writes and after each page of a write: the records can be
+//! read, replayed and repaired as if closing had not begun, and no lost shared memory remains.
 
 use std::cell::Cell;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Programs that make a preloaded recorder's life hard: each must behave as it does without, and be recorded.
+//! Programs that are hard for a preloaded recorder: each must behave as it does without, and be recorded.
 
 mod annotations;
 mod before_first_call;

@@ -1,4 +1,4 @@
-//! How processes begin and end.
+//! The start and end of processes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! The ways by which a program reaches the driver.
+//! The ways in which a program finds the driver.
 
 use std::path::Path;
 use tests::*;

@@ -1,4 +1,4 @@
-//! `record --max-size`: recording ends before its file is too long, and the program goes on.
+//! `record --max-size`: recording ends before its file is too long, and the program continues.
 
 use tests::*;
 use trace::Trace;

@@ -1,4 +1,4 @@
-//! What surrounds a program: bad pointers, streams that are closed, disks that are full, limits, errors.
+//! The environment of a program: bad pointers, closed standard streams, full disks, limits, errors.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

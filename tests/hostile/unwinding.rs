@@ -1,4 +1,4 @@
-//! Ways out of a driver call other than its return, through a callback that the driver calls.
+//! Exits from a driver call other than its return, through a callback that the driver calls.
 
 use tests::*;
 use trace::Trace;

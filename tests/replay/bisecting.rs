@@ -1,5 +1,5 @@
-//! `replay --bisect`: a kernel that does not compute the same twice, told from a replay that is not as
-//! recorded.
+//! `replay --bisect`: it distinguishes a nondeterministic kernel from a replay that differs from the
+//! recording.
 
 use serde_json::Value;
 use tests::forge::Forge;

@@ -1,4 +1,4 @@
-//! What a trace says that the replay does not do: write where it has no memory, open files, set any variable.
+//! Requests of a trace that a replay refuses: writes outside its memory, opening files, setting any variable.
 
 use std::collections::BTreeSet;
 use tests::forge::Forge;

@@ -1,4 +1,4 @@
-//! What counts as verified, and what a replay waits for before it says so.
+//! The conditions for `verified`, and the waits before that result.
 
 use serde_json::Value;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! Copies to the host compared as bytes and as numbers; memory that the program never wrote.
+//! Copies to the host, compared as bytes and as numbers; memory that the program never wrote.
 
 use serde_json::{Value, json};
 use tests::forge::Forge;

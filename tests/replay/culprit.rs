@@ -1,4 +1,4 @@
-//! `replay --sync-launches`: which launch failed.
+//! `replay --sync-launches`: it names the launch that failed.
 
 use serde_json::Value;
 use tests::*;

@@ -1,4 +1,4 @@
-//! Memory that is not put back at its recorded addresses.
+//! Memory that is not placed at its recorded addresses.
 
 use tests::*;
 

@@ -1,4 +1,4 @@
-//! Which functions the replay of the workloads makes again: a list that SUPPORT.md is derived from.
+//! The functions that replays of the workloads call: a list from which SUPPORT.md is derived.
 
 use crate::workloads::{self, PROGRAMS};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,4 @@
-//! A replay that diverges says why: what does not compute the same twice, what nothing orders, or that it
-//! differs itself.
+//! A diverging replay names the reason: a nondeterministic kernel, a missing order, or the replay itself.
 
 use serde_json::Value;
 use std::process::Stdio;

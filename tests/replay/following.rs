@@ -1,4 +1,4 @@
-//! What the CPU wrote without a call, where others write, run or look at the same time.
+//! CPU writes without a call, while other threads write, run or scan.
 
 use tests::forge::Forge;
 use tests::*;

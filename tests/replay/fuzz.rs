@@ -1,11 +1,11 @@
-//! Forged traces: whatever a trace says, its replay ends in one of its own ways, and writes no memory of the
-//! host but its buffers (the simulated driver watches, `CUTRACE_SIM_GUARD`).
+//! Forged traces: whatever a trace says, its replay ends with one of its own statuses, and writes no host
+//! memory except its buffers (the simulated driver checks this, `CUTRACE_SIM_GUARD`).
 //!
-//! A few by a fixed seed. For hours by hand:
+//! A few run with a fixed seed. To run for hours by hand:
 //!
 //!     FUZZ_SEED=1 FUZZ_RUNS=100000 cargo test -p tests --test replay fuzz -- --nocapture
 //!
-//! What fails stays in target/debug/fuzz, named by program and seed.
+//! Failing traces stay in target/debug/fuzz, named by program and seed.
 
 use tests::forge::Forge;
 use tests::mutate::{Random, Record, mutate, seeds};

@@ -1,4 +1,4 @@
-//! What graphs copy to ordinary memory, and arguments of nodes that could not be recorded.
+//! Copies of graphs to pageable memory, and arguments of nodes that could not be recorded.
 
 use serde_json::Value;
 use tests::forge::Forge;

@@ -1,5 +1,4 @@
-//! Results that reach the CPU without a copy of the program's own: they are compared, and a wrong one is
-//! found.
+//! Results that reach the CPU without a copy by the program: they are compared, and a wrong one is found.
 
 use serde_json::Value;
 use tests::forge::Forge;

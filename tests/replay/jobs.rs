@@ -1,4 +1,4 @@
-//! Jobs whose processes share something, recorded into a directory and replayed together.
+//! Jobs whose processes share objects, recorded into a directory and replayed together.
 
 use crate::workloads::on;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `replay --loop`: a range made again and again; and `--only-kernel`, marks for other tools.
+//! `replay --loop`: a repeated range; and `--only-kernel`, marks for other tools.
 
 use serde_json::Value;
 use tests::*;

@@ -1,4 +1,4 @@
-//! A recorded program is made again, and checked; a trace that is not what was recorded is found out.
+//! Recorded programs are replayed and checked; a trace that differs from its recording is detected.
 
 mod bisecting;
 mod bounds;

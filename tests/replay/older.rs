@@ -1,5 +1,5 @@
-//! A driver before CUDA 12.4 does not tell how a kernel's parameters lie, and one before 12.3 not even a
-//! function's name: both then come from the code that the program loaded.
+//! A driver before CUDA 12.4 does not report the layout of a kernel's parameters, and one before 12.3 not
+//! even a function's name: both are then read from the code that the program loaded.
 
 use tests::*;
 

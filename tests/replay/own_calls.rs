@@ -1,4 +1,4 @@
-//! Calls that a replay makes of its own: it is recorded itself, as a tool would watch it.
+//! Calls that a replay makes of its own: the replay itself is recorded, as another tool would watch it.
 
 use super::workloads::on;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A trace is all that a replay needs: of the program nothing, of the device that it is able to run the code.
+//! A replay needs only the trace: nothing of the program, and of the device only that it can run the code.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `replay --profile`: a trace that also says when the device did what.
+//! `replay --profile`: a trace that also has device times.
 
 use std::collections::BTreeMap;
 use std::path::Path;

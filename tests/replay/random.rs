@@ -1,4 +1,4 @@
-//! Work at random on the simulated driver. `scripts/random-work` runs more of it, of every kind.
+//! Random work on the simulated driver. `scripts/random-work` runs more of it, of every kind.
 
 use tests::*;
 

@@ -1,4 +1,4 @@
-//! `record --weights reference`: what lies in a file that the program has mapped stays there; `replay
+//! `record --weights reference`: bytes of a file that the program has mapped stay in that file; `replay
 //! --weights` and `pack --weights` read it.
 
 use serde_json::Value;

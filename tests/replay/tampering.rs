@@ -1,4 +1,4 @@
-//! One byte of a trace changed. With the checksums put right, the replay finds out; without, the reader does.
+//! One changed byte in a trace: with corrected checksums the replay detects it, otherwise the reader does.
 
 use tests::forge::Forge;
 use tests::*;

@@ -1,4 +1,4 @@
-//! Addresses of memory that is not where it was: all of it, or what another mapping is in the way of.
+//! Addresses of memory that is elsewhere: all of it, or only ranges blocked by another mapping.
 
 use crate::workloads::{PROGRAMS, program};
 use serde_json::Value;

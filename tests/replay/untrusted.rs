@@ -1,4 +1,4 @@
-//! `replay --untrusted`: what the driver may still do on behalf of a stranger's trace.
+//! `replay --untrusted`: the actions that the driver may still perform for a stranger's trace.
 
 use std::io::Error;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,4 @@
-//! Streams that wait for what only the program's CPU could tell them.
+//! Stream waits that only the program's CPU could end.
 
 use serde_json::Value;
 use tests::*;

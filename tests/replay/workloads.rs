@@ -1,4 +1,4 @@
-//! From record to replay, for each program of tests/apps, three times with memory elsewhere each time.
+//! Record and replay of each program of tests/apps, three times, each time with memory elsewhere.
 
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;

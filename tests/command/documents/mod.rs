@@ -1,14 +1,14 @@
-//! README.md and docs/: what they show runs, what they name exists.
+//! README.md and docs/: their commands work, and the files and options that they name exist.
 //!
 //! A fenced block of `console` is a session in a directory with the sources, on the simulated driver: `$ `
-//! begins a command, and what follows is what it prints, stdout and stderr. `...` stands for any text, alone
-//! on a line for any lines. Durations and addresses are not compared, and the sizes of traces to a tenth; in
-//! `console numbers`, no other numbers are. A command without output below it may print what it likes. It must end with 0,
+//! begins a command, and its output, stdout and stderr, follows. `...` stands for any text, alone on a line
+//! for any lines. Durations and addresses are not compared, and the sizes of traces to a tenth; in `console
+//! numbers`, no other numbers are. A command without output below it may print anything. It must end with 0,
 //! unless `$ echo $?` follows.
 //!
-//! `console gpu` and `console elsewhere` need a GPU, or something else that is not here (Docker, Slurm,
-//! vLLM). Of these, of all other blocks and of text in backquotes only the subcommands and options of cutrace
-//! are looked at, and files.
+//! `console gpu` and `console elsewhere` need a GPU, or something else that is missing here (Docker, Slurm,
+//! vLLM). In these, in all other blocks and in text in backquotes only the subcommands and options of cutrace
+//! and the files are checked.
 
 mod options;
 mod page;

@@ -1,4 +1,4 @@
-//! The subcommands and options that cutrace has, as its help tells them.
+//! The subcommands and options of cutrace, as its help lists them.
 
 use regex::Regex;
 use std::collections::HashMap;

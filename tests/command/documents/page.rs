@@ -1,4 +1,4 @@
-//! A page: its fenced blocks, and what it names.
+//! A page: its fenced blocks, and the names in it.
 
 use super::root;
 use regex::Regex;
