@@ -106,7 +106,7 @@ pub fn device_region(ty: &Type, descriptor: &[u8], side: Side) -> Option<Region>
     linear_region(ty, descriptor, side, |of| of == CUmemorytype::CU_MEMORYTYPE_DEVICE)
 }
 
-/// What memory one side of a copy is, as the copy names it.
+/// The memory on one side of a copy, as the copy names it.
 pub enum Place {
     Host,
     /// By an address that may be host memory's too, as the device reaches it.

@@ -8,7 +8,7 @@
 
 use super::roles::Sibling;
 
-/// What a call that took effect did.
+/// The effect of a successful call on the driver's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     None,
@@ -97,7 +97,7 @@ impl Effect {
     }
 }
 
-/// What a submission has its stream do.
+/// The work that a submission puts on its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
     Kernel,
@@ -141,7 +141,7 @@ impl Work {
     }
 }
 
-/// Kinds of memory, by who may use it and by what it ends.
+/// Kinds of memory, by its users and by the calls that end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Memory {
     Device,
@@ -178,7 +178,7 @@ impl Memory {
     }
 }
 
-/// How many bytes an allocation asks for.
+/// The size of a requested allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bytes {
     Of(Sibling),

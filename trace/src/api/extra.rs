@@ -9,7 +9,7 @@ const END: u64 = 0;
 /// More pairs than there are codes.
 const MOST: u64 = 8;
 
-/// The array as it stands in memory.
+/// The array as it lies in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extra {
     pub pairs: Vec<(u64, u64)>,

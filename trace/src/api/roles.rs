@@ -19,7 +19,7 @@ pub struct Field {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sibling(pub u8);
 
-/// What a parameter or field is for, seen from the driver.
+/// The purpose of a parameter or field, seen from the driver.
 #[derive(Debug, Clone, Copy)]
 pub enum Role {
     /// A value: its type says what it means. A handle is used, a device address is passed.
@@ -114,14 +114,14 @@ pub enum Role {
     Opaque,
 }
 
-/// Which end of a copy.
+/// One end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Source,
     Destination,
 }
 
-/// How much lies behind a pointer, in elements of the pointee type (bytes for `void`).
+/// The length of the memory behind a pointer, in elements of the pointee type (bytes for `void`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     One,
@@ -163,7 +163,7 @@ pub enum Extent {
     Unknown,
 }
 
-/// What kind of call it is.
+/// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types)]
 pub enum Class {
@@ -195,7 +195,7 @@ pub enum Class {
     graph,
 }
 
-/// What replay does with the call.
+/// The replay's treatment of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types)]
 pub enum Policy {

@@ -29,8 +29,8 @@ pub struct Function {
     pub calls_back: bool,
 }
 
-/// What has finished when a wait has returned, or when a poll has said so. Numbers are positions of
-/// arguments.
+/// The work that is complete when a wait has returned, or when a poll has reported success. Numbers are
+/// argument positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
     /// What was before both; of most functions they are one.

@@ -47,7 +47,7 @@ impl Enum {
     }
 }
 
-/// Implemented by every Rust type that stands for a C type of the table.
+/// Implemented by every Rust type that represents a C type of the table.
 pub trait Typed: 'static {
     const TYPE: &'static Type;
 }
@@ -90,7 +90,7 @@ impl<T: Typed, const N: usize> Typed for [T; N] {
         &Type { name: "[]", size: size_of::<[T; N]>() as u32, form: Form::Array(T::TYPE, N as u32) };
 }
 
-/// A device address as the driver means it.
+/// A device address in the driver's sense.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CUdeviceptr(pub u64);
@@ -111,7 +111,7 @@ impl Typed for CUdeviceptr_v1 {
 
 macro_rules! handles {
     ($($name:ident($repr:ty) $kind:ident $label:literal;)*) => {
-        /// What a handle names. A handle value means something only together with its kind.
+        /// The kind of object that a handle names. A handle value has a meaning only together with its kind.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Kind { $($kind),* }

@@ -14,7 +14,7 @@ pub trait View {
     fn read_word(&self, address: u64, size: u32) -> Option<u64>;
 }
 
-/// Which way bytes go.
+/// The direction in which bytes move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     In,
@@ -40,7 +40,7 @@ impl Direction {
     }
 }
 
-/// What a pointer field points to.
+/// The target of a pointer field.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
     /// A null pointer, or one that is not followed.

@@ -43,13 +43,13 @@ struct First {
     ended: AtomicU32,
 }
 
-/// Mapped, as long as the process lives.
+/// The announcements' memory, mapped for the life of the process.
 #[derive(Clone, Copy)]
 pub struct Announcements {
     base: usize,
 }
 
-/// What a process says.
+/// One announcement by a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Announcement {
     /// It makes its first driver call.
@@ -64,8 +64,8 @@ pub enum Announcement {
     Refused(String),
 }
 
-/// A file, and where its process made it. The same path may name another file for whoever reads this: the
-/// process may have another root directory.
+/// A file, and the path at which its process made it. The reader may have another file at the same path,
+/// because the process may have another root directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileLocation {
     pub device: u64,

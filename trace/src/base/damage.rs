@@ -1,6 +1,6 @@
 //! The parts of a file that could not be read.
 
-/// Something in the file that could not be used.
+/// A part of the file that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     pub offset: u64,

@@ -44,7 +44,7 @@ impl std::fmt::Display for Hash {
     }
 }
 
-/// Hashes bytes that do not lie in one piece (the rows of a pitched copy) as if they did.
+/// Hashes bytes in several pieces (the rows of a pitched copy) as if they were contiguous.
 #[derive(Default)]
 pub struct Hasher(xxhash_rust::xxh3::Xxh3);
 
@@ -58,7 +58,7 @@ impl Hasher {
     }
 }
 
-/// The checksum of bytes that come one after the other.
+/// The checksum of bytes that arrive in pieces.
 #[derive(Default)]
 pub struct Checksum(xxhash_rust::xxh3::Xxh3);
 

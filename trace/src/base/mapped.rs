@@ -12,7 +12,7 @@ struct Range {
 
 static FIRST: AtomicPtr<Range> = AtomicPtr::new(null_mut());
 
-/// A range of addresses, for as long as this lives.
+/// A registered range of addresses, until this is dropped.
 pub(crate) struct Mapped(&'static Range);
 
 /// Taken, with no address in it yet.

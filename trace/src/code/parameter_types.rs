@@ -36,7 +36,7 @@ impl Form {
     }
 }
 
-/// What was found so far.
+/// The signatures found so far.
 #[derive(Default)]
 pub(crate) struct Signatures {
     pub(crate) by_kernel: OnceLock<HashMap<u32, OnceLock<Signature>>>,

@@ -80,9 +80,9 @@ pub fn causes<'n>(code: &Code, mut kernels: BTreeSet<&'n str>, read: Read) -> BT
     found
 }
 
-/// The kernels of an image that compute from nothing but what they are given: their code is found, and there
-/// are neither variables that outlive a launch beside it, nor a heap that it allocates from. Each piece of
-/// code is read once, whatever is asked.
+/// The kernels of an image whose results depend only on their inputs: their code is found, and the image has
+/// neither variables that outlive a launch, nor a heap from which the code allocates. Each piece of code is
+/// read only once, however many queries there are.
 pub struct SelfContained {
     code: Code,
     /// The next entry to look into.

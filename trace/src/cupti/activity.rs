@@ -24,7 +24,7 @@ const KERNEL: u32 = 3;
 const CONCURRENT_KERNEL: u32 = 10;
 const MEMCPY2: u32 = 22;
 
-/// One record.
+/// One activity record.
 pub enum Record<'r> {
     Work(Activity<'r>),
     /// A call of the driver, and what it had been given as its number. The kind is a
@@ -36,7 +36,7 @@ pub enum Record<'r> {
     },
 }
 
-/// Work, in CUPTI's time.
+/// Work, with times on CUPTI's clock.
 pub struct Activity<'r> {
     pub timed: Timed,
     pub correlation: u32,

@@ -16,7 +16,7 @@ macro_rules! functions {
         all { $($field:ident = $symbol:literal ($($argument:ty),*);)* }
         some { $($later:ident = $name:literal ($($given:ty),*);)* }
     ) => {
-        /// Its functions, with the signatures of cupti.h, 12.1 to 13.5.
+        /// CUPTI's functions, with the signatures of cupti.h, 12.1 to 13.5.
         pub struct Library {
             $(pub $field: unsafe extern "C" fn($($argument),*) -> u32,)*
             $(pub $later: Option<unsafe extern "C" fn($($given),*) -> u32>,)*

@@ -35,7 +35,7 @@ pub(crate) struct Located {
     pub(crate) run: Run,
 }
 
-/// Where a call stands: its place, and which chunk that is in.
+/// The place of a call, and the chunk that it lies in.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Standing {
     place: u32,

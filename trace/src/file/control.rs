@@ -120,7 +120,7 @@ impl Control {
     }
 }
 
-/// Of a process that records, as another one sees it.
+/// The control words of a recording process, as another process sees them.
 pub struct Remote(Attached);
 
 impl Remote {

@@ -3,7 +3,7 @@
 /// In records of more bytes images are found by a [`Lookup`]; in smaller ones by looking at each.
 pub(crate) const CROWDED: u64 = 4096;
 
-/// Where images stand in the records of one call.
+/// The places of images in the records of one call.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     /// All of them, by address, those of one address in the order of capture.
@@ -12,14 +12,14 @@ pub(crate) struct Lookup {
     pub(crate) at_return: Vec<Stretch>,
 }
 
-/// An attachment: in which record, and how many bytes behind the first. In the order of capture.
+/// An attachment: its record, and its offset behind the first attachment. Ordered by capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) is_return: bool,
     pub(crate) at: u32,
 }
 
-/// From here on, up to the next stretch, memory is found in this image, or in none.
+/// From `start` up to the next stretch, memory is found in this image, or in none.
 #[derive(Debug)]
 pub(crate) struct Stretch {
     pub(crate) start: u64,

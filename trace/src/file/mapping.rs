@@ -11,8 +11,8 @@ use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// Mapped; or read, where looking at a hole of the file could be answered with SIGBUS; or unpacked as it is
-/// looked at, and zeros until then.
+/// The bytes of a file: mapped; or read, if access to a hole of the file could raise SIGBUS; or unpacked on
+/// access, and zeros until then.
 pub(crate) enum Mapping {
     Mapped(memmap2::Mmap, File, #[expect(dead_code, reason = "it ends with the mapping")] Mapped),
     Read(Vec<u8>, File),

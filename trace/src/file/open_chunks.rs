@@ -13,7 +13,7 @@ use std::sync::atomic::{Ordering::Acquire, fence};
 /// recorder's.
 const TRIES: usize = 100;
 
-/// Committed bytes and where in the file they begin, in file order.
+/// Committed bytes with their offsets in the file, in file order.
 #[derive(Default)]
 pub(crate) struct Copies {
     chunks: Vec<(u64, Vec<u8>)>,

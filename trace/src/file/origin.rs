@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 
-/// A handle that a call brought: of code it loaded, or of something it found in code.
+/// A handle that a call returned for code it loaded, or for an object it found in code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Origin {
     /// A [`Kind`](crate::api::types::Kind).

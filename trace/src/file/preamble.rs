@@ -3,7 +3,7 @@
 use crate::file::record::{CONFIG, Clock};
 use bincode::{Decode, Encode};
 
-/// How much of the application's data a trace holds.
+/// The share of the application's data that a trace holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Data {
     /// Calls alone: for profiling; not replayable.
@@ -90,7 +90,7 @@ impl Preamble {
     }
 }
 
-/// One segment of the file, for readers that do not want to look for them.
+/// One segment of the file, for readers that already know where the segments are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Located {
     pub kind: u8,

@@ -165,7 +165,7 @@ pub struct Thread {
     pub name: String,
 }
 
-/// Where a kernel's parameters lie in the device-side layout: (offset, size), by ordinal.
+/// The device-side layout of a kernel's parameters: (offset, size), by ordinal.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Kernel {
     /// Unique in the file; ARGUMENTS attachments name it.
@@ -196,7 +196,7 @@ pub struct Observed {
     pub late: bool,
 }
 
-/// What was found in host memory that the device can reach.
+/// A CPU write found in host memory that the device can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Written {
     pub begin: u64,
@@ -224,7 +224,7 @@ pub const MEANWHILE: u32 = 3;
 /// The same on a page where the program writes other memory, too: it may be the CPU's or the kernel's.
 pub const EITHER: u32 = 4;
 
-/// One annotation by NVTX, or the name that a number in annotations stands for.
+/// One annotation by NVTX, or the name behind a number in annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Annotation {
     pub time: u64,
@@ -273,9 +273,9 @@ pub mod annotated {
     pub const TEXT: u8 = 14;
 }
 
-/// One kernel, copy or fill on a device. All times are nanoseconds since the trace's first clock pair: the
-/// replay's own, moved so that its first call begins when the recorded one did. Numbers that are not known
-/// are [`UNKNOWN`](timed::UNKNOWN).
+/// One kernel, copy or fill on a device. All times are nanoseconds since the trace's first clock pair; those
+/// of a replay are shifted so that its first call begins when the recorded one did. Unknown numbers are
+/// [`UNKNOWN`](timed::UNKNOWN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Timed {
     pub start: i64,
@@ -373,7 +373,7 @@ pub mod timed {
     pub const THREAD: u32 = u32::MAX;
 }
 
-/// Of the replay that took the times, or of the recording that did; the last one in its chunks counts.
+/// The replay or recording that measured the times; the last record in its chunks counts.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Profile {
     /// Nanoseconds since 1970.
@@ -405,8 +405,8 @@ pub struct Name {
     pub name: String,
 }
 
-/// The checksum of each line that the program's standard output got, by whomever: what kernels print goes
-/// there.
+/// The checksum of each line of the program's standard output, from any source: it includes the output of
+/// kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Printed {
     pub lines: Vec<u64>,
@@ -428,8 +428,7 @@ impl Printed {
     }
 }
 
-/// Calls that came by here on this thread while the capture range was closed. The counts grow where they
-/// stand.
+/// Calls of this thread while the capture range was closed. The counts are updated in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct LeftOut {
     /// When the first one came.
@@ -442,9 +441,9 @@ pub struct LeftOut {
 /// Recorded calls of its thread, launches and queries, that queries go on being counted across: fewer.
 pub const ACROSS: u32 = 64;
 
-/// Polls of a thread that followed each other, or queries that had nothing but launches and other queries in
-/// between, equal in what they asked and were told, all but the first. What is here grows where it stands, from
-/// the last word to the first.
+/// Consecutive polls of a thread, or queries with only launches and other queries in between, with the same
+/// arguments and results as the first, which is not counted. The record is updated in place, from the last
+/// word to the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Repeated {
     pub calls: u64,
@@ -500,15 +499,15 @@ pub struct Adopted {
     pub origin: String,
 }
 
-/// From `time` on calls are recorded, or left out.
+/// From `time` on, calls are recorded or left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Switched {
     pub time: u64,
     pub is_on: bool,
 }
 
-/// How a process came to its end: with this exit status, or by this signal. Behind it in the file stands when,
-/// in nanoseconds of CLOCK_MONOTONIC_RAW; 0, or nothing, if that is not known.
+/// The end of a process: its exit status, or its signal. In the file its time follows, in nanoseconds of
+/// CLOCK_MONOTONIC_RAW; 0, or nothing, if it is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Ended {
     pub status: i32,
@@ -516,7 +515,7 @@ pub struct Ended {
     pub signal: i32,
 }
 
-/// A file of the program, as it was when pieces of it were copied to the device.
+/// A file of the program, in its state when pieces of it were copied to the device.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Referenced {
     pub path: String,
@@ -526,7 +525,7 @@ pub struct Referenced {
     pub pieces: Vec<Referred>,
 }
 
-/// What a blob of this hash would hold, and where it lies in the file.
+/// The blob of this hash, which is not stored, and the place of its bytes in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Referred {
     pub hash: [u8; 16],
@@ -534,7 +533,7 @@ pub struct Referred {
     pub len: u64,
 }
 
-/// What tells the open file behind a descriptor from others, as it was when the call returned.
+/// The identity of the open file behind a descriptor, when the call returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Passed {
     /// The call's number on its thread.
@@ -548,7 +547,7 @@ pub struct Passed {
     pub inode: u64,
 }
 
-/// Host memory that a call has registered, as far as it is a shared mapping of one file.
+/// Host memory that a call has registered, if it is a shared mapping of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Shared {
     /// The call's number on its thread.

@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A file that the trace names, as it was when it was recorded.
+/// A file that the trace names, in its state at the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Source {
     pub path: String,

@@ -3,7 +3,7 @@
 
 use crate::file::record::{Head, Repeated, TIMED_IN_PART, TIMED_ONE_IN};
 
-/// Whether a call stands for others, as the index keeps it.
+/// Whether a call stands for others, as the index stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Run {
     None,

@@ -34,7 +34,7 @@ pub const PATH_AT: usize = 2048;
 /// In place of an id: memory of the process alone, gone with it.
 pub const PRIVATE: i32 = -1;
 
-/// Where the chunk is whose place in the trace is free.
+/// The place in shared memory of the chunk whose slot in the trace is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub memory: i32,
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// What the first page says.
+/// The contents of the first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     pub token: u64,
@@ -89,7 +89,7 @@ pub fn path_bytes(path: &Path) -> &[u8] {
     if bytes.len() < PAGE as usize - PATH_AT { bytes } else { &[] }
 }
 
-/// Memory of some trace that no process has mapped.
+/// Shared memory of a trace that no process maps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unattached {
     id: i32,
@@ -138,7 +138,7 @@ impl Unattached {
     }
 }
 
-/// Mapped.
+/// Shared memory that this process maps.
 pub(crate) struct Attached {
     base: *const u8,
     len: u64,

@@ -14,7 +14,7 @@ use crate::read::call::{Call, When};
 use crate::read::requested_size;
 use std::mem::offset_of;
 
-/// A call, and when it was inside the driver.
+/// A call, and the time that it spent in the driver.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
     pub call: u64,
@@ -31,7 +31,7 @@ impl Moment {
     }
 }
 
-/// Handles and addresses are the program's.
+/// A change of the driver's state. Handles and addresses are the program's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     PrimaryRetained {
@@ -182,7 +182,7 @@ pub enum Change {
     },
 }
 
-/// Whose work is meant.
+/// The streams whose work a call means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     Stream(StreamHandle),

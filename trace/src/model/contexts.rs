@@ -41,8 +41,8 @@ impl Primary {
     }
 }
 
-/// A context that things end with. Memory, modules and events end with no green one, of which streams alone
-/// are (driver 580: tests/gpu/facts/green_context_ends.c).
+/// A context whose end ends other objects. Green contexts own only streams: memory, modules and events
+/// outlive them (driver 580: tests/gpu/facts/green_context_ends.c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// The primary one of this device. Green contexts retain it, whether the program knows its handle or not.

@@ -5,7 +5,7 @@ use crate::model::objects::Range;
 use foldhash::HashMap;
 use std::collections::BTreeMap;
 
-/// An object or memory that is not alive any more.
+/// An object or memory that is no longer alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended<What> {
     pub what: What,
@@ -13,7 +13,7 @@ pub struct Ended<What> {
     pub by: u64,
 }
 
-/// The last that had each handle, or lay at each address.
+/// The last object of each ended handle, and the last memory at each ended address.
 #[derive(Default)]
 pub(crate) struct EndedObjects {
     /// By their number.

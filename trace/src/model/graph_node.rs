@@ -11,7 +11,7 @@ use crate::api::types::{Form, Typed};
 use crate::read::call::{Call, When};
 use std::mem::offset_of;
 
-/// What one node does to memory when its graph runs.
+/// The effect of one node on memory when its graph runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     Allocates { at: u64, bytes: u64, device: i32 },

@@ -2,7 +2,7 @@
 
 use crate::read::device_times::Work;
 
-/// What follows from works in the order in which they began. Nanoseconds of the replay's clock.
+/// Busy and idle times, from works in the order in which they began. Nanoseconds of the replay's clock.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Idle {
     first: Option<i64>,

@@ -12,7 +12,7 @@ use foldhash::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What memory is known by while it lives. Handles of physical memory are counted, and one may have several.
+/// The name of live memory. Handles of physical memory are reference-counted, and one piece may have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Name {
     Address(u64),
@@ -20,7 +20,7 @@ pub enum Name {
     Physical(u64),
 }
 
-/// Memory that a call got, or a range of addresses.
+/// Memory that a call allocated, or a range of addresses that it reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
     pub name: Name,
@@ -56,7 +56,7 @@ impl Allocation {
     }
 }
 
-/// How memory ended.
+/// The way in which memory ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Freed,

@@ -79,7 +79,7 @@ enum Thing {
     Range(Range),
 }
 
-/// What is alive, moved along the calls of a trace in the order of their entry.
+/// The live objects, advanced along the calls of a trace in the order of their entry.
 #[derive(Default)]
 pub struct Objects {
     live: HashMap<(Kind, u64), Object>,

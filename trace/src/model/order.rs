@@ -31,7 +31,7 @@ pub struct Order {
     finished: Vec<StreamPosition>,
 }
 
-/// A stream that work was put on, or that waits.
+/// A stream with work, or one that waits.
 pub struct Stream {
     pub id: StreamId,
     /// Which it is of; if its making is not in the trace, the one that was current when it was met.

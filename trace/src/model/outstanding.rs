@@ -26,14 +26,14 @@ pub struct Work {
     pub calls: Vec<u64>,
 }
 
-/// What was not known to have finished at some call.
+/// Work that was not known to be complete at some call.
 pub struct Left {
     pub works: Vec<Work>,
     /// How long it was from the first of it until the recording told that all had, or ended.
     pub took: Duration,
 }
 
-/// What a successful wait, or a poll that said yes, tells to have finished.
+/// The work that a successful wait or poll shows to be complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wait {
     /// Submissions of which nothing had told before.
@@ -42,7 +42,7 @@ pub struct Wait {
     pub last: Option<u64>,
 }
 
-/// What is outstanding, moved along the calls of a trace in the order of their entry.
+/// Outstanding work, advanced along the calls of a trace in the order of their entry.
 #[derive(Default)]
 pub struct Outstanding {
     pub streams: Streams,

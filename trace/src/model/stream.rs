@@ -35,7 +35,7 @@ impl StreamHandle {
     }
 }
 
-/// A stream as work is ordered on it.
+/// A stream in the sense of stream order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId {
     /// Of a default stream; else 0.

@@ -20,7 +20,7 @@ pub struct Streams {
     pub graphs: GraphMemory,
 }
 
-/// What came of a call.
+/// The effects of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Followed {
     /// The contexts whose lives it ended.
@@ -35,7 +35,7 @@ pub struct Followed {
     pub gone: Vec<(Allocation, End)>,
 }
 
-/// Where a call puts work.
+/// The stream to which a call submits work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     pub stream: StreamId,

@@ -7,7 +7,7 @@ use crate::api::roles::{Role, Side};
 use crate::api::types::Form;
 use crate::read::call::{Call, When};
 
-/// What a copy or a fill reads and writes.
+/// The memory that a copy or a fill reads and writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Touched {
     /// Whether the call itself tells that it is host memory.

@@ -69,8 +69,8 @@ pub enum Value<'a> {
     Unrecorded(u64),
 }
 
-/// Which parameter of which kernel an argument is for. Its type is looked for when somebody asks: the code
-/// may be long.
+/// The kernel and parameter that an argument belongs to. Its type is looked up only on request, because the
+/// code may be long.
 #[derive(Clone, Copy)]
 pub struct Slot<'a> {
     pub(crate) trace: &'a Trace,
@@ -88,7 +88,7 @@ impl std::fmt::Debug for Slot<'_> {
 
 pub type Fields<'a> = Vec<(&'static str, Value<'a>)>;
 
-/// How a launch is given its arguments.
+/// The form in which a launch gets its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentPassing {
     /// By a pointer to each.

@@ -27,7 +27,7 @@ pub enum Payload {
     Unknown(u64),
 }
 
-/// A range that was pushed, or started.
+/// A pushed or started range.
 #[derive(Debug, Clone)]
 pub struct Range<'a> {
     pub opened: Annotation<'a>,
@@ -37,7 +37,7 @@ pub struct Range<'a> {
     pub depth: u32,
 }
 
-/// Ranges that are asked for: of a name, in one domain or in any.
+/// A selection of ranges: by name, in one domain or in any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     pub name: String,

@@ -42,7 +42,7 @@ pub struct Call<'a> {
     pub(crate) lookup: Option<&'a OnceLock<Lookup>>,
 }
 
-/// Which moment of a call memory is looked at.
+/// The moment of a call at which memory is viewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     Entry,

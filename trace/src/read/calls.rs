@@ -14,8 +14,8 @@ const AHEAD: usize = 8;
 const READ: usize = 192;
 const LINE: usize = 64;
 
-/// All calls by entry time. A type of its own, so that walks have it within them: a call that is handed on
-/// is copied.
+/// All calls by entry time. A named type, so that walks can store it by value: a call that is passed on is
+/// copied.
 pub struct Each<'a> {
     trace: &'a Trace,
     next: usize,

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Something that began, as it was told.
+/// An operation that began, as NCCL reported it.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
     pub thread: u32,

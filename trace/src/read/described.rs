@@ -16,7 +16,7 @@ use std::ops::Range;
 /// Structures deeper than this are not followed.
 const DEPTH: u32 = 8;
 
-/// Of one call.
+/// The described parts of one call.
 #[derive(Default)]
 pub(crate) struct Described {
     /// Bytes of the argument words.

@@ -137,7 +137,7 @@ impl Trace {
     }
 }
 
-/// Which calls gave a device which work.
+/// The device work of each call.
 pub struct ByCall<'t> {
     trace: &'t Trace,
     /// Number of the call, and position of the work.

@@ -7,7 +7,7 @@ use crate::read::reader::Trace;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Found at one moment.
+/// A CPU write, found at one moment.
 #[derive(Clone, Copy)]
 pub struct Written<'a> {
     pub about: record::Written,
@@ -43,7 +43,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Found before one call, which need not be the writer's.
+/// A CPU write found before one call, which need not be the writer's.
 pub struct FoundWrite<'a> {
     /// All of it was there for every call, of whatever thread, that began at this time or later.
     pub time: u64,

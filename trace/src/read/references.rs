@@ -6,7 +6,7 @@ use crate::file::reference::Source;
 use crate::read::reader::Trace;
 use std::path::PathBuf;
 
-/// Why a blob is not there.
+/// The reason why a blob is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lacking {
     /// On purpose: data was not to be in the file.

@@ -19,7 +19,7 @@ use bincode::{Decode, Encode};
 use foldhash::HashMap;
 use std::path::Path;
 
-/// What the records of a trace say beside its calls.
+/// A summary of a trace's records other than calls.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct RecordSummary {
     /// Operating-system id, name, calls, and those that others stand for.

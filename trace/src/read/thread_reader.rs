@@ -3,7 +3,7 @@
 
 use crate::file::call_table::Calls;
 
-/// What carries over from one chunk of a thread to the next.
+/// The state that carries over from one chunk of a thread to the next.
 #[derive(Default)]
 pub(crate) struct Lane {
     /// Calls without a return so far.
@@ -30,8 +30,8 @@ impl Lane {
     }
 }
 
-/// Calls without a return so far, in the order of their numbers on the thread: where each stands in the
-/// index. Nearly always the last is the next to return.
+/// Calls without a return so far, by their numbers on the thread, each with its place in the index. Nearly
+/// always the last is the next to return.
 #[derive(Default)]
 pub(crate) struct Open(Vec<(u32, Option<usize>)>);
 

@@ -8,7 +8,7 @@ use crate::show::signature::{Declared, Form};
 use crate::show::text;
 use std::fmt::{self, Display, Formatter, Write};
 
-/// What an argument is.
+/// A decoded kernel argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument<'x> {
     Null,

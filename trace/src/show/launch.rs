@@ -10,7 +10,7 @@ use crate::read::call::When;
 use std::hash::{Hash, Hasher};
 use std::mem::offset_of;
 
-/// Blocks, threads of a block, bytes of dynamic shared memory.
+/// The blocks, the threads per block, and the bytes of dynamic shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
     pub grid: [u32; 3],

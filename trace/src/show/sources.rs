@@ -13,7 +13,7 @@ use foldhash::{HashMap, HashSet};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A kernel that was launched, or made a node of a graph.
+/// A kernel that was launched, or that became a node of a graph.
 pub struct Launched<'t> {
     pub kernel: &'t Kernel,
     pub count: u64,
@@ -89,7 +89,7 @@ fn in_source<'n>(trace: &Trace, source: Source, names: BTreeSet<&'n str>) -> BTr
     }
 }
 
-/// Which kernels compute from nothing but their arguments and the memory they lead to, as their code tells.
+/// The kernels whose code uses only their arguments and the memory that these lead to.
 #[derive(Default)]
 pub struct SelfContained {
     /// Of all kernels of the trace.

@@ -10,7 +10,7 @@ use crate::show::argument::Argument;
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write};
 
-/// A value as `dump` writes it.
+/// A value in the form in which `dump` prints it.
 pub struct Text<'x, 'a>(pub &'x Value<'a>, pub &'x Objects);
 
 /// Elements of a list that are shown.

@@ -33,7 +33,7 @@ pub enum Error {
     Packed { path: PathBuf },
 }
 
-/// What a trace was found to hold, and what was done to it.
+/// The contents of a closed trace, and the changes made to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// That the program made.
@@ -52,7 +52,7 @@ pub struct Finished {
     pub reasons: Vec<String>,
 }
 
-/// What a footer says of the whole trace.
+/// A footer's judgement of the whole trace.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Judgement {
     /// `replayable`, `partly` or `no`, and why; empty if nobody has judged the trace.

@@ -18,7 +18,7 @@ const LEFT_OUT: &str = "copied without its data";
 /// Directories in which each user has one.
 const HOMES: [&[u8]; 2] = [b"/home/", b"/Users/"];
 
-/// What to take out.
+/// The data to remove.
 pub struct Redaction<'n> {
     /// Overwritten wherever they stand; the longest first.
     pub names: &'n [String],
@@ -34,7 +34,7 @@ pub struct Redaction<'n> {
 
 pub type Find = fn(&[u8], &[u8]) -> Option<usize>;
 
-/// What was found.
+/// Counts of the removed data.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Redactions {
     /// How often a name was overwritten.

@@ -22,7 +22,7 @@ pub use parameter::{Element, Kernels, Number, Parameter, Unread};
 use crate::base::bytes::u64_at;
 use crate::code::image::{Format, Read, Wrapper};
 
-/// The code of one image, read as far as it is asked about.
+/// The code of one image, read only as far as queries need it.
 #[derive(Debug, Default)]
 pub struct Code {
     /// What the driver would choose first comes first; those from `read` on have not been looked into.

@@ -25,7 +25,7 @@ pub struct Element {
     pub size: u32,
 }
 
-/// What the bits of a number mean.
+/// The meaning of a number's bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Number {
     Unsigned,
@@ -43,7 +43,7 @@ pub type Kernels = BTreeMap<String, Vec<Parameter>>;
 /// "Kernel parameters"), and some room.
 pub(super) const MOST_BYTES: u32 = 1 << 16;
 
-/// Why some code was not read.
+/// The reason why some code was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unread {
     /// Without the feature `zstd`, as the recorder is built: drivers that have no query for parameters cannot

@@ -185,7 +185,7 @@ pub(crate) fn is_name(token: &[u8]) -> bool {
     token.len() <= NAME && token.first().is_some_and(|first| is_word(*first) && !first.is_ascii_digit())
 }
 
-/// Words (a directive with its dot), and every other byte by itself; no comments, no strings.
+/// The tokens of a text: words (a directive with its dot), and single other bytes; no comments, no strings.
 #[derive(Clone)]
 pub(crate) struct Tokens<'a> {
     pub(crate) text: &'a [u8],

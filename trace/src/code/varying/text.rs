@@ -18,7 +18,7 @@ struct Body<'t> {
     has_variables: bool,
 }
 
-/// What is in a text, as far as these kernels may need it.
+/// The contents of a text, as far as these kernels may need it.
 pub(super) struct Text<'t> {
     bodies: HashMap<&'t [u8], Body<'t>>,
     /// It declares variables that outlive a launch.

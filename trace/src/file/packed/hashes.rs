@@ -6,7 +6,7 @@ use crate::base::parallel;
 use crate::file::segment::{HEADER, Header, Kind};
 use std::ops::Range;
 
-/// The ranges of a piece, none of which begins within another, and what of them has come.
+/// The ranges of a piece, which do not overlap, and the bytes of them that have arrived.
 pub(super) struct Hashes<'a> {
     open: &'a [Range<u64>],
     hasher: Hasher,

@@ -19,7 +19,7 @@ const IN_MEMORY: u64 = 1 << 30;
 /// A damaged beginning is searched this far for the first packed segment.
 const SEARCH: u64 = 16 << 20;
 
-/// A packed segment, where it is in the file, and what it stands for.
+/// A packed segment: its place in the file, and the piece of the trace that it holds.
 pub(super) struct Packed {
     at: u64,
     pub(super) kind: Kind,
@@ -288,7 +288,7 @@ impl Unpacked {
     }
 }
 
-/// Why a packed segment is not unpacked.
+/// The reason why a packed segment is not unpacked.
 pub(super) enum Fault {
     Wrong(String),
     /// What it stands for goes nowhere.

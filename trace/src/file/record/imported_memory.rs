@@ -4,9 +4,9 @@ use bincode::{Decode, Encode};
 
 pub const HELD: u8 = 27;
 
-/// Memory that another process had exported, with `record --shared-memory`: once when a call imported it by
-/// its address, without pieces; in parts for each call that was about to use it, and once more behind that,
-/// if it may have written there.
+/// Contents of memory that another process had exported, with `record --shared-memory`: once, without pieces,
+/// when a call imported it by its address; in parts before each call that may use it, and again behind the
+/// call if it may have written there.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct ImportedMemory {
     /// Thread index and call number on that thread.

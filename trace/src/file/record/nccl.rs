@@ -9,7 +9,7 @@ pub const BEGAN: u8 = 22;
 /// NCCL's call returned that an operation is, or what it stands in for.
 pub const RETURNED: u8 = 23;
 
-/// A communicator as one rank has it.
+/// A communicator, as seen by one rank.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Communicator {
     pub time: u64,
@@ -27,7 +27,7 @@ pub struct Communicator {
     pub name: String,
 }
 
-/// An operation as NCCL describes it. Names of NCCL's are cut to their fields and filled with zeros.
+/// An operation as NCCL describes it. NCCL's names are truncated to their fields and padded with zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Began {
     pub time: u64,
@@ -67,8 +67,8 @@ pub struct Returned {
 /// What an operation brought to this rank.
 pub const DELIVERED: u8 = 25;
 
-/// What an operation brought to this rank, with `record --collectives`: once for each that was given to the
-/// device.
+/// The result of an operation at this rank, with `record --collectives`: once for each operation that was
+/// submitted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Delivered {
     pub operation: u64,
