@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How to replay.
+/// The options of a replay.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The driver library to use.
@@ -35,7 +35,7 @@ pub struct Options {
     pub tools: Tools,
 }
 
-/// What a replay does besides, to find out what is wrong with the program or with the replay.
+/// Further actions of a replay, for debugging the program or the replay.
 #[derive(Debug, Clone, Default)]
 pub struct Tools {
     /// Wait for every launch, and stop at the first that fails.
@@ -69,7 +69,7 @@ pub struct Dump {
     pub path: PathBuf,
 }
 
-/// What to repeat.
+/// The range to repeat.
 #[derive(Debug, Clone)]
 pub struct Repeat {
     /// The calls, by number.
@@ -81,7 +81,7 @@ pub struct Repeat {
     pub cupti: Result<Vec<PathBuf>, String>,
 }
 
-/// Told how far a replay has come.
+/// The receiver of a replay's progress.
 pub trait Progress: Sync {
     /// So many more of the planned calls are done.
     fn advance(&self, calls: u64);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 use trace::Call;
 
-/// What was compared.
+/// Counts of comparisons.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckCounts {
     /// Result codes.
@@ -55,7 +55,7 @@ impl Divergence {
     }
 }
 
-/// Calls of one function left out for one reason.
+/// Calls of one function that are left out for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     pub function: String,
@@ -66,7 +66,7 @@ pub struct LeftOut {
     pub first: u64,
 }
 
-/// What a worker, or all of them, did and found.
+/// The counts and findings of one worker, or of all.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     pub executed: u64,

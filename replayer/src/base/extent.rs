@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Widths and formats of floating-point numbers that a copy may hold.
+/// The widths and formats of floating-point numbers in a copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Float {
@@ -54,7 +54,7 @@ fn half(bits: u16) -> f64 {
     if bits >> 15 == 0 { size } else { -size }
 }
 
-/// How far an element may be from the recorded one: by `absolute` + `relative` * |recorded|.
+/// The allowed distance of an element from the recorded one: `absolute` + `relative` * |recorded|.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
     pub relative: f64,
@@ -70,7 +70,7 @@ impl Tolerance {
     }
 }
 
-/// Differences of two pieces of memory.
+/// The differences between two pieces of memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Extent {
     /// Bytes that differ; none where only a hash was recorded.
@@ -102,7 +102,7 @@ fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error>
     Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
-/// What the fill of fresh memory tells.
+/// The bytes that still hold the fill of fresh memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fill {
     pub byte: u8,

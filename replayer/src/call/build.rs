@@ -21,7 +21,7 @@ use trace::read::call::When;
 use trace::read::recorded_memory::{Recorded, load};
 use trace::{Call, Function};
 
-/// Argument words or a struct, recorded and live, around the fields that are being walked.
+/// The argument words or struct, recorded and live, that contain the field being walked.
 #[derive(Clone, Copy)]
 pub struct FieldContext<'r> {
     pub recorded: &'r [u8],

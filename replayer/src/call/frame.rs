@@ -11,7 +11,7 @@ use trace::api::copies::Region;
 use trace::api::types::Type;
 use trace::api::walk::Direction;
 
-/// Something the call hands out.
+/// An output of the call.
 pub enum Output {
     /// Elements in buffer `memory`, recorded at `address`.
     Values { name: &'static str, memory: usize, address: u64, element: &'static Type, count: u64, direction: Direction },
@@ -23,7 +23,7 @@ pub enum Output {
     Owned { name: &'static str, index: usize, memory: usize, address: u64, element: &'static Type },
 }
 
-/// Host memory that the call is about to read or to have written, and that others may still be using.
+/// Host memory that the call is about to read or overwrite, and that others may still be using.
 pub enum Hazard<'t> {
     /// It has to hold what the application's CPU had written by then: the live rows, the recorded address of
     /// the first, the bytes row behind row.
@@ -32,7 +32,7 @@ pub enum Hazard<'t> {
     Overwrite(Range<u64>),
 }
 
-/// Where a function and its data are to stand, in the place of the application's.
+/// The place for a function and its data, which replace the application's.
 pub struct CallbackSlot {
     /// The buffer, and where in it.
     pub memory: usize,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use trace::api::copies::Region;
 use trace::read::call::Content;
 
-/// Where a copy brings bytes, and what they were.
+/// The destination of a copy, and its recorded bytes.
 pub struct Readback<'t> {
     /// Of a parameter or a field.
     pub name: Cow<'static, str>,

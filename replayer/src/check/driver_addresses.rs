@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::ops::Range;
 use trace::model::driver_addresses::{BLOCK, block_of, closed, may_be};
 
-/// What one result teaches.
+/// The moved blocks found in one result.
 #[derive(Default)]
 pub struct Moves {
     closed: OnceCell<Vec<Range<u64>>>,

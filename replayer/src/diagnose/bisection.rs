@@ -18,7 +18,7 @@ pub struct Entry {
     pub after: State,
 }
 
-/// What two trails tell.
+/// The comparison of two replays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bisection {
     /// Launches up to the first that differs, that one included.
@@ -26,7 +26,7 @@ pub struct Bisection {
     pub first: Option<FirstDifference>,
 }
 
-/// The first launch that is not the same in two replays.
+/// The first launch whose results differ between two replays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstDifference {
     pub call: u64,

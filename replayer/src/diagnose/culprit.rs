@@ -81,7 +81,7 @@ pub struct RecordedFault {
     pub is_same: bool,
 }
 
-/// What is accused, before it is described.
+/// The suspected work, before it is described.
 pub enum Suspect<'a> {
     Launch,
     Node { index: usize, of: usize, work: &'a NodeOp },
@@ -89,7 +89,7 @@ pub enum Suspect<'a> {
     Earlier(Vec<u64>),
 }
 
-/// What is wrong with it.
+/// The way in which the suspect fails.
 pub enum Symptom {
     Fails(u32),
     NeverEnds(Duration),

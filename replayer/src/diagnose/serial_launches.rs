@@ -30,7 +30,7 @@ use trace::model::outstanding::Left;
 use trace::model::stream::StreamHandle;
 use trace::{Call, Function};
 
-/// Which launches are hashed.
+/// The launches to be hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashedLaunches {
     /// Those before the first difference that a call finds.
@@ -43,7 +43,7 @@ pub enum HashedLaunches {
 const PATIENCE: Duration = Duration::from_secs(1);
 const HALVED: u32 = 6;
 
-/// What was done launch by launch.
+/// The results of serial launches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SerialReport {
     /// Launches that were waited for, one by one; nodes of graphs are counted apart.

@@ -20,7 +20,7 @@ use trace::api::types::{Form, Kind, Typed};
 use trace::base::bytes::u64_at;
 use trace::model::stream::StreamHandle;
 
-/// One node. Those of child graphs stand in the place of their child.
+/// One node. A child graph is replaced by its nodes.
 pub struct Node {
     /// Its live handle in the graph that was instantiated.
     pub handle: u64,
@@ -35,7 +35,7 @@ pub enum NodeOp {
     Set(CUDA_MEMSET_NODE_PARAMS),
 }
 
-/// A launch, by live handles and live addresses.
+/// A launch, with live handles and live addresses.
 pub struct Kernel {
     /// A CUfunction, or a CUkernel in its place.
     pub function: u64,
@@ -57,8 +57,8 @@ const ATTRIBUTES: [CUlaunchAttributeID; 2] =
 /// Children deeper than this are taken for a ring.
 const DEEP: u32 = 16;
 
-/// Offset and size of each parameter of recorded kernels, by their names; none where several have one name, and
-/// others. So the driver need not be asked until it says that there are no more.
+/// Offset and size of each parameter of recorded kernels, by name; none if several kernels with different
+/// parameters share a name. So the driver need not be queried until its error ends the list.
 pub struct Parameters(HashMap<String, Option<Vec<(usize, usize)>>>);
 
 impl Parameters {

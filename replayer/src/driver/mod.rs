@@ -102,7 +102,7 @@ impl Driver {
     }
 }
 
-/// A call of the replayer's own that did not succeed.
+/// A failed call of the replayer's own.
 #[derive(Debug, Clone, Copy)]
 pub struct Failure {
     pub name: &'static str,

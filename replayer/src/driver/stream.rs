@@ -108,8 +108,8 @@ pub fn synchronize(driver: &Driver, context: u64) -> Result<(), Failure> {
     with_context(driver, context, || driver.synchronize_context())?
 }
 
-/// A wait for all work of a context that can be given up. A thread of its own makes it, which then stays
-/// behind.
+/// A wait for all work of a context that the caller can abandon. It runs in a thread of its own, which then
+/// stays behind.
 pub struct ContextWait(Receiver<Result<(), Failure>>);
 
 /// Threads inside such a wait.

@@ -12,7 +12,7 @@ use trace::model::objects::Objects;
 use trace::model::outstanding::Outstanding;
 use trace::{Call, Trace};
 
-/// A launch that was given such memory.
+/// A launch that uses memory of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerWait {
     pub launch: u64,

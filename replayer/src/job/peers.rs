@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-/// A handle that a call of another process exported: what it stands for there.
+/// The source of an imported handle: the call of another process that exported it, and the object there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// That process, by its place in the job.
@@ -21,7 +21,7 @@ pub struct Source {
 /// What the recorded calls of one process import, by their numbers.
 pub type Imports = HashMap<u64, Source>;
 
-/// What stands for an exported handle while the replays live.
+/// The live counterpart of an exported handle.
 #[derive(Debug)]
 pub enum Live {
     /// Bytes that the driver opens an event by.
@@ -34,7 +34,7 @@ pub enum Live {
     Pool,
 }
 
-/// Host memory that a call registers, and that other processes have as well.
+/// Host memory that a call registers, and that other processes share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPart {
     pub memory: Range<u64>,
@@ -43,7 +43,7 @@ pub struct HostPart {
     pub offset: u64,
 }
 
-/// Times are of the recorded clock, which is one for all processes of a host.
+/// The connection to the peers. Times are on the recorded clock, which all processes of a host share.
 pub trait Peers: Debug + Send + Sync {
     fn imports(&self) -> &Imports;
 

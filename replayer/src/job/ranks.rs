@@ -6,7 +6,7 @@ use trace::Trace;
 use trace::file::preamble::RANKS;
 use trace::file::record::nccl::Communicator;
 
-/// The ranks that are replayed, by NCCL's number of the communicator.
+/// The replayed ranks, by NCCL's number of the communicator.
 #[derive(Debug, Default)]
 pub struct Ranks(HashMap<u64, HashSet<i32>>);
 
@@ -36,7 +36,7 @@ impl Ranks {
     }
 }
 
-/// What of a job is not replayed beside a process.
+/// The parts of a job that are not replayed beside a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MissingPeers {
     /// Some of its processes.

@@ -11,7 +11,7 @@ use trace::model::streams::Streams;
 use trace::read::shared_handles::{Crossing, What, bytes, crossing_of, exported_address};
 use trace::{Call, Function, Trace};
 
-/// What a process exports and imports, in the order of its calls.
+/// The exports and imports of a process, in the order of its calls.
 #[derive(Debug, Default)]
 pub struct SharedHandles {
     exports: Vec<Export>,
@@ -115,7 +115,7 @@ pub fn matched(all: &[SharedHandles]) -> Vec<Imports> {
     all.iter().enumerate().map(imports).collect()
 }
 
-/// Host memory that several processes have.
+/// Host memory that several processes share.
 #[derive(Debug, Default)]
 pub struct SharedHost {
     /// For each process what its calls register.

@@ -20,7 +20,7 @@ use trace::read::call::Content;
 use trace::read::collective::{CAPTURED, is_kernel};
 use trace::{Call, Function, Trace};
 
-/// What an operation brought to this rank.
+/// The recorded result of an operation at this rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// Recorded addresses; empty if it brought nothing.
@@ -43,7 +43,7 @@ pub struct CapturedOperation {
     pub at: Range<u64>,
 }
 
-/// What takes the place of physical memory of another process.
+/// A substitute for physical memory of another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StandIn {
     /// So many bytes are mapped.

@@ -64,7 +64,7 @@ pub struct Pool {
     filled: Mutex<Vec<Region>>,
 }
 
-/// Keeps a region for memory that lies in it.
+/// Keeps a region alive for the memory in it.
 pub struct Loan {
     pool: Arc<Pool>,
     /// None if it is among those of the pool that are filled.

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use trace::base::bytes::u64_at;
 
-/// Why a call cannot be made.
+/// The reason why a call cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
@@ -35,7 +35,7 @@ enum Keeper {
     },
 }
 
-/// Memory of many calls, which lies in the order in which it was asked for.
+/// Memory of many calls, in the order of their requests.
 #[derive(Default)]
 pub struct Arena {
     blocks: Mutex<Vec<(HostBuffer, usize)>>,
@@ -176,7 +176,7 @@ impl Drop for HostBuffer {
     }
 }
 
-/// Bytes for the driver to read: where the trace has them, or in memory of the replayer's own.
+/// Bytes for the driver to read: in the trace itself, or in memory of the replayer's own.
 pub enum Payload<'t> {
     Borrowed(&'t [u8]),
     Own(HostBuffer),

@@ -14,7 +14,7 @@ use crate::memory::place::Placement;
 use crate::memory::translate::MovedObject;
 use std::ops::Range;
 
-/// An address of memory that is the replay's.
+/// An address of memory that the replay owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveAddress(u64);
 

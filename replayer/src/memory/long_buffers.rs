@@ -43,7 +43,7 @@ impl Drop for Pages {
     }
 }
 
-/// A buffer, which is there for the next when it is dropped.
+/// A buffer that is reused after it is dropped.
 pub struct LongBuffer(Option<Pages>);
 
 impl LongBuffer {

@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::base::maps;
 use trace::model::stream::StreamHandle;
 
-/// What was done about memory.
+/// Counts of placed and translated memory.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub placed: AtomicU64,

@@ -10,7 +10,7 @@ use trace::api::types::Kind;
 use trace::model::stream::StreamHandle;
 use trace::{Call, Function};
 
-/// Where in the order of work memory comes or goes.
+/// The position in stream order at which memory is allocated or freed.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamPosition {
     pool: Option<u64>,

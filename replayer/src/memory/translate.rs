@@ -18,7 +18,7 @@ struct MovedRange {
     of: MovedObject,
 }
 
-/// What lies at addresses that moved.
+/// The contents of addresses that moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MovedObject {
     /// Memory, which ends when the driver says so.
@@ -29,7 +29,7 @@ pub enum MovedObject {
     Reservation,
 }
 
-/// What is where. Held while many words are looked up.
+/// The tables of live and recorded addresses. The lock is held while many words are looked up.
 #[derive(Default)]
 pub struct Tables {
     /// By recorded address.

@@ -18,7 +18,7 @@ use trace::base::bytes::u64_at;
 /// Memory begins above this.
 const LOWEST: u64 = 1 << 16;
 
-/// How many words were what.
+/// Counts of translated words, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Words {
     /// Rewritten in bytes on their way to the device.
@@ -44,7 +44,7 @@ impl Words {
     }
 }
 
-/// Where words stand in bytes.
+/// The positions of words in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     row_bytes: usize,
@@ -74,7 +74,7 @@ impl Layout {
     }
 }
 
-/// What a recorded word is here.
+/// The meaning of a recorded word in the replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// An address that is another one now.

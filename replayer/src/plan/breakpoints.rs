@@ -107,7 +107,7 @@ fn distance(wanted: &str, known: &str) -> usize {
     row[known.len()]
 }
 
-/// Device memory to look at.
+/// Device memory to dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DumpMemory {
     /// Recorded addresses.

@@ -38,7 +38,7 @@ use trace::Trace;
 use trace::base::hash::Hash;
 use trace::base::maps;
 
-/// What a replay does with a trace.
+/// The plan for the replay of a trace.
 #[derive(Default)]
 pub struct Plan {
     pub judgement: Judgement,
@@ -59,7 +59,7 @@ pub struct Plan {
     pub environment: Environment,
 }
 
-/// A call that cannot be made for want of a part of the file; nothing behind it can be trusted.
+/// A call that cannot be made because a part of the file is missing; no later call can be trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     pub call: u64,

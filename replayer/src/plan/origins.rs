@@ -25,7 +25,7 @@ pub struct Origins {
     used: HashSet<u32>,
 }
 
-/// A function that a call is the first to use: to be looked up in its module before.
+/// A function that a call is the first to use: it must be looked up in its module before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdoptedFunction {
     pub function: u64,

@@ -29,7 +29,7 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// Why a trace is not replayable as a whole.
+/// A reason why a trace is not replayable as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     pub what: String,
@@ -55,7 +55,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// What a plan says of a trace.
+/// A plan's judgement of a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     pub verdict: Verdict,

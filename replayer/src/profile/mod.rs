@@ -23,13 +23,13 @@ use trace::file::record::{Timed, timed};
 use trace::{Call, Trace};
 pub use work_description::StartedCall;
 
-/// Takes what was measured. Called from threads of the replay and of CUPTI.
+/// The receiver of measurements. Called from threads of the replay and of CUPTI.
 pub trait Times: Send {
     /// One kernel, copy or fill, with the kernel's name.
     fn record(&mut self, timed: Timed, kernel: Option<&str>);
 }
 
-/// What is measured with, and where to.
+/// The source of the times, and their receiver.
 #[derive(Clone)]
 pub struct Measure {
     /// Libraries to try in this order, or why events are used.
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Measure {
     }
 }
 
-/// How it was measured.
+/// The way of measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measurement {
     /// As in TIMED records.
@@ -79,7 +79,7 @@ enum Source<'t> {
     Events(Events<'t>),
 }
 
-/// What both sources share, CUPTI's threads included.
+/// The state that both sources share, including CUPTI's threads.
 pub(crate) struct Collector {
     to: Arc<Mutex<dyn Times>>,
     offset: OnceLock<i64>,
@@ -92,7 +92,7 @@ struct Counts {
     untimed: BTreeMap<String, u64>,
 }
 
-/// A call that gave a device work, as the replay made it.
+/// A call of the replay that submitted work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Submitted {
     /// As in TIMED records.

@@ -48,7 +48,7 @@ impl Outcome {
     }
 }
 
-/// Where memory went.
+/// Counts of memory by its placement.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementCounts {
     /// Allocations at their recorded addresses, and elsewhere.

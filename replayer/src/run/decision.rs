@@ -17,7 +17,7 @@ use trace::read::call::When;
 use trace::read::shared_handles::{self, Crossing, What};
 use trace::{Call, Function};
 
-/// `Skip`, `Refuse`: with the reason.
+/// The treatment of a call. `Skip` and `Refuse` have the reason.
 pub(crate) enum Decision {
     /// Left out, as it did nothing when it was recorded; nor is memory made for it.
     Nothing(&'static str),

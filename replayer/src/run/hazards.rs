@@ -31,11 +31,11 @@ const FOR_ALL_LAUNCHES: Duration = Duration::from_secs(1);
 pub const FLAG: u64 = 64;
 const FOR_FLAGS: Duration = Duration::from_millis(1);
 
-/// Queues where a launch may be waiting for a flag that is still to be written, and copies behind it would
-/// end no sooner.
+/// Queues in which a launch may be waiting for a flag that is still to be written, so that copies behind it
+/// would not end sooner.
 ///
-/// If it does not wait, and the program knew otherwise that the copies were done, it had let them the time.
-/// If it does, it may lose patience, but had not when the program let that time pass.
+/// If it does not wait, and the program knew otherwise that the copies were complete, the program had given
+/// them time. If it does, it may time out, but it had not when the program let that time pass.
 pub struct FlagQueues {
     queues: HashSet<Queue>,
     /// From when on they are waited for.

@@ -17,7 +17,7 @@ const AT_FIRST: Duration = Duration::from_secs(1);
 /// What is under way here may be slower than what was recorded.
 const MORE: Duration = Duration::from_secs(5);
 
-/// How a context came to rest.
+/// The state in which a context became idle.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Idle {
     Done,

@@ -22,7 +22,7 @@ pub struct Pending<'t> {
     pub number: u64,
 }
 
-/// A pinned range that asynchronous copies read, and where they were put.
+/// A pinned range that asynchronous copies read, and their streams.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Source {
     pub range: Range<u64>,

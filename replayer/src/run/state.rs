@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
 use trace::base::hash::Hash;
 
-/// A session with work under way.
+/// A session with work in flight.
 pub struct Run<'a> {
     pub session: Session<'a>,
     pub readbacks: Readbacks<'a>,

@@ -28,7 +28,7 @@ const LEFT: u64 = 8;
 /// The most that are made for the sake of one.
 const MOST: usize = 256;
 
-/// Objects that nothing uses, by context: the number and the kind of each.
+/// Unused objects that reserve numbers, by context: the number and the kind of each.
 #[derive(Default)]
 pub struct ReservedIds {
     of: Mutex<HashMap<u64, HashMap<u64, Kind>>>,

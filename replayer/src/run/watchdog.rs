@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// So long may nothing come to an end.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What each worker is inside of.
+/// The present call of each worker.
 pub struct Watchdog {
     /// By lane: the number of the call, or [`NONE`].
     inside: Vec<AtomicU64>,
@@ -107,7 +107,7 @@ pub fn watched<T>(patience: Duration, tell: impl Fn() + Sync, work: impl FnOnce(
     })
 }
 
-/// Ends the watch also when the work panics.
+/// Ends the watch even if the work panics.
 pub struct EndAtLast<'s>(pub &'s Watchdog);
 
 impl Drop for EndAtLast<'_> {

@@ -52,7 +52,7 @@ pub struct Session<'a> {
     pub tolerance: Option<Tolerance>,
 }
 
-/// An image in memory of the live driver's.
+/// An image in the live driver's memory.
 pub struct DriverImage {
     pub address: u64,
     pub len: u64,

@@ -7,7 +7,7 @@ use trace::api::structs::CUDA_MEMCPY3D;
 use trace::api::types::CUdeviceptr;
 use trace::model::stream::StreamHandle;
 
-/// Live device memory that is copied.
+/// A copy of live device memory.
 pub struct CaptureCopy {
     pub to: u64,
     pub from: u64,

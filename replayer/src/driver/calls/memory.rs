@@ -16,7 +16,7 @@ const PORTABLE_MAPPED: u64 = 3;
 
 const DESCRIPTOR: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-/// What the driver says of an address.
+/// The driver's information on an address.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct AddressInfo {
     pub is_device: bool,

@@ -14,7 +14,7 @@ use trace::{Call, Function, Trace};
 const LACKS_NODES: &str = "launches a graph with missing nodes: the calls that add them are refused";
 const NO_LAUNCH: &str = "the trace has no record of this launch of its graph";
 
-/// What graphs use are numbers here: of operations, and one that says that a node is lacking.
+/// The operations that graphs use, as numbers: one for each operation, and one that marks a missing node.
 #[derive(Default)]
 pub(crate) struct GraphOperations {
     graphs: Graphs,

@@ -7,8 +7,8 @@ use trace::Trace;
 
 const WHAT: &str = "memory written during a callback, by it or by other threads: the replay writes it at both places";
 
-/// When callbacks ran: begin, and the latest end of all that began as early, so that one look tells whether
-/// any was under way.
+/// The runs of callbacks: begin, and the latest end of all that began no later, so that one lookup shows
+/// whether any was running.
 pub struct Runs(Vec<(u64, u64)>);
 
 impl Runs {

@@ -57,7 +57,7 @@ struct KnownAllocation {
     leads: BTreeSet<u64>,
 }
 
-/// Where all other memory is told from what is followed here.
+/// The state from which all other memory is distinguished from the memory followed here.
 pub struct OtherMemory<'s> {
     pub live: &'s Allocations,
     pub host: &'s Ranges,

@@ -42,7 +42,7 @@ impl SubrangeUse {
     }
 }
 
-/// Which pinned memory submissions not known to have finished use in part, by its start.
+/// Pinned memory of which outstanding submissions use only parts, by its start.
 #[derive(Default)]
 pub struct PinnedSubranges {
     under_way: HashMap<u64, Vec<SubrangeUse>>,

@@ -17,7 +17,7 @@ use trace::model::streams::Target;
 use trace::read::call::{Content, Image};
 use trace::{Call, Function, Trace};
 
-/// Allocations that exist at a point of the trace.
+/// The live allocations at a point of the trace.
 #[derive(Default)]
 pub struct Allocations {
     /// By start; several where calls on different threads overlapped.

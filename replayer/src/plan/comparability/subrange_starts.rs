@@ -48,7 +48,7 @@ struct ConcurrentWrite {
     is_meanwhile: bool,
 }
 
-/// What was found in memory that a launch under way had been given, by the numbers of the calls.
+/// CPU writes found in memory that a launch in flight used, by the numbers of the calls.
 #[derive(Default)]
 pub struct Calls {
     /// In a part of pinned memory, before a call or while it waited.

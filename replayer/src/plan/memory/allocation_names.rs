@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use trace::model::objects::{Objects, Range};
 use trace::{Call, Trace};
 
-/// Allocations that were alive, and those that were not any more.
+/// Names of live and of ended allocations.
 pub struct AllocationNames {
     pub objects: Objects,
     /// The first call that has not been followed yet.
@@ -15,7 +15,7 @@ pub struct AllocationNames {
     gone: Vec<(Range, u64)>,
 }
 
-/// Where an address lies.
+/// The place of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Inside(Range),
@@ -133,7 +133,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A range by its name, with where and how long it is.
+/// A range by its name, with its offset and length.
 pub struct RangeText(pub Range);
 
 impl std::fmt::Display for RangeText {

@@ -13,7 +13,7 @@ pub struct Allocation {
     pub device: i32,
 }
 
-/// What ends with a call that ends a context.
+/// The objects that end with a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     /// The recorded handles: a green context may have been the last to retain the primary one.

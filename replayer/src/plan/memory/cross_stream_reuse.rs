@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use trace::model::stream::StreamId;
 
-/// What calls did to memory of streams, as they are seen: those of several threads overlap.
+/// Changes of stream-ordered memory, in the order of the calls; those of several threads overlap.
 #[derive(Default)]
 pub struct Changes(Vec<Change>);
 

@@ -121,7 +121,7 @@ fn one_after_the_other(moments: &[Moment]) -> Vec<Moment> {
     all
 }
 
-/// Lets calls start in the recorded partial order.
+/// Starts calls in the recorded partial order.
 pub struct Gate {
     /// One bit a return, by rank.
     done: Vec<AtomicU64>,
@@ -140,7 +140,7 @@ struct Sleeper {
     changed: Condvar,
 }
 
-/// Another worker failed; there is nothing to wait for any more.
+/// Another worker failed, so the wait is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aborted;
 

@@ -26,7 +26,7 @@ pub const WHY: &str = "waits for a value that the CPU wrote";
 /// Bytes of the longest value.
 const WIDEST: u64 = 8;
 
-/// What is known of memory when a call is met.
+/// The known memory at a call.
 pub struct Memories<'m> {
     pub host: &'m Ranges,
     pub live: &'m Allocations,
@@ -34,7 +34,7 @@ pub struct Memories<'m> {
     pub makes_node: bool,
 }
 
-/// One on a value, of a call or of a batch.
+/// One operation on a value, from a call or a batch.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Operation {
     pub waits: bool,
@@ -109,7 +109,7 @@ fn is_operation(ty: &Type) -> bool {
     ty.name == CUstreamBatchMemOpParams::TYPE.name
 }
 
-/// What streams have been given to write to host memory, as far as the calls go that have been seen.
+/// Values that streams write to host memory, up to the present call.
 #[derive(Default)]
 pub struct Signals {
     /// By the start of the memory: apart from each other.

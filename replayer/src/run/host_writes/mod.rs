@@ -13,9 +13,9 @@ use trace::read::host_writes::FoundWrite;
 /// What a callback has waited for may have been left out, or wait for the callback here.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// All that was found before calls, in the order in which it was found. What one thread wrote another
-/// thread's call may have found, and made its own call later than the writer: each is there for every call
-/// that began after it was found.
+/// All CPU writes found before calls, in the order in which they were found. Another thread's call may have
+/// found a thread's write before the writer made its own call, so each write is complete for every call that
+/// began after it was found.
 pub struct HostWrites<'t> {
     found: Vec<FoundWrite<'t>>,
     /// Those before this one are written.

@@ -14,7 +14,7 @@ use trace::{Call, Function};
 /// What becomes of the events of a range. They hold no data: made again and again they would be the same.
 pub const EVENTS: &str = "an event of the range is created once and lives until the replay ends";
 
-/// Holds the workers at the range until memory has been looked at.
+/// Holds the workers at the range until memory has been read.
 pub struct RepeatGate {
     pub about: Repeat,
     /// Calls before the range that have not returned.

@@ -17,7 +17,7 @@ const LINES: u64 = 8;
 /// Of what lies elsewhere: an array of arguments, and their values.
 const LINES_ELSEWHERE: usize = 4;
 
-/// Must not be used without the frame that it was made from.
+/// A prepared call. It must not outlive the frame that it was made from.
 pub struct PreparedCall {
     thunk: Thunk,
     entry: *const (),

@@ -13,7 +13,7 @@ use trace::base::hash::Hash;
 /// Bytes that are compared, kept and restored together.
 const PIECE: usize = 1 << 20;
 
-/// All memory that the program had before the range.
+/// The contents of all the program's memory before the range.
 pub struct Snapshot {
     regions: Vec<Region>,
     /// Allocations that could not be read.
@@ -35,7 +35,7 @@ struct WrittenPiece {
     after: Hash,
 }
 
-/// What the range writes.
+/// The memory that the range writes.
 #[derive(Default)]
 pub struct RangeWrites {
     pieces: Vec<WrittenPiece>,

@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use trace::file::record::Timed;
 
-/// What it took. All times in nanoseconds.
+/// Times of the repeated range, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepeatTimes {
     /// Calls that were made each time, and the threads that made them when recorded.
