@@ -299,7 +299,7 @@ pub fn filled(lane: &Lane, landing: Landing) {
 
 const PIECE: u64 = record::PIECE as u64;
 
-/// What has brought bytes.
+/// The writer of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
     /// This very call: the driver has written there, so that it can be read directly.

@@ -6,7 +6,7 @@ use crate::os::probe::{string_at, word_at};
 use std::collections::HashMap;
 use trace::base::hash::Hash;
 
-/// Where the program had an option put its log.
+/// The program's buffer for a log, set by an option.
 pub struct Buffer {
     /// CUjit_option
     option: u16,

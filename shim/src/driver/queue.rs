@@ -1,7 +1,7 @@
 //! Queues: streams, in the order in which the driver executes their work.
 
-/// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a
-/// default one.
+/// A stream in the sense of stream order: each context has a legacy stream of its own, and each thread there
+/// a default one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Queue {
     stream: u64,

@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::sync::atomic::{Ordering::*, compiler_fence};
 use trace::file::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Head, INLINE, INNER, RETURN_SIZE, Return};
 
-/// A call under way.
+/// A call that has begun and not returned.
 #[derive(Clone, Copy)]
 pub struct Open {
     pub sequence: u32,

@@ -21,7 +21,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::file::record::nccl::{Began, Returned, began};
 
-/// All versions begin so. Pointers to functions of NCCL's C types, which differ.
+/// The common beginning of all versions. The functions take NCCL's C types, which differ.
 #[repr(C)]
 pub struct Plugin {
     name: *const c_char,

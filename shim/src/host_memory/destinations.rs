@@ -20,7 +20,7 @@ const MOST_PLACES: usize = 256;
 /// milliseconds each (`long_results.rs`), about what the copies themselves take.
 const MOST_AT_ONCE: u64 = 8 << 20;
 
-/// A place that a node of a graph writes.
+/// Host memory that a node of a graph writes.
 pub struct Write {
     pub region: Region,
     pub node: u64,
@@ -52,7 +52,7 @@ struct Places {
     are_in_part: bool,
 }
 
-/// Where a launch of a graph brings bytes.
+/// Host memory that a launch of a graph writes.
 #[derive(Default)]
 pub struct GraphWrites {
     pub landings: Vec<(Landing, Work, bool)>,

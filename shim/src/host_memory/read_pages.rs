@@ -3,8 +3,8 @@
 use crate::os::dirty_pages::PAGE;
 use std::cell::Cell;
 
-/// Some of the pages that the driver has read arguments of launches from. A program that has given such a
-/// page back cannot launch from there: the driver would read it just the same.
+/// Some of the pages from which the driver has read launch arguments. A program that has unmapped such a page
+/// cannot launch from there: the driver would read it too.
 pub struct ReadPages([Cell<u64>; ReadPages::COUNT]);
 
 impl ReadPages {

@@ -9,7 +9,7 @@ pub const NEAR: usize = 8;
 /// For what is shorter nobody looks how much memory there is.
 const LONG: u64 = 64 << 20;
 
-/// A private copy of a range, whose pages take memory only once they are written.
+/// A private copy of a range, whose pages use memory only once they are written.
 pub struct Shadow {
     at: *mut u8,
     len: usize,

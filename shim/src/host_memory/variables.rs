@@ -6,7 +6,7 @@ use crate::host_memory::watch::Watch;
 use crate::os::lock::Lock;
 use crate::os::probe::handed_out;
 
-/// Looked up so far.
+/// The variables looked up so far.
 #[derive(Default)]
 pub struct Variables {
     managed: Lock<Vec<Variable>>,

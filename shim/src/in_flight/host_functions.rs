@@ -4,7 +4,7 @@ use crate::in_flight::node_runs::Turn;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
-/// One that was handed over.
+/// A callback passed to the driver.
 pub struct Callback {
     pub function: u64,
     pub data: u64,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use trace::api::copies::Region;
 
-/// Where a copy's bytes land.
+/// The destination of a copy.
 #[derive(Clone, Copy)]
 pub enum Landing {
     Flat { address: u64, len: u64 },

@@ -15,7 +15,7 @@ use trace::api::copies::Region;
 /// More launches than this whose runs have not come: they never will.
 const MOST: usize = 4096;
 
-/// When a callback is run: by its stream, or by a launch of its graph.
+/// The origin of a callback's run: its stream, or a launch of its graph.
 #[derive(Clone)]
 pub struct Turn {
     pub queue: Queue,
@@ -30,8 +30,8 @@ pub struct Turn {
     pub begun: Option<u64>,
 }
 
-/// What other nodes of its graph write before a callback begins, and when it has ended. Of what is in neither
-/// no order is settled.
+/// Writes of other nodes of its graph before a callback begins, and after it has ended. All others have no
+/// known order.
 #[derive(Default)]
 pub struct NeighbourWrites {
     pub before: Vec<Region>,

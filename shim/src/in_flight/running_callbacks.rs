@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(100);
 /// Longer than a callback takes that prepares what copies read.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Those that began not long ago and may still run.
+/// Callbacks that began recently and may still run.
 #[derive(Default)]
 pub struct Callbacks {
     running: Vec<Running>,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use trace::file::record::nccl::{self, BEGAN, Began, RETURNED, Returned};
 use trace::file::record::{self, HEAD, Head, OPTIONAL};
 
-/// A communicator of this process. NCCL keeps a pointer to it, and may use it as long as it likes: it is
+/// A communicator of this process. NCCL keeps a pointer to it, and may use it at any later time, so it is
 /// never freed.
 pub struct Communicator {
     pub number: u32,
@@ -19,7 +19,7 @@ pub struct Communicator {
     told: AtomicU64,
 }
 
-/// What a communicator is to all of its ranks.
+/// The identity of a communicator, equal at all of its ranks.
 #[derive(Default)]
 pub struct Identity {
     pub id: u64,

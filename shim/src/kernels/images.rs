@@ -15,7 +15,7 @@ use std::sync::Arc;
 use trace::base::hash::Hash;
 use trace::code::parameters::Code;
 
-/// A piece of an image: bytes that lay at an address when it was loaded.
+/// A piece of an image: the bytes at an address when it was loaded.
 pub struct Piece {
     pub address: u64,
     pub len: usize,
@@ -85,7 +85,7 @@ impl Image {
     }
 }
 
-/// How a function or kernel was found.
+/// The lookup that returned a function or kernel.
 #[derive(Clone)]
 pub struct LookedUp {
     /// The CUmodule it was looked up in, or the CUlibrary it is from.

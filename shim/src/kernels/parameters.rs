@@ -15,7 +15,7 @@ use trace::file::record::Kernel;
 
 const SLOTS: usize = 1 << 16;
 
-/// One launched function.
+/// The parameter layout of one launched function.
 pub struct Layout {
     handle: u64,
     epoch: u32,
@@ -30,7 +30,7 @@ pub struct Layout {
     pub is_nccls: bool,
 }
 
-/// Open addressing by handle; entries are replaced, never freed (a reader may be looking).
+/// A hash table by handle, with open addressing. Entries are replaced, never freed (a reader may be looking).
 pub struct Layouts {
     slots: Box<[AtomicPtr<Layout>]>,
     epoch: AtomicU32,

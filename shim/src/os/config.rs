@@ -31,14 +31,14 @@ pub struct Config {
     pub shared_memory: bool,
 }
 
-/// A number of bytes, and as it was asked for.
+/// A number of bytes, and its text in the variable.
 #[derive(Debug, Clone)]
 pub struct Limit {
     pub bytes: u64,
     pub words: String,
 }
 
-/// What opens and closes a range.
+/// The events that open and close a range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Trigger {
     #[default]
@@ -51,7 +51,7 @@ pub enum Trigger {
     Signals,
 }
 
-/// What range was asked for.
+/// The requested range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RangeRequest {
     pub trigger: Trigger,
@@ -181,7 +181,7 @@ pub fn trace_path(pattern: &OsStr) -> OsString {
 /// Characters of the program's name in that of its trace, which file systems allow 255 bytes.
 const PROGRAM: usize = 36;
 
-/// Which part of a job this process is, as its launcher says. A number that is none is not kept.
+/// The part of the job that is this process, according to its launcher. An invalid number is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rank {
     pub rank: Option<u64>,

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use trace::file::record::BEYOND_LIMIT;
 
-/// What a forked child finds as if it were new: Linux wipes the page it lies in.
+/// A value that is as new in a forked child: Linux wipes its page.
 pub struct Wiped {
     pub generation: AtomicU64,
     /// Whether a thread of this process has taken it on to start.

@@ -2,8 +2,8 @@
 
 use std::ffi::c_char;
 
-/// A message as the program gives it. What it points to is read like a driver's string: NVTX's contract says
-/// that it is one.
+/// A message from the program. Its pointer is read like a driver's string: NVTX's contract says that it is
+/// one.
 #[derive(Clone, Copy)]
 pub enum Text {
     None,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 
-/// A collective that was captured, and brings something.
+/// A captured collective with results.
 #[derive(Clone)]
 pub struct Collective {
     /// The node of its kernel.
@@ -54,7 +54,7 @@ impl Executable {
     }
 }
 
-/// The driver's handles; ended with it.
+/// The driver's handles of a clone, destroyed with it.
 pub struct CloneOfGraph {
     pub graph: u64,
     /// 0 while it is being made.
@@ -77,7 +77,7 @@ impl Drop for CloneOfGraph {
     }
 }
 
-/// A launch of a clone under way.
+/// A launch of a clone that has not returned.
 pub struct Launching {
     pub deliveries: &'static Deliveries,
     pub around: &'static Surroundings,
@@ -87,7 +87,7 @@ pub struct Launching {
     pub stream: u64,
 }
 
-/// What a call ends, as it was known before: the handle may be another's when the call returns.
+/// The object that a call ends, saved before it: the handle may be another's when the call returns.
 pub enum Ended {
     Executable(u64, Arc<Executable>),
     Graph(u64, Captured),

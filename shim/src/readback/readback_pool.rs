@@ -39,14 +39,14 @@ struct Piece {
     free: BTreeMap<u64, u64>,
 }
 
-/// Room for bytes, and a mark that says that they are there.
+/// Space for bytes, with a mark for their completion.
 pub struct Room {
     start: u64,
     device: u64,
     pub bytes: u64,
 }
 
-/// Why there is none.
+/// The reason why there is no space.
 pub enum NoRoom {
     /// Some may be given back.
     Yet,

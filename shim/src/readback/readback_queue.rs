@@ -45,7 +45,7 @@ struct UnderWay {
 /// What is kept in one room begins at multiples of so many bytes.
 const ALIGNED: u64 = 256;
 
-/// What is kept.
+/// The subject of a readback.
 #[derive(Clone)]
 pub enum Readback {
     Delivered(Delivered),

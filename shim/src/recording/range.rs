@@ -18,7 +18,7 @@ use trace::file::control::Answer;
 use trace::file::record::{Annotation, annotated};
 use trace::read::annotation::Wanted;
 
-/// Of one recording.
+/// The capture range of one recording.
 #[derive(Default)]
 pub struct Range {
     asked: RangeRequest,

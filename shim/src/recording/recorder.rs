@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
-/// Everything one recording needs. Never freed: threads may use it until the process is gone.
+/// The state of one recording. Never freed: threads may use it until the process has ended.
 pub struct Recorder {
     pub pid: u32,
     pub supply: Arc<Supply>,

@@ -29,8 +29,8 @@ use trace::file::record::{
     self, ATTACHMENT, Attachment, EITHER, ENTRY_SIZE, Entry, HEAD, Head, MEANWHILE, RETURN_SIZE, Return, Written,
 };
 
-/// What every call needs stands first, in a cache line or two: between two calls of a program the processor's
-/// caches have often been used for something else.
+/// A thread's lane. The fields that every call needs come first, in a cache line or two: between two calls of
+/// a program the caches have often been used for something else.
 #[repr(C, align(64))]
 pub struct Lane {
     pub(crate) generation: Cell<u64>,

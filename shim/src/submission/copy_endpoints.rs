@@ -16,8 +16,8 @@ use trace::api::walk::{Target, View, reach, resolve};
 /// More copies than this in one call are not looked at one by one.
 const MOST: u64 = 1 << 16;
 
-/// What a call copies or fills, as it says itself: in arguments, in structs, in arrays of addresses. What it
-/// says in memory is read once.
+/// The sources and destinations that a call itself names: in arguments, in structs, in arrays of addresses.
+/// Memory is read only once.
 pub struct Ends<'c> {
     lane: &'c Lane,
     function: &'static Function,
@@ -209,7 +209,7 @@ fn argument_landings(
     })
 }
 
-/// A call's arguments, as what is walked.
+/// A call's argument words, as a container for the walk.
 pub struct Words<'w>(pub &'w [u64]);
 
 impl View for Words<'_> {

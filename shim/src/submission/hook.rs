@@ -9,7 +9,7 @@ use trace::api::effect::{Bytes, Effect, Memory, Work};
 use trace::api::roles::{Class, Role, Sibling};
 use trace::api::types::{Form, Kind};
 
-/// What to follow, with the numbers of the argument words that it takes.
+/// The action for a followed call, with the numbers of the argument words that it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
     None,

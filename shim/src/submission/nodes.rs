@@ -13,7 +13,7 @@ use trace::api::roles::Side;
 use trace::api::structs::{CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS};
 use trace::api::types::Typed;
 
-/// The nodes of a graph and of those within it, but for the bodies of conditional ones.
+/// The nodes of a graph and of those within it, except the bodies of conditional ones.
 #[derive(Default)]
 pub struct Nodes {
     /// Kind and handle.

@@ -99,7 +99,7 @@ const fn is_written(role: Role) -> bool {
     )
 }
 
-/// What was read before a call that may overwrite or free it.
+/// Inputs read before a call that may overwrite or free them.
 #[derive(Default)]
 pub struct Early {
     /// The parameters, a bit each, whose inputs these are.

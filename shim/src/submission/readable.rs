@@ -4,8 +4,8 @@ use crate::os::probe::bytes_at;
 use crate::records::lane::Lane;
 use std::borrow::Cow;
 
-/// Memory that can be read without asking Linux: the part of the calling thread's stack that is in use, and
-/// pages that the driver has read at the thread's earlier launches.
+/// Memory that can be read without a system call: the used part of the calling thread's stack, and pages that
+/// the driver has read at the thread's earlier launches.
 pub struct Readable<'l> {
     lane: &'l Lane,
     /// Of the stack.

@@ -9,7 +9,7 @@ use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::table::is_flat;
 use trace::api::types::{Form, Kind};
 
-/// What a wrapper must do beyond its words, worked out from the table at compile time.
+/// The recording work of a wrapper beyond its words, derived from the table at compile time.
 #[derive(Clone, Copy)]
 pub struct Shape {
     /// Some parameter has to be read before the call.
@@ -54,7 +54,7 @@ pub struct Shape {
     pub config: Option<Config>,
 }
 
-/// What a call concerns of the memory that the CPU may write without a call: pinned and managed memory.
+/// The pinned and managed memory that a call may use, and that the CPU may write without a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// None: it gives devices nothing that they read or write.
@@ -68,7 +68,7 @@ pub enum Reach {
     Anything,
 }
 
-/// A wrapper: its table line, and what follows from it.
+/// A wrapper: its table line, and everything derived from it.
 #[derive(Clone, Copy)]
 pub struct Site {
     pub function: &'static Function,
@@ -85,8 +85,8 @@ pub struct Launch {
     pub extra: u8,
 }
 
-/// A structure behind an argument word, which the driver reads, and an array that it names. Neither leads
-/// further.
+/// A structure behind an argument word, which the driver reads, and an array that it names. Neither has
+/// further pointers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     pub word: u8,

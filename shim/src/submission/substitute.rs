@@ -4,7 +4,7 @@
 use crate::in_flight::host_functions::Callback;
 use crate::readback::cloned_graphs::{Ended, Launching};
 
-/// Arguments to be passed in place of the application's: from this word on.
+/// Arguments to be passed in place of the application's, from this word on.
 #[derive(Clone, Copy)]
 pub struct Substitute {
     place: usize,
@@ -13,7 +13,7 @@ pub struct Substitute {
     pub of: Purpose,
 }
 
-/// What it was made for, which the end of the call settles.
+/// The purpose of a substitute, which the end of the call settles.
 #[derive(Clone, Copy)]
 pub enum Purpose {
     Callback(HandedOver),

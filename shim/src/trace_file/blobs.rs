@@ -13,7 +13,7 @@ use trace::base::hash::{Hash, sealed};
 use trace::file::record::{REFERENCED, Referenced, with_body};
 use trace::file::segment::{HEADER, Header, Kind};
 
-/// Which blobs the file has. Several threads ask at once: each hash has its place in one of many maps.
+/// The blobs in the file. Several threads search at once: each hash has its place in one of many maps.
 pub struct Blobs {
     /// Not on the stack of a thread that has little of it.
     maps: Box<[Lock<HashMap<Hash, Stored>>]>,

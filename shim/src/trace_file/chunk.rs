@@ -26,7 +26,7 @@ pub const LARGE: usize = 512 << 10;
 /// Bytes of a chunk that are not for records: its header, and as many at its end (`trace::file::shared_memory`).
 pub const FRAME: usize = 2 * HEADER;
 
-/// Zeroed memory, with a place set aside in the file.
+/// Zeroed memory, with a slot reserved in the file.
 pub struct Chunk {
     base: *mut u8,
     size: usize,

@@ -16,10 +16,10 @@ use trace::base::hash::Hash;
 use trace::base::maps::Mapping;
 use trace::file::record::{PIECE, Referenced, Referred};
 
-/// Linux tells what is asked here.
+/// Queries to Linux about mapped files.
 pub struct MappedFiles(());
 
-/// Those that some memory lies in.
+/// The files that some memory is mapped from.
 pub struct Files {
     /// Opened for these: the host may close what stays open, and give its number to a file of its own.
     pagemap: Option<File>,

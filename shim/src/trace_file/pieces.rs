@@ -16,7 +16,7 @@ const AT_ONCE: u64 = 1 << 30;
 /// Below this others are not waken for it.
 const ALONE: u64 = 1 << 20;
 
-/// Memory to be taken in pieces.
+/// Memory to be stored in pieces.
 pub enum Memory {
     /// It can be read, or is a copy.
     Sure(Cow<'static, [u8]>),
@@ -60,7 +60,7 @@ impl Memory {
     }
 }
 
-/// Why a piece is not in the trace.
+/// The reason why a piece is not in the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
     Unreadable,

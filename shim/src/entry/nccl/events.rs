@@ -6,7 +6,7 @@ use crate::os::text::Text;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use trace::file::record::nccl::{Began, Name, began};
 
-/// What begins.
+/// The start of an NCCL event.
 pub enum Event {
     Operation(OperationEvent),
     /// Something that operations are part of.

@@ -46,7 +46,7 @@ pub struct Watched {
     pub shadow: Shadow,
 }
 
-/// For whom it is looked what has been written.
+/// The reason for a scan.
 #[derive(Clone, Copy)]
 pub enum Reason<'t> {
     /// Before a call: a launch can read anything, a wait nothing.

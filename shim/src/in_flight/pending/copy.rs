@@ -10,7 +10,7 @@ use std::ops::Range;
 use trace::api::copies::Region;
 use trace::base::hash::Hash;
 
-/// What brings the bytes.
+/// The kind of work that writes the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// A copy to the host, whose bytes are the program's to see.
@@ -180,7 +180,7 @@ impl Copy {
     }
 }
 
-/// Where the CPU wrote beside a launch, in order and apart.
+/// CPU writes during a launch, sorted and disjoint.
 #[derive(Default)]
 pub struct ConcurrentWrites {
     /// Found by calls of the thread that has waited for the launch: a replay has it by then.

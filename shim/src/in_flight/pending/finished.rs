@@ -13,7 +13,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-/// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
+/// Completed copies, each with the CPU's writes during it, if it is a launch.
 pub struct Finished {
     pub copies: Vec<(Copy, ConcurrentWrites)>,
     /// Launches of a row, of which the last is still under way: what they may have made of memory is there.

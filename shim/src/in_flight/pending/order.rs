@@ -4,7 +4,7 @@ use crate::driver::queue::Queue;
 use crate::in_flight::node_runs::Turn;
 use std::collections::BTreeMap;
 
-/// What has been waited for.
+/// The work that a wait covered.
 #[derive(Clone, Copy)]
 pub enum Covered<'t> {
     Stream(Queue),

@@ -26,7 +26,7 @@ struct Counts {
 /// Argument words of a question that is told from the one before.
 pub const MOST_ASKED: usize = 4;
 
-/// Whether a call is one that a program may make over and over for the same answer.
+/// Whether a program may repeat a call for the same result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
     Never,
@@ -36,7 +36,7 @@ pub enum Repeat {
     Query,
 }
 
-/// Such a call. `outputs`: the argument word of each, and its bytes.
+/// A poll or query. `outputs`: the argument word of each output, and its bytes.
 #[derive(Clone, Copy)]
 pub struct Question<'q, const N: usize> {
     pub kind: Repeat,
@@ -45,7 +45,7 @@ pub struct Question<'q, const N: usize> {
     pub outputs: [(u8, u8); 4],
 }
 
-/// A call that may be one more of a run.
+/// A call that may extend a run.
 #[derive(Clone, Copy)]
 pub struct RepeatedCall {
     number: u8,
@@ -53,9 +53,8 @@ pub struct RepeatedCall {
     pub is_timed: bool,
 }
 
-/// The questions that this thread has asked last. Some of them are runs: each was asked after the other or in
-/// turn, with nothing else of the thread's in between but launches and other queries that are on the hot
-/// path.
+/// The latest polls and queries of this thread. Some of them are runs: consecutive or alternating, with
+/// nothing else of the thread in between but launches and other queries that are on the hot path.
 pub(super) struct RecentQueries {
     /// Behind the last record of the runs, and of the launches and other queries that follow: whatever else
     /// comes there ends them.

@@ -4,7 +4,7 @@ use trace::Function;
 use trace::api::roles::{Extent, Field, Role, Sibling};
 use trace::api::types::{Form, Kind, Type};
 
-/// A parameter, by what it is.
+/// The property by which a parameter is found.
 #[derive(Clone, Copy)]
 pub(super) enum Sought {
     Handle(Kind),
