@@ -33,7 +33,7 @@ const NAMES: &[(u8, &str)] = &[
     (annotated::DOMAIN_DESTROYED, "destroy domain"),
 ];
 
-/// Those that have not been seen yet, by time.
+/// The remaining annotations, by time.
 pub struct Ahead<'a> {
     trace: &'a Trace,
     wanted: Box<dyn Fn(u32, u64) -> bool>,
@@ -62,7 +62,7 @@ impl<'a> Ahead<'a> {
     }
 }
 
-/// As `dump` prints them.
+/// The annotations, as `dump` prints them.
 pub struct Annotations<'a> {
     trace: &'a Trace,
     selection: &'a Selection,

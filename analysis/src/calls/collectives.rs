@@ -9,7 +9,7 @@ use trace::read::collective::KERNELS;
 pub use trace::read::collective::is_kernel;
 use trace::show::text::plain;
 
-/// What ranks of a communicator have to agree on.
+/// The properties on which the ranks of a communicator must agree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Kind {
     pub function: String,
@@ -40,7 +40,7 @@ pub struct Operation {
     pub launch: Option<u64>,
 }
 
-/// A communicator as one rank has it.
+/// A communicator, as seen by one rank.
 #[derive(Debug, Clone, Default)]
 pub struct Member {
     /// NCCL's number of the communicator; none where it is not told.
@@ -63,7 +63,7 @@ pub struct Member {
     pub transfers: BTreeMap<i32, (u64, u64)>,
 }
 
-/// What a trace has of it.
+/// The collectives of a trace.
 #[derive(Default)]
 pub struct TraceCollectives {
     pub members: Vec<Member>,

@@ -87,7 +87,7 @@ fn payload<'t>(trace: &Trace, image: &Image<'t>) -> Value<'t> {
     Value::Payload { side: None, len: image.len, pieces: 1, content: image.content, missing }
 }
 
-/// As part of a call's object.
+/// CPU writes, as part of a call's JSON object.
 #[derive(Serialize)]
 pub struct Wrote {
     address: String,

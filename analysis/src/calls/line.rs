@@ -125,7 +125,7 @@ pub fn header(trace: &Trace) -> serde_json::Value {
     })
 }
 
-/// A call as an object: a line of `--json`, and of `export --to jsonl`.
+/// A call as a JSON object: a line of `--json`, and of `export --to jsonl`.
 #[derive(Serialize)]
 pub struct Line<'x> {
     kind: &'static str,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use trace::{Call, Trace};
 
-/// Which calls; by default all of them.
+/// The selected calls; by default all of them.
 #[derive(Debug, Default, Clone)]
 pub struct Selection {
     pub calls: Option<Range>,
@@ -23,7 +23,7 @@ pub struct Selection {
     pub starts: OnceLock<HashMap<PathBuf, u64>>,
 }
 
-/// Call numbers from `start` up to `end`, which is not one of them.
+/// Call numbers from `start` up to, but not including, `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     start: u64,
@@ -51,7 +51,7 @@ impl FromStr for Range {
     }
 }
 
-/// Nanoseconds since the start of the trace, from `from` up to `to`, which is outside.
+/// Nanoseconds since the start of the trace, from `from` up to, but not including, `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     from: u64,

@@ -5,8 +5,8 @@ use crate::text::numbers::{bytes, counted, duration};
 use bincode::{Decode, Encode};
 use trace::Trace;
 
-/// Time in which a device had nothing to do: by its own times, or else because nothing was outstanding as far
-/// as the host knows.
+/// Time in which a device was idle: by its own times, or else because no work was outstanding as far as the
+/// host knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Gap {
     pub device: i32,
@@ -27,7 +27,7 @@ impl Gap {
     }
 }
 
-/// One thing found.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Finding {
     /// A word for scripts: `failed_calls`.
@@ -45,7 +45,7 @@ pub struct Finding {
     pub calls: Vec<u64>,
 }
 
-/// What it costs the program, and so how soon it is told.
+/// The cost to the program, by which findings are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Cost {
     /// Something is wrong, whatever time it takes.

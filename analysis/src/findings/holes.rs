@@ -8,7 +8,7 @@ use bincode::{Decode, Encode};
 use trace::Trace;
 use trace::file::segment::{HEADER, Header, Kind};
 
-/// Calls of one thread that are not there.
+/// Missing calls of one thread.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Hole {
     pub thread: u32,
@@ -60,7 +60,7 @@ const LISTED: usize = 10_000;
 /// What a file can tell of a thread that has no call in it.
 const THREADS: u32 = 1 << 20;
 
-/// What a thread's calls tell of what is between them.
+/// The gaps that a thread's calls reveal between them.
 #[derive(Default, Clone)]
 pub struct GapObservations {
     pub holes: Vec<Hole>,

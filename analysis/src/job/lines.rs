@@ -78,7 +78,7 @@ fn ended<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Ended, D::Error> {
 /// A file of a process is not longer: one that forks for ever has many files.
 const MOST: u64 = 1 << 20;
 
-/// What the files of a folder say.
+/// The contents of the files in a folder.
 #[derive(Default)]
 pub struct ProcessLines {
     pub by_process: HashMap<Key, Vec<Line>>,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// By trace, the number of its recording, of a directory of which several are read.
 pub type Recordings = HashMap<PathBuf, u64>;
 
-/// What was recorded into the directory by one launch.
+/// All that one launch recorded into the directory.
 #[derive(Debug, Default)]
 pub struct Recording {
     /// Nanoseconds since 1970, as `until`, when the last of it was told.

@@ -18,7 +18,7 @@ use crate::tables::table::Table;
 use crate::text::kernel_name::Style;
 use trace::Trace;
 
-/// The reports that findings come from.
+/// The reports from which findings are made.
 #[derive(Default)]
 pub struct Findings<'t> {
     errors: Errors<'t>,

@@ -14,7 +14,7 @@ use trace::Trace;
 pub const NO_ANNOTATIONS: &str =
     "needs NVTX annotations, and this trace has none: the program made none, or they could not be recorded";
 
-/// What a report is made of besides the recorded calls.
+/// The data that a report needs besides the recorded calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     Calls,
@@ -55,7 +55,7 @@ type Make = for<'t> fn(&'t Trace) -> Box<dyn Report<'t> + 't>;
 /// Makes it of what was measured and annotated.
 type Measured = fn(&Scope) -> Vec<Table>;
 
-/// A report that can be made.
+/// The way in which a report is made.
 #[derive(Clone, Copy)]
 pub enum Way {
     Walk(Make),
@@ -204,7 +204,7 @@ const WITH_KERNELS: &[&str] = &[
 
 const NVTX_KERNELS: &str = "nvtx_kern_sum";
 
-/// A report that is in the list.
+/// A listed report.
 #[derive(Clone, Copy)]
 pub struct Chosen(&'static Entry);
 

@@ -31,7 +31,7 @@ pub struct Modules<'t> {
 
 const PTX: &str = "PTX";
 
-/// An image by its content; by its address where the content was not recorded.
+/// An image by its contents, or by its address if its contents were not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {
     Content(Hash),

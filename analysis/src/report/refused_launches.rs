@@ -8,7 +8,7 @@ use trace::api::types::{Enum, Form, Kind};
 use trace::show::launch::shape;
 use trace::{Call, Function};
 
-/// What the program was told that a block may have.
+/// The limits of a block, as the driver reported them to the program.
 #[derive(Default)]
 pub struct Limits {
     /// By device and attribute.

@@ -26,7 +26,7 @@ use trace::model::streams::Followed;
 use trace::write::finish;
 use trace::{Call, Function, Trace};
 
-/// A call, and what is known when it is made.
+/// A call, and the state of the driver when it is made.
 pub struct Step<'s, 't> {
     pub call: &'s Call<'t>,
     /// None if this build does not know it.
@@ -51,7 +51,7 @@ pub struct Step<'s, 't> {
     pub outstanding: &'s Outstanding,
 }
 
-/// What came of a call that was not made inside another one.
+/// The result of a call that was not made inside another one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome {
     /// What the call waited for, if it is one that waits and succeeded.
@@ -64,7 +64,7 @@ pub struct Outcome {
     pub is_idle: bool,
 }
 
-/// What a report asks of a call beside the call itself.
+/// The data that a report needs besides the call itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
     /// The objects of a [`Step`] are none then, nor is there a change or an outcome, and nothing is
@@ -150,7 +150,7 @@ pub fn changes_memory(function: &Function) -> bool {
         || [Kind::Context, Kind::GreenContext].into_iter().any(|kind| function.ends(kind).is_some())
 }
 
-/// What came of the walk besides.
+/// The state at the end of the walk.
 pub struct Ending<'t> {
     pub trace: &'t Trace,
     /// The last entry or return of a call, or the end of one that has not returned. Nanoseconds since the start
@@ -176,7 +176,7 @@ impl Ending<'_> {
 /// A report, or a piece of one.
 pub type Part<'r, 't> = &'r mut (dyn Report<'t> + 't);
 
-/// Something that is found out about the calls of a trace, one by one in the order of their entry.
+/// A report that observes the calls of a trace one by one, in the order of their entry.
 pub trait Report<'t>: Send {
     fn needs(&self) -> Needs {
         Needs::State

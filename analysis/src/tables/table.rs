@@ -63,7 +63,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
     }
 }
 
-/// How a table is laid out for the eye.
+/// The layout of a table as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Columns under their headings.

@@ -13,7 +13,7 @@ pub enum Style {
     Short,
 }
 
-/// Names that were asked for, each worked out once.
+/// Names that were looked up, each computed once.
 pub struct Names {
     style: Style,
     known: RefCell<HashMap<String, String>>,

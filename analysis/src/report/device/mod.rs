@@ -22,7 +22,7 @@ use ::trace::read::annotation;
 use ::trace::read::device_times::Work;
 use enclosing::Enclosing;
 
-/// What is reported on.
+/// The scope of a report.
 pub struct Scope<'t> {
     pub trace: &'t Trace,
     pub names: Names,

@@ -171,7 +171,7 @@ impl Spans {
     }
 }
 
-/// A thread's works by the times of their calls, as recorded (ticks).
+/// The works of a thread, by the recorded times of their calls (ticks).
 pub struct Lane {
     calls: Vec<u64>,
     spans: Spans,

@@ -76,7 +76,7 @@ pub const WITH_CALLS: &[Column] = &[
     column("allocated by calls", "calls"),
 ];
 
-/// How what the program did not free or destroy ended.
+/// The end of an object that the program did not free or destroy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
     Live,
@@ -97,7 +97,7 @@ impl How {
     }
 }
 
-/// What the program did not free itself.
+/// Memory that the program did not free itself.
 #[derive(Default)]
 pub struct Left {
     /// Went with its context.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use trace::model::memory::{Allocation, End, Memory};
 
-/// Where memory is: on a device, or the host's.
+/// The side of memory: a device, or the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     Device(i32),

@@ -20,7 +20,7 @@ struct Last {
     call: u64,
 }
 
-/// Transfers to one place of one size.
+/// Transfers of one size to one destination.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedTransfers {
     pub redundant: u64,
