@@ -34,7 +34,7 @@ const STREAMS: u32 = 1 << 30;
 /// Directions of copies, by CUPTI's numbers.
 const COPIES: [&str; 11] = ["Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"];
 
-/// What all processes have in common.
+/// The state that all processes share.
 pub struct Chrome {
     arguments: bool,
     names: Names,
@@ -43,7 +43,7 @@ pub struct Chrome {
     is_first: bool,
 }
 
-/// One process.
+/// The events of one process.
 pub struct ProcessEvents<'x, 't> {
     process: &'x Process<'t>,
     devices: Devices<'t>,

@@ -63,7 +63,7 @@ impl<'t> Interned<'t> {
     }
 }
 
-/// One process.
+/// The export of one process.
 pub struct Perfetto<'x, 't> {
     process: &'x Process<'t>,
     trace: &'t Trace,

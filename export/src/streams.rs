@@ -22,7 +22,7 @@ pub enum Format {
     Jsonl,
 }
 
-/// What is written of the calls of a trace.
+/// The contents of a document.
 pub struct Request<'r> {
     /// In which format.
     pub format: Format,

@@ -16,7 +16,7 @@ pub struct Placed<'t> {
     ends: HashMap<Queue, i64>,
 }
 
-/// Work, and when it ran: nanoseconds since the start of the trace.
+/// Work with its device times: nanoseconds since the start of the trace.
 pub struct Slice<'t> {
     pub work: Work<'t>,
     pub start: i64,

@@ -6,7 +6,7 @@ use trace::model::objects::Objects;
 use trace::model::outstanding::Outstanding;
 use trace::model::streams::Followed;
 
-/// One call, and what is alive when it is made.
+/// One call, and the objects alive when it is made.
 pub struct Event<'s, 't> {
     pub call: Call<'t>,
     /// None if this build does not know the function, or if nothing of it is written.

@@ -9,7 +9,7 @@ use foldhash::HashMap;
 /// Beyond those of counters.
 const TRACKS: u64 = 1 << 35;
 
-/// A stretch of time in which a stream had work.
+/// A period in which a stream had work.
 pub struct Period {
     pub track: u64,
     pub begin: i64,

@@ -4,7 +4,7 @@ pub const PROCESS_TRACK: u64 = 1;
 /// Of the first thread.
 pub const THREAD_TRACKS: u64 = 2;
 
-/// A track to be told of: its number, its parent's and its name.
+/// A track to declare: its number, its parent's and its name.
 pub struct Track {
     pub number: u64,
     pub parent: Option<u64>,

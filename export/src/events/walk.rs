@@ -11,7 +11,7 @@ use trace::model::decode::decode;
 use trace::model::objects::Objects;
 use trace::model::outstanding::Outstanding;
 
-/// What a format writes besides times, names and results.
+/// The data that a format writes besides times, names and results.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
     pub arguments: bool,
@@ -21,7 +21,7 @@ pub struct Needs {
     pub all: bool,
 }
 
-/// What was handed over.
+/// The calls passed to the format.
 pub struct Walked {
     pub calls: u64,
     /// How many they stand for.

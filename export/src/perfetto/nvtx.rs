@@ -14,7 +14,7 @@ use trace::read::annotation::Annotation;
 /// Beyond those of devices.
 const TRACKS: u64 = 1 << 33;
 
-/// What is to be written, at its time.
+/// A packet to write, at its time.
 pub enum Step<'t> {
     Track(Track),
     Begin { track: u64, about: Annotation<'t> },

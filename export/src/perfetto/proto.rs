@@ -1,6 +1,6 @@
 //! Protocol buffers, as far as writing a trace needs them.
 
-/// A message under way. Fields go in with their numbers, in any order.
+/// A message being written. Fields are added by their numbers, in any order.
 #[derive(Default)]
 pub struct Message(Vec<u8>);
 

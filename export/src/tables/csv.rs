@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufWriter, IntoInnerError, Write};
 use trace::show::text::csv;
 
-/// Files of them, of which each is made by its name.
+/// The files of the tables; each is made by its name.
 pub struct Csv<F> {
     create: F,
     files: [Option<BufWriter<File>>; Table::COUNT],

@@ -10,7 +10,7 @@ use trace::api::roles::{Class, Role};
 use trace::api::types::{Kind, Typed};
 use trace::{Call, Function};
 
-/// Answers about the devices of a process, by their ordinals.
+/// Properties of a process's devices that it queried, by their ordinals.
 #[derive(Default)]
 pub struct DeviceAnswers(HashMap<i64, Answers>);
 
@@ -18,7 +18,7 @@ pub struct DeviceAnswers(HashMap<i64, Answers>);
 #[derive(Default)]
 struct Answers(HashMap<u32, i64>);
 
-/// What all processes together know of a device.
+/// The known properties of a device, from all processes together.
 #[derive(Default)]
 pub struct Device {
     id: i64,

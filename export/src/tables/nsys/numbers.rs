@@ -12,7 +12,7 @@ use trace::api::effect::Work;
 use trace::file::record::Timed;
 use trace::read::device_times::known_number;
 
-/// Of one process.
+/// The numbers of one process's contexts and streams.
 #[derive(Default)]
 pub struct Numbers {
     /// By their place in the order of work, which no other stream gets.

@@ -3,7 +3,7 @@
 use super::schema::{Column, Kind, Table};
 use analysis::error::Result;
 
-/// What stands in a column of a row.
+/// A value in a column of a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Cell<'x> {
     #[default]
@@ -51,7 +51,7 @@ impl<'x, T: Into<Cell<'x>>> From<Option<T>> for Cell<'x> {
     }
 }
 
-/// The values of a column that are there.
+/// The values of a column that are not NULL.
 #[derive(Debug)]
 pub enum Values {
     Integer(Vec<i64>),
@@ -115,14 +115,14 @@ impl Batch {
     }
 }
 
-/// A row whose table is known by its type, and its cells in the order of the columns.
+/// A row whose type names its table, with its cells in the order of the columns.
 pub trait Row<'x> {
     const TABLE: Table;
 
     fn cells(self) -> impl AsRef<[Cell<'x>]>;
 }
 
-/// Where batches go.
+/// The destination of batches.
 pub trait Store {
     /// Whether added columns are written, too.
     const ADDED: bool;

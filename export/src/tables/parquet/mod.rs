@@ -16,7 +16,7 @@ use trace::Trace;
 use trace::base::hash::Hash;
 use trace::file::preamble::Preamble;
 
-/// What one process did, in files of which each is made by its name.
+/// The files of one process; each is made by its name.
 pub struct Parquet<F> {
     create: F,
     files: [Option<File>; Table::COUNT],

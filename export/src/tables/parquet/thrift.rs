@@ -1,6 +1,6 @@
 //! Thrift's compact protocol, as far as Parquet's metadata needs it.
 
-/// A struct under way; its fields go in by rising numbers.
+/// A struct being written; its fields are added by rising numbers.
 #[derive(Default)]
 pub struct Compact {
     bytes: Vec<u8>,
