@@ -48,7 +48,7 @@ pub enum Error {
     Signal(i32),
 }
 
-/// How the viewer is to be.
+/// The options of the viewer.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub theme: Theme,

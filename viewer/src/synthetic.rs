@@ -14,7 +14,7 @@ use trace::file::record::{self, CONFIG, Clock, Device, Head, Kernel, Thread};
 use trace::file::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, round_up, whole};
 use trace::file::shared_memory::{PRIVATE, Place};
 
-/// What a synthetic trace is like.
+/// The shape of a synthetic trace.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// At least; the loop that is under way is finished.

@@ -4,7 +4,7 @@ use trace::Function;
 use trace::api::effect::Work;
 use trace::api::roles::Class;
 
-/// What kind of call an event is.
+/// The kind of an event's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Category {
@@ -91,7 +91,7 @@ impl Category {
     }
 }
 
-/// A byte an event: what went wrong in the low bits, the category above.
+/// One byte per event: its errors in the low bits, the category above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -130,7 +130,7 @@ impl Flags {
 /// Of events that no call made.
 pub const NO_CALL: u32 = u32::MAX;
 
-/// An event as a lane holds it.
+/// An event, as a lane stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// Nanoseconds since the start of the trace.

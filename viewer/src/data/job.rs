@@ -23,7 +23,7 @@ pub struct Spec {
     pub shift: i64,
 }
 
-/// A job by its directory, and its processes, the one that began first before the others.
+/// A job: its directory, and its processes, with the one that began first in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Specs {
     pub directory: PathBuf,

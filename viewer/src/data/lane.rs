@@ -5,7 +5,7 @@ use super::event::{Event, Flags};
 use super::pyramid::{Node, Pyramid};
 use trace::base::parallel;
 
-/// What a lane shows.
+/// The subject of a lane.
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
 pub enum Source {
     /// Calls of a thread; `depth` 0, or made within calls of the lane above.
@@ -59,7 +59,7 @@ impl Source {
     }
 }
 
-/// A stream as work is ordered on it.
+/// A stream in the sense of stream order.
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
 pub struct Queue {
     pub device: i32,
@@ -92,7 +92,7 @@ pub struct Lane {
     pub pyramid: Pyramid,
 }
 
-/// What of a lane touches a piece of time.
+/// The events of a lane within a piece of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     pub count: u64,

@@ -13,7 +13,7 @@ use trace::model::objects::{Objects, Range};
 use trace::model::value::Value;
 use trace::{Call, Trace};
 
-/// One life.
+/// The life of one object or range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Life {

@@ -12,7 +12,7 @@ const RUN: usize = 64;
 pub type Pool = u64;
 pub const DEFAULT: Pool = 0;
 
-/// Whose memory is counted.
+/// The owner of the counted memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Owner {
     pub device: i32,
@@ -22,7 +22,7 @@ pub struct Owner {
     pub call: u32,
 }
 
-/// How many bytes a device held, or a pool of it, after each allocation and free.
+/// The bytes in use on a device, or in a pool of it, after each allocation and free.
 #[derive(Clone)]
 pub struct Memory {
     pub of: Owner,
@@ -78,7 +78,7 @@ struct Steps {
     live: Vec<u64>,
 }
 
-/// What allocations and ends come to.
+/// The sum of allocations and frees.
 #[derive(Default)]
 pub struct Usage {
     steps: HashMap<(i32, Option<Pool>), Steps>,

@@ -9,7 +9,7 @@ use analysis::findings::finding::Gap;
 use analysis::findings::holes::Hole;
 use bincode::{Decode, Encode};
 
-/// A function's, a kernel's or an annotation's name, tame enough for a terminal.
+/// The name of a function, kernel or annotation, safe for a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Name {
     pub text: String,
@@ -28,7 +28,7 @@ impl Name {
     }
 }
 
-/// What is small enough to be read whole.
+/// The part of a model that is small enough to be read whole.
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 pub struct Summary {
     pub calls: u64,

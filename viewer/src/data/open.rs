@@ -24,7 +24,7 @@ pub enum Error {
     TooMany(#[from] TooMany),
 }
 
-/// A trace that can be looked at.
+/// An opened trace.
 pub struct Opened {
     pub path: PathBuf,
     /// Opened by its index, it knows its calls only one by one: ask [`Opened::call`].
@@ -52,7 +52,7 @@ pub struct Opened {
     damaged: Arc<OnceLock<HashSet<Hash>>>,
 }
 
-/// The trace that another is compared with.
+/// The second trace of a comparison.
 pub struct Second {
     pub opened: Opened,
     /// Calls of the first and of the second that belong together, by the first's number; and by the second's.

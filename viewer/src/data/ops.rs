@@ -10,7 +10,7 @@ use trace::read::call::Content;
 use trace::read::requested_size::moved;
 use trace::{Call, Function, Trace};
 
-/// A call that matters for streams or memory.
+/// A call that affects streams or memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Op {
     pub call: u32,
@@ -37,7 +37,7 @@ pub enum What {
     Loaded { image: u64, bytes: u64 },
 }
 
-/// What calls of one function are to the viewer.
+/// The viewer's treatment of a function's calls.
 pub struct Plan {
     pub category: Category,
     /// Whether its calls make, name or end objects.

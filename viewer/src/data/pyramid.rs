@@ -54,7 +54,7 @@ impl Node {
     }
 }
 
-/// All levels, the finest first. Which node is where follows from the number of events.
+/// All levels, the finest first. The number of events determines the place of each node.
 #[derive(Clone, Default)]
 pub struct Pyramid {
     nodes: Column<Node>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use trace::base::hash::checksum;
 
-/// A kind of file that goes with a trace.
+/// A kind of file that accompanies a trace.
 pub struct Kind {
     /// Behind the trace's name.
     pub suffix: &'static str,

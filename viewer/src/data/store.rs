@@ -43,9 +43,9 @@ const PIECE: usize = 4 << 20;
 /// An index up to this size is checked before it is used; a longer one while it is.
 const CHECKED_AT_ONCE: u64 = 64 << 20;
 
-/// What is kept of a trace must agree with this: its segment headers, and which file it is, last changed
-/// when. Records are not read for it: damage that changes neither, as a disk's own, is seen only by who reads
-/// them.
+/// An index is valid only if this agrees with the trace: its segment headers, and the identity and change
+/// time of its file. Records are not read for it: damage that changes neither, such as a disk's, is found
+/// only by reading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Key {
     fingerprint: u64,
@@ -99,7 +99,7 @@ struct Directory {
     findings: Option<Vec<Finding>>,
 }
 
-/// An index that agrees with the trace, and how to finish checking it.
+/// An index that agrees with the trace, and the rest of its checks.
 pub struct Loaded {
     pub model: Model,
     pub known: RecordSummary,
@@ -111,7 +111,7 @@ pub struct Loaded {
     pub pages: Pages,
 }
 
-/// The pages of an index that this process has in view.
+/// The pages of an index that this process has mapped in.
 #[derive(Clone)]
 pub struct Pages(Arc<Mmap>);
 
@@ -153,7 +153,7 @@ fn sound(file: &mut File, section: &Section, bytes: &mut [u8]) -> io::Result<boo
     Ok(left == 0)
 }
 
-/// Why an index is of no use.
+/// The reason why an index cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     #[error("it no longer exists")]

@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 
-/// Calls of one name. Times are the host's: how long the calls took.
+/// Calls of one name. Times are the host's: the duration of the calls.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Row {
     /// Index into [`Summary::names`](super::model::Summary::names).
@@ -22,7 +22,7 @@ pub struct Row {
     pub bytes: u64,
 }
 
-/// What the device times of a trace amount to, and where they are from.
+/// Sums of a trace's device times, and their source.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Timing {
     /// As in TIMED records.
@@ -35,7 +35,7 @@ pub struct Timing {
     pub moves: Vec<Row>,
 }
 
-/// A module image that was loaded.
+/// A loaded module image.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Load {
     pub call: u32,

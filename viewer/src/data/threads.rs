@@ -6,7 +6,7 @@ use super::tables::Collected;
 use analysis::findings::holes::GapObservations;
 use rustc_hash::FxHashMap;
 
-/// A call as its lane will hold it.
+/// A call in the form in which its lane will store it.
 pub struct LaneCall {
     pub begin: u64,
     /// u64::MAX: it did not return.
@@ -30,7 +30,7 @@ pub struct Thread {
     pub between: GapObservations,
 }
 
-/// Everything that is filled from calls one by one, whatever their order on other threads.
+/// All data that is filled call by call, whatever their order on other threads.
 #[derive(Default)]
 pub struct Calls {
     /// When the last thing happened, ns.

@@ -6,7 +6,7 @@ use crate::state::parts::rows::{self, Arrangement, Id};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is done with a row, by its number among all of them: in their first order, unfolded.
+/// A change of a row, named by its number among all rows in their first order, unfolded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step(How, usize);
 

@@ -7,7 +7,7 @@ use crate::state::parts::scope::Scope;
 use crate::state::parts::tab::Tab;
 use analysis::text::numbers::time;
 
-/// What a frame that is printed shows, as the command line has it.
+/// The contents of a printed frame, as the command line selects them.
 #[derive(Debug, Clone, Default)]
 pub struct PrintedFrame {
     pub view: Option<Tab>,

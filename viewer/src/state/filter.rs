@@ -9,7 +9,7 @@ use analysis::text::numbers::time;
 use regex::{Regex, RegexBuilder};
 use std::ops::Range;
 
-/// A pattern over names, and how many events have such names.
+/// A pattern over names, and the number of events with such names.
 #[derive(Debug, Clone)]
 pub struct Search {
     pub text: String,
@@ -53,7 +53,7 @@ pub struct Filter {
     pub count: u64,
 }
 
-/// A lane of the events that pass, and where each is in the whole lane.
+/// A lane of the events that pass the filter, each with its place in the whole lane.
 #[derive(Clone)]
 pub struct Passing {
     pub lane: Lane,

@@ -7,7 +7,7 @@ use crate::state::parts::ask::Ask;
 use crate::state::parts::tab::Tab;
 use unicode_width::UnicodeWidthStr;
 
-/// Keys, and what they do in a word or two.
+/// Keys, and their effect in a word or two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
     pub keys: String,

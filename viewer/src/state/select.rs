@@ -13,7 +13,7 @@ const SORTED: usize = 4_000_000;
 /// Columns within which a selection snaps to the edge of an event.
 const SNAP: u64 = 2;
 
-/// What a piece of a lane amounts to.
+/// Sums over a piece of a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statistics {
     pub count: u64,

@@ -6,7 +6,7 @@ use crate::state::parts::action::Action;
 use crate::state::parts::tab::Tab;
 use crate::state::parts::window::Window;
 
-/// What the start page is left by: something of this has changed.
+/// The state at the start page; a change of any part of it leaves the page.
 #[derive(PartialEq)]
 pub(crate) struct Stand {
     window: Window,

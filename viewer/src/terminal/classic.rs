@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-/// Writes on, with `38;5;2` as `32`, `38;5;10` as `92`, and the same behind the text, where that is wanted.
+/// A writer that replaces `38;5;2` by `32`, `38;5;10` by `92`, and likewise for backgrounds, if enabled.
 pub struct Classic<W> {
     out: W,
     wanted: bool,

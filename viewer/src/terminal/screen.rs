@@ -29,7 +29,7 @@ pub struct Term {
     mouse: bool,
 }
 
-/// What a terminal is sent: only what has changed since the last frame, and nothing if nothing has.
+/// The output to a terminal: only the changes since the last frame, and nothing if there are none.
 pub struct Frames<W: Write> {
     pub terminal: Terminal<CrosstermBackend<W>>,
     /// What is on the screen; none if that is not known.

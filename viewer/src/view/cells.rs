@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 use unicode_width::UnicodeWidthStr;
 
-/// A lane to be drawn, and where.
+/// A lane to be drawn, and its place.
 pub(super) struct Place<'a> {
     pub state: &'a State,
     pub theme: &'a Theme,

@@ -3,7 +3,7 @@
 use crate::data::event::Category;
 use ratatui::style::{Color, Modifier, Style};
 
-/// How many colours the terminal shows.
+/// The number of colours of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     None,

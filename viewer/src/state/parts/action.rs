@@ -2,8 +2,7 @@
 
 use super::tab::{Tab, VIEWS};
 
-/// An action, its name in the configuration, what the help says, and the keys it has unless configured
-/// otherwise.
+/// An action, its name in the configuration, its help, and its default keys.
 pub struct Line {
     pub action: Action,
     pub name: &'static str,
@@ -15,7 +14,7 @@ pub struct Line {
 
 macro_rules! actions {
     ($($group:literal { $($action:ident $name:literal $about:literal [$($key:literal)*];)* })*) => {
-        /// Something that a key, the palette or the mouse asks for.
+        /// An action of the user, by key, palette or mouse.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Action {
             $($($action,)*)*

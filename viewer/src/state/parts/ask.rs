@@ -2,7 +2,7 @@
 
 use tui_input::Input;
 
-/// What is asked.
+/// The question of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     Search,
@@ -26,7 +26,7 @@ impl Ask {
     }
 }
 
-/// What has been typed so far.
+/// The text typed so far.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     pub ask: Ask,

@@ -2,7 +2,7 @@
 
 use super::keymap::Key;
 
-/// Something that happened outside.
+/// An event from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     Key(Key),
@@ -22,7 +22,7 @@ pub enum Input {
     Paste(String),
 }
 
-/// Something to be done outside.
+/// A request to the outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     Quit,

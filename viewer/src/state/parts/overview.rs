@@ -4,7 +4,7 @@
 use crate::data::Model;
 use crate::data::lane::{Source, views};
 
-/// What all threads did in one column.
+/// The calls of all threads in one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sum {
     /// Of all threads' time, in calls.

@@ -11,7 +11,7 @@ use trace::api::types::Kind;
 use trace::model::graph_memory::POOL;
 use trace::model::stream::{LEGACY, PER_THREAD};
 
-/// What a row is, in a way that holds when the trace grows.
+/// The identity of a row, which stays valid when the trace grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Id {
     Process,
@@ -71,7 +71,7 @@ impl Row {
     }
 }
 
-/// Which rows the user wants how.
+/// The user's arrangement of the rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Arrangement {
     pub folded: HashSet<Id>,

@@ -26,7 +26,7 @@ impl Scope {
     }
 }
 
-/// What a table was made of, to know when it must be made again.
+/// The inputs of a table, by which it is known when it must be made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Basis {
     pub scope: Scope,

@@ -4,7 +4,7 @@ use super::action::{Action, Line};
 
 macro_rules! views {
     ($($view:ident $name:literal $title:literal $short:literal $about:literal [$key:literal];)*) => {
-        /// What the main part shows.
+        /// A tab of the main part.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Tab {
             $($view),*

@@ -5,7 +5,7 @@ use crate::state::parts::tab::Tab;
 use crate::text::{bytes, duration, grouped, moment, percent};
 use std::cmp::Ordering;
 
-/// A cell: what is shown, and what it is sorted by.
+/// A cell: its text, and its sort key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Text(String),
@@ -54,7 +54,7 @@ impl Value {
     }
 }
 
-/// Where a row leads.
+/// The target of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lead {
     #[default]
@@ -74,7 +74,7 @@ pub struct Line {
     pub lead: Lead,
 }
 
-/// A table's content, in the order of its rows.
+/// The contents of a table, in the order of its rows.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     pub columns: Vec<&'static str>,

@@ -21,7 +21,7 @@ use trace::read::requested_size::moved;
 /// launches, how many polls one event stands for.
 const READ: usize = 200_000;
 
-/// A piece of a trace, whose events are added up by name.
+/// A piece of a trace whose events are summed by name.
 pub struct Piece<'s> {
     opened: &'s Opened,
     filter: Option<&'s Filter>,

@@ -8,8 +8,8 @@ use analysis::text::kernel_name::last_part;
 use std::collections::BTreeMap;
 use trace::file::record::timed;
 
-/// The events of one name, and how long they took as a whole: more than the row's total, if that is what of
-/// it lies in a piece of the trace.
+/// The events of one name, and their total duration, which exceeds the row's if only a part of it lies in the
+/// piece of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sum {
     pub row: Row,
