@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 use super::code::{Code, Result};
 
-/// A pointer that one value is stored through.
+/// A pointer to which one value is stored.
 #[repr(transparent)]
 pub struct Out<T>(*mut T);
 
@@ -67,7 +67,7 @@ impl<T: Copy> Out<T> {
     }
 }
 
-/// A pointer that values are read through.
+/// A pointer from which values are read.
 #[repr(transparent)]
 pub struct Input<T>(*const T);
 
@@ -127,7 +127,7 @@ impl Input<c_char> {
     }
 }
 
-/// Bytes that belong to the caller, given as address and length.
+/// Bytes of the caller, given as address and length.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes {
     pub at: *const u8,
@@ -161,8 +161,8 @@ pub type StreamCallback = extern "C-unwind" fn(Handle, u32, Opaque);
 pub type Handle = usize;
 pub type DevicePointer = u64;
 
-/// What the null stream handle means to a function: the `_ptds` and `_ptsz` names mean the calling thread's
-/// own stream.
+/// The stream that a function means by the null handle: the `_ptds` and `_ptsz` names mean the calling
+/// thread's own stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullStream {
     Legacy,

@@ -146,7 +146,7 @@ pub struct PoolProperties {
     pub reserved: [u8; 54],
 }
 
-/// CUmemcpyAttributes: when the source is read, hints where the two sides are.
+/// CUmemcpyAttributes: the time at which the source is read, and hints for the locations of both sides.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CopyAttributes {

@@ -48,7 +48,7 @@ thread_local! {
     static ORIGIN: Cell<Origin> = const { Cell::new(Origin { correlation: 0, context: 0, stream: 0, device: 0, node: 0 }) };
 }
 
-/// Where work comes from.
+/// The origin of work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin {
     correlation: u32,
@@ -107,7 +107,7 @@ impl Origin {
     }
 }
 
-/// What a stream does that has a record.
+/// Work of a stream that gets a record.
 pub enum Activity<'a> {
     Kernel(&'a Grid),
     Copy(&'a Copy),

@@ -57,7 +57,7 @@ pub fn attend() {
     ATTENDS.store(true, Ordering::Relaxed);
 }
 
-/// One call of the driver, as callbacks see it.
+/// One driver call, as callbacks see it.
 pub struct Call(Option<(u32, u32, u64)>);
 
 impl Call {

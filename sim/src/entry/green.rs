@@ -12,8 +12,8 @@ use crate::base::registry::Registry;
 use crate::objects::teardown;
 use crate::streams::{context, event, stream};
 
-/// CUdevResource: its type, bytes of the driver's own, then the number of multiprocessors, the least there
-/// can be, and how many go together.
+/// CUdevResource: its type, bytes of the driver's own, then the number of multiprocessors, their minimum, and
+/// the alignment of their number.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Resource {

@@ -16,7 +16,7 @@ use crate::streams::context;
 /// What a client passes to cuGetExportTable.
 pub const ID: [u8; 16] = *b"simulated, ours.";
 
-/// Its size in bytes comes first, as in NVIDIA's.
+/// The table. Its size in bytes comes first, as in NVIDIA's.
 #[repr(C)]
 pub struct Table {
     size: usize,

@@ -18,7 +18,7 @@ const GLOBAL: u32 = 0;
 const THREAD_LOCAL: u32 = 1;
 const RELAXED: u32 = 2;
 
-/// One capture, over however many streams have joined it.
+/// One capture, over all streams that have joined it.
 pub struct Capture {
     pub id: u64,
     pub graph: Handle,

@@ -16,7 +16,7 @@ use crate::streams::event::{self, Event};
 use crate::streams::stream::{Point, Stream};
 use crate::streams::work::{Stamp, Work};
 
-/// A graph frozen: later changes to the graph do not reach it.
+/// A frozen graph: later changes to the graph do not reach it.
 pub struct Exec {
     steps: Mutex<Vec<Step>>,
     pub flags: u64,

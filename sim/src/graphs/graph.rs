@@ -23,7 +23,7 @@ pub struct Graph {
     pub held: crate::graphs::user_object::References,
 }
 
-/// A number of its own for each graph, node and executable graph.
+/// A unique number for each graph, node and executable graph.
 pub struct Id(pub u32);
 
 impl Default for Id {

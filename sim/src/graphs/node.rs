@@ -43,7 +43,7 @@ pub struct Batch {
     pub work: Arc<[Work]>,
 }
 
-/// Conditions keep their default: no kernel here changes them.
+/// A conditional node. Conditions keep their default: no kernel here changes them.
 pub struct Conditional {
     pub bodies: Vec<Handle>,
     pub chosen: Option<Handle>,

@@ -44,7 +44,7 @@ pub fn release(handle: Handle, count: u32) -> Result {
     Ok(())
 }
 
-/// What a graph holds, and how often; all of it is let go with the graph.
+/// A graph's references to user objects, with their counts; all are released with the graph.
 #[derive(Default)]
 pub struct References(Mutex<BTreeMap<Handle, u32>>);
 

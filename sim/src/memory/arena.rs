@@ -61,7 +61,7 @@ fn rounded(size: u64) -> u64 {
     size.max(1).next_multiple_of(STEP)
 }
 
-/// Addresses handed out upwards from a start, freed ones first again.
+/// Addresses assigned upwards from a start; freed ones are reused first.
 pub struct Arena {
     cursor: u64,
     granules: BTreeMap<u64, Granule>,
@@ -71,7 +71,7 @@ pub struct Arena {
     old: BTreeMap<u64, u64>,
 }
 
-/// An allocation: where, and how many bytes of the device it newly takes.
+/// An allocation: its address, and the number of bytes that the device newly uses for it.
 pub struct Allocated {
     pub at: u64,
     pub grown: u64,

@@ -3,7 +3,7 @@
 use super::table::{self, Kind, Range};
 use crate::abi::code::{Code, Result};
 
-/// An attribute's value in the width that the header gives it.
+/// An attribute's value, in the width that the header declares.
 pub enum Value {
     Byte(u8),
     Word(u32),

@@ -19,7 +19,7 @@ pub enum Side {
     Staged(Arc<Vec<u8>>),
 }
 
-/// One side of a copy: where its first byte is and how rows and slices follow each other.
+/// One side of a copy: the address of its first byte, and the distances of rows and slices.
 #[derive(Clone, Debug)]
 pub struct Plane {
     pub side: Side,

@@ -13,7 +13,7 @@ use crate::memory::allocate;
 use crate::memory::pages::{self, GRANULE};
 use crate::memory::table::{self, Access, Kind};
 
-/// Nodes refer to it, and work that allocates or frees it, and what is allocated.
+/// An allocation of a graph. Nodes refer to it, and so does the work that allocates or frees it.
 #[derive(Debug)]
 pub struct Memory {
     pub at: u64,

@@ -13,7 +13,7 @@ use super::{allocate, shared_file};
 use crate::abi::Handle;
 use crate::abi::code::{Code, Result};
 
-/// What the application passes on as bytes.
+/// A handle that the application passes on as bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct IpcHandle {

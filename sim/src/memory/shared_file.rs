@@ -23,9 +23,8 @@ pub fn create(size: u64) -> Option<File> {
     Some(file)
 }
 
-/// A part of the one file of this process that all of its physical memory lies in which it may export: as
-/// with the real driver, file system and inode do not tell exported descriptors apart. A page before it says
-/// what it is.
+/// A part of the one file that holds all exportable physical memory of this process: as with the real driver,
+/// file system and inode do not distinguish exported descriptors. A page before it identifies it.
 pub struct Part {
     pub file: &'static File,
     pub start: u64,

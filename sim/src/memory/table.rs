@@ -53,7 +53,7 @@ pub struct Range {
     pub access: Access,
 }
 
-/// The devices that may read and write a range, a bit each.
+/// The devices that may read and write a range, one bit each.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Access {
     readers: u64,
@@ -84,7 +84,7 @@ impl Range {
     }
 }
 
-/// Addresses that may be used alike.
+/// Addresses with equal access rights.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Span {
     pub start: u64,
@@ -92,7 +92,7 @@ pub struct Span {
     pub writable: bool,
 }
 
-/// Where work goes: to a stream now, or into a graph.
+/// The destination of work: a stream now, or a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submission {
     Now,
@@ -101,7 +101,7 @@ pub enum Submission {
 
 static RANGES: RwLock<BTreeMap<u64, Range>> = RwLock::new(BTreeMap::new());
 
-/// The table held still: while this lives no range goes away.
+/// The locked table: while this lives no range ends.
 pub struct Ranges<'a> {
     all: RwLockReadGuard<'a, BTreeMap<u64, Range>>,
     /// Whose access counts; without one that of any device.

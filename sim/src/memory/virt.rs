@@ -27,7 +27,7 @@ struct Backing {
     is_own: bool,
 }
 
-/// What a handle holds. It goes when it has been released as often as retained, and is mapped nowhere.
+/// The object of a handle. It ends when it has been released as often as retained, and is mapped nowhere.
 pub struct Physical {
     backing: Arc<Backing>,
     references: AtomicU32,

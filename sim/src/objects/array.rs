@@ -18,7 +18,7 @@ pub struct Array {
 
 static ARRAYS: Registry<Array> = Registry::new();
 
-/// Arrays of halving sizes, which belong together.
+/// The levels of a mipmapped array: arrays of halving sizes.
 pub struct Mipmap {
     pub descriptor: Array3dDescriptor,
     pub levels: Vec<Handle>,

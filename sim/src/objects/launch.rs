@@ -18,7 +18,7 @@ use crate::streams::context;
 use crate::streams::stream::Stream;
 use crate::streams::work::Work;
 
-/// The shape of a launch, as its caller gave it.
+/// The shape of a launch, from its caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub blocks: [u32; 3],

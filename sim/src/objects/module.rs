@@ -38,7 +38,7 @@ pub struct Function {
     pub configured: Mutex<Configured>,
 }
 
-/// What launches before CUDA 4 are configured with.
+/// The configuration of a launch in the form before CUDA 4.
 #[derive(Clone)]
 pub struct Configured {
     pub threads: [u32; 3],
@@ -53,7 +53,7 @@ impl Default for Configured {
     }
 }
 
-/// What cuFuncSetAttribute can change.
+/// The attributes that cuFuncSetAttribute can change.
 #[derive(Debug)]
 pub struct Settings {
     max_dynamic_shared: AtomicI32,

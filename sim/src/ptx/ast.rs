@@ -116,7 +116,7 @@ pub enum Operand {
     Sink,
 }
 
-/// A type together with how many of it, as declared.
+/// A declared type with its number of elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Declared {
     pub ty: Type,

@@ -21,7 +21,7 @@ const ERROR_SIZE: u32 = 6;
 const VERBOSE: u32 = 12;
 const OPTIONS: u32 = 35;
 
-/// The options that the simulation heeds. Sizes and the wall time go back through the array of values.
+/// The options that the simulation supports. Sizes and the wall time are returned in the array of values.
 #[derive(Clone, Copy)]
 pub struct Options {
     values: Out<*mut c_void>,

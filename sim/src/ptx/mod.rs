@@ -27,7 +27,7 @@ mod variable;
 
 pub use program::{Kernel, Layout, Program};
 
-/// Why a text is not PTX that can run, in the words of the assembler's log.
+/// The reason why a text is not runnable PTX, in the words of the assembler's log.
 #[derive(Clone, Debug)]
 pub struct Error {
     pub line: u32,

@@ -122,7 +122,7 @@ pub enum Rounding {
     None,
 }
 
-/// What the modifiers of a floating point operation ask for.
+/// The modifiers of a floating-point operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     pub rounding: Rounding,

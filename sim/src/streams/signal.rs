@@ -20,7 +20,7 @@ pub struct Signal {
     at: u64,
 }
 
-/// One time that it was recorded.
+/// One recording of the event.
 #[derive(Clone, Debug)]
 pub struct Turn {
     signal: Arc<Signal>,

@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_millis(100);
 
 pub const NON_BLOCKING: u32 = 1;
 
-/// How far a stream has come. Outlives it: events refer to it.
+/// The progress of a stream. It outlives the stream, because events refer to it.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,
@@ -32,7 +32,7 @@ pub struct Progress {
     advanced: Condvar,
 }
 
-/// A place in a stream's order: everything up to it.
+/// A place in a stream's order: all work up to it.
 #[derive(Clone, Debug)]
 pub struct Point {
     progress: Arc<Progress>,

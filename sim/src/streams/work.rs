@@ -16,7 +16,7 @@ use crate::ptx::exec::{self, Fault, Fifo, Grid};
 use crate::streams::context::{self, Context, PRINTF_FIFO_SIZE};
 use crate::streams::signal::Turn;
 
-/// When an event happened, in nanoseconds; 0 until it has.
+/// The time of an event in nanoseconds; 0 until it has happened.
 #[derive(Debug, Default)]
 pub struct Stamp(AtomicU64);
 

@@ -8,8 +8,8 @@ use crate::entry::declare::entries;
 use crate::memory::copy::{Copy, Plane, Side};
 use crate::objects::array;
 
-/// CUmemcpy3DOperand: memory (address, elements of a row, rows of a layer, a hint), or an array and where in
-/// it.
+/// CUmemcpy3DOperand: memory (address, elements of a row, rows of a layer, a hint), or an array and an offset
+/// in it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Operand {

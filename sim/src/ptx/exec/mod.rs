@@ -28,7 +28,7 @@ const PATIENCE: u64 = 1_000_000;
 /// Blocks in flight at once, at most.
 const RESIDENT: usize = 4096;
 
-/// Why a kernel did not end well.
+/// The reason why a kernel failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     IllegalAddress,
@@ -48,7 +48,7 @@ pub type Result<T> = std::result::Result<T, Fault>;
 /// values, or none where it leads out of memory.
 pub type Fetch = fn(&Ranges<'_>, u64, u64, [f64; 3]) -> Option<[u64; 4]>;
 
-/// Everything a launch fixes.
+/// All values that a launch fixes.
 #[derive(Debug)]
 pub struct Grid {
     pub program: Arc<Program>,

@@ -9,8 +9,8 @@ use super::thread::Thread;
 use crate::ptx::inst::Argument;
 use crate::ptx::types::Space;
 
-/// What a grid has printed and the host has not written yet: calls of printf, which take room of a FIFO. What
-/// has no room there is lost, the oldest first, and nobody is told.
+/// The output of a grid that the host has not written yet: calls of printf, which use space in a FIFO. If it
+/// is full, the oldest calls are lost without a report.
 pub struct Fifo {
     /// Each text, and the bytes that it takes.
     calls: VecDeque<(Vec<u8>, u64)>,

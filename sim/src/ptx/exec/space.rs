@@ -17,7 +17,7 @@ pub const SHARED_WINDOW: u64 = 0x0F01_0000_0000_0000;
 pub const LOCAL_WINDOW: u64 = 0x0F02_0000_0000_0000;
 const WINDOW_MASK: u64 = 0xFFFF_0000_0000_0000;
 
-/// What the threads of one block share while it runs.
+/// The state that the threads of one block share while it runs.
 pub struct Env<'a> {
     pub grid: &'a Grid,
     pub program: &'a Program,

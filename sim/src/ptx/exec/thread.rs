@@ -15,7 +15,7 @@ pub enum State {
     Done,
 }
 
-/// What a thread offers to the others of its warp or block while it waits for them.
+/// A value that a thread offers to the others of its warp or block while it waits for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     pub f: Warp,

@@ -12,7 +12,7 @@ use super::inst::{Instruction, Op, Special, Value};
 use super::types::{Space, Type};
 use super::{Error, Result};
 
-/// What a name of the unit stands for.
+/// The meaning of a name in the unit.
 #[derive(Clone, Copy, Debug)]
 pub enum Symbol {
     /// A variable of the global or const space, at its address.
