@@ -5,7 +5,7 @@ use trace::base::hash::{Hash, checksum};
 use trace::file::preamble::{Preamble, decode, encode};
 use trace::file::segment::{HEADER, Header, Kind, PACKED_VERSION, PAGE, SEAL_AT};
 
-/// A trace's bytes, to be changed.
+/// The bytes of a trace, to be changed.
 #[derive(Clone)]
 pub struct Forge {
     bytes: Vec<u8>,

@@ -33,7 +33,7 @@ pub fn seeds(usual: u64) -> Range<u64> {
     first..first + number("FUZZ_RUNS").unwrap_or(usual)
 }
 
-/// A record's place in the file, by offset of its head, and what the head says.
+/// A record's place in the file, by offset of its head, and the contents of the head.
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
     pub at: usize,

@@ -6,7 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a program ended and what it said.
+/// The end of a program, and its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     pub status: ExitStatus,
@@ -47,7 +47,7 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Outcome {
     started(command).end_within(limit)
 }
 
-/// A program that runs, and what it says. With its process group it ends with this at the latest.
+/// A running program, and its output. Its process group is killed at the latest when this is dropped.
 pub struct Running {
     child: Child,
     command: String,

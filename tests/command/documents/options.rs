@@ -4,7 +4,7 @@ use regex::Regex;
 use std::collections::HashMap;
 use tests::*;
 
-/// For each subcommand its options, and how many values each takes.
+/// The options of each subcommand, with the number of values that each takes.
 pub struct Options(HashMap<String, HashMap<String, usize>>);
 
 impl Options {
