@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use trace::Trace;
 
-/// Which driver is meant.
+/// The selected driver.
 #[derive(Debug, Clone)]
 pub enum Choice {
     /// The one the machine has.
@@ -55,7 +55,7 @@ pub struct Found {
     pub how: String,
 }
 
-/// Where a file was looked for, and why it was not taken.
+/// Paths at which a file was searched, and the reason why each was rejected.
 #[derive(Debug, Default)]
 pub struct Tried(pub Vec<String>);
 

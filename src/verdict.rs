@@ -9,7 +9,7 @@ use trace::Trace;
 /// Calls of the longest trace that is judged where nobody asks about it by itself, which takes seconds.
 pub const JUDGED: usize = 5_000_000;
 
-/// In words.
+/// A verdict in words.
 #[derive(Clone, Encode, Decode)]
 pub struct Said {
     /// `replayable`, `partly` or `no`.

@@ -124,7 +124,7 @@ impl File {
     }
 }
 
-/// Traces that are to be read.
+/// The traces to read.
 #[derive(Default)]
 pub struct Chosen {
     pub paths: Vec<PathBuf>,

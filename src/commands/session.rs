@@ -31,7 +31,7 @@ use trace::show::text::plain;
 use trace::write::finish::{self, Finished, finish_with};
 use trace::{Call, Trace};
 
-/// What was recorded, and how.
+/// The recording and its options.
 pub struct Asked<'a> {
     /// The file in which each process has announced its trace, a line each: its id, a space, the path.
     pub session: &'a Path,

@@ -15,7 +15,7 @@ pub const INIT: &[u8] = b"cuInit\0";
 /// Of a device's name, the terminating zero included.
 const LONGEST_NAME: usize = 256;
 
-/// A driver that was loaded. It stays: one that was initialised has threads that run its code.
+/// A loaded driver. It stays loaded, because an initialised driver has threads that run its code.
 pub struct Driver(ManuallyDrop<Library>);
 
 macro_rules! calls {

@@ -26,7 +26,7 @@ const CALLS: u64 = 2048;
 /// Blocks that wait for those before them, of each worker.
 const WAITING: usize = 4;
 
-/// What is printed of some calls.
+/// The printed lines of some calls.
 #[derive(Default)]
 pub struct Block {
     pub bytes: Vec<u8>,

@@ -178,7 +178,7 @@ impl Counts {
     }
 }
 
-/// Annotations by NVTX, of all threads: they are no calls, and not selected by what selects calls.
+/// Annotations by NVTX, of all threads: they are not calls, so a selection of calls does not apply to them.
 #[derive(Clone, Serialize, Encode, Decode)]
 pub struct Annotated {
     pub all: u64,

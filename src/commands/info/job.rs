@@ -41,7 +41,7 @@ struct Recorded {
     members: Vec<Member>,
 }
 
-/// What its traces say.
+/// The job, from all its traces.
 pub struct Whole {
     job: Job,
     /// Of each process.

@@ -26,7 +26,7 @@ pub struct Summary {
     pub works: u64,
 }
 
-/// What NCCL reported, and how much of its results the trace holds.
+/// NCCL's reports, and the part of its results that the trace holds.
 #[derive(Clone, Encode, Decode, serde::Serialize)]
 pub struct Collectives {
     pub communicators: u64,
@@ -57,7 +57,7 @@ fn is_lost(delivered: &&Delivered) -> bool {
     !delivered.lost.is_empty() && delivered.lost != CAPTURED
 }
 
-/// What is kept of memory that other processes had exported.
+/// The recorded contents of memory that other processes had exported.
 #[derive(Clone, Encode, Decode, serde::Serialize)]
 pub struct SharedMemory {
     pub is_kept: bool,

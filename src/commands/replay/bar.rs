@@ -8,7 +8,7 @@ use replayer::{PeerWait, Progress};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// On stderr, for replays of more than a second.
+/// A progress bar on stderr, for replays of more than a second.
 pub struct Bar {
     pub bar: ProgressBar,
     interruption: Interruption,

@@ -20,7 +20,7 @@ static UNDER_WAY: Mutex<Option<u32>> = Mutex::new(None);
 /// How often it is looked whether it has ended.
 const PACE: Duration = Duration::from_millis(10);
 
-/// What is replayed, and how.
+/// The trace and the options of a child replay.
 pub struct Again<'a> {
     pub file: &'a Path,
     /// As `--weights` names them.
@@ -33,7 +33,7 @@ pub struct Again<'a> {
     pub deadline: Option<Instant>,
 }
 
-/// What one replay found.
+/// The results of one child replay.
 pub struct Found {
     /// What every launch made of memory, if that was asked for.
     pub trail: Vec<Entry>,
@@ -55,7 +55,7 @@ pub fn write_evidence(out: &mut impl Write, report: &Report) -> Result<()> {
     Ok(out.write_all(bisection::write(&report.trail).as_bytes())?)
 }
 
-/// A replay that has not ended in time.
+/// A replay that has exceeded its time limit.
 #[derive(Debug)]
 pub struct TooLong;
 

@@ -17,7 +17,7 @@ use trace::show::text::plain;
 /// A byte that programs seldom mean.
 const FILL: u8 = 0xa5;
 
-/// What was found out.
+/// The explanation that was found.
 pub struct Explanation {
     pub why: Why,
     /// The call that brought the first difference.
@@ -52,7 +52,7 @@ pub enum Why {
     GivenUp(String),
 }
 
-/// What an explanation is made of.
+/// The inputs of an explanation.
 pub struct Question<'a> {
     pub trace: &'a Trace,
     pub plan: &'a Plan,

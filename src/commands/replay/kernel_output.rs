@@ -18,10 +18,10 @@ const MOST_BYTES: usize = 4 << 20;
 const SHOWN_LINES: usize = 1000;
 const SHOWN_BYTES: usize = 64 << 10;
 
-/// Standard output leads to a pipe as long as this lives. The driver prints through the C library.
+/// Standard output, redirected to a pipe while this lives. The driver prints through the C library.
 pub struct Aside(Option<Led>);
 
-/// What kernels have printed.
+/// The output of kernels.
 #[derive(Default)]
 pub struct Text {
     /// The first of it, up to [`MOST_BYTES`].
@@ -100,7 +100,7 @@ pub fn silence() {
     unsafe { libc::dup2(nowhere.as_raw_fd(), libc::STDOUT_FILENO) };
 }
 
-/// How what kernels printed compares with what the recorded program's standard output got.
+/// The comparison of kernel output with the recorded program's standard output.
 pub struct Compared {
     text: Text,
     pub lines: usize,

@@ -17,7 +17,7 @@ const THREADS: u64 = 1000;
 const MOST_WORKERS: u64 = 4000;
 const PACE: Duration = Duration::from_millis(50);
 
-/// What the process may have.
+/// The limits of the process.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     threads: u64,

@@ -179,7 +179,7 @@ const PR_SCHED_CORE: i32 = 62;
 /// system adds (of ext4 and all, XFS, ext2, Btrfs, F2FS). The driver's are of others.
 const FILE_SYSTEMS: &[u8] = &[b'f', b'X', b'v', 0x94, 0xf5];
 
-/// Classic BPF: each part ends in a verdict, or goes on to the next.
+/// Classic BPF: each part ends in a verdict, or continues with the next.
 pub struct Filter(pub Vec<libc::sock_filter>);
 
 const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;

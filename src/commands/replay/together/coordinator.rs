@@ -38,7 +38,7 @@ pub struct Together<'a> {
     limit: Option<Duration>,
 }
 
-/// Files that several map as host memory, each made when somebody asks for it.
+/// Files that several replays map as host memory, each made on its first request.
 pub struct Shared<'a> {
     lens: &'a [u64],
     made: HashMap<u32, OwnedFd>,

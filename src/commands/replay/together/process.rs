@@ -53,7 +53,7 @@ pub struct Running {
     killed: Option<String>,
 }
 
-/// What came of it.
+/// The result of its replay.
 pub struct ProcessOutcome {
     pub status: u8,
     /// None if it has not come to its end: why stands in `failed`.
@@ -67,7 +67,7 @@ pub struct ProcessOutcome {
     pub said: Vec<String>,
 }
 
-/// A replay that was started, and the file that its stderr goes to.
+/// A started replay, and the file for its stderr.
 pub struct Spawned {
     pub child: Child,
     pub said: File,

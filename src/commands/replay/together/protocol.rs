@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// What a replay is told before it begins: which process it is, and what its calls import.
+/// A replay's parameters: the process that it replays, and the imports of its calls.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Part {
     pub process: u32,

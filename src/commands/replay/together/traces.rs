@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use trace::Trace;
 
-/// What came of a job, and of each trace of it.
+/// The result of a job, and of each trace of it.
 pub struct Replayed {
     pub status: u8,
     pub each: Vec<(PathBuf, u8)>,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// What a rank's process says to the one that leads.
+/// Messages from a rank's process to the leader.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToLead {
     /// It is there, for this trace of the directory.
@@ -26,7 +26,7 @@ pub enum ToLead {
     Ended(i32),
 }
 
-/// What it is told.
+/// Messages from the leader.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum FromLead {
     /// The replay's socket, its part and how far all have come go with it.
@@ -39,8 +39,8 @@ pub enum FromLead {
     Refused(String),
 }
 
-/// The process of a launcher's that has a trace replayed, and how long it may take to say that its replay has
-/// begun, or ended.
+/// A process of the launcher that replays a trace, and the time within which it must report that its replay
+/// has begun, or ended.
 pub struct Launched {
     pub socket: OwnedFd,
     pub patience: Duration,
