@@ -11,6 +11,8 @@
 //! file imports from a layer above its own. The parts of `job/` that belong to the plan, to placement and to
 //! the run count with those.
 
+#![warn(missing_docs)]
+
 mod base;
 mod call;
 mod check;

@@ -32,6 +32,7 @@ pub struct Options {
     /// Give up where no call has come to its end for so long. None: only what waits for other processes is given
     /// up.
     pub limit: Option<Duration>,
+    /// Diagnosis beside the replay.
     pub tools: Tools,
 }
 
@@ -66,6 +67,7 @@ pub struct Dump {
     pub range: Range<u64>,
     /// Where the bytes go, and its name for messages. What was written of it is worth nothing unless all was.
     pub file: Arc<File>,
+    /// Path of the file, for messages.
     pub path: PathBuf,
 }
 
@@ -76,6 +78,7 @@ pub struct Repeat {
     pub range: Range<u64>,
     /// Times that are not counted, and times that are.
     pub warmup: u64,
+    /// Runs that count.
     pub times: u64,
     /// Where device times are taken from: libraries to try in this order, or why events are used.
     pub cupti: Result<Vec<PathBuf>, String>,

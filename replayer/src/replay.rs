@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 use trace::Trace;
 use trace::model::outstanding::{Work, left_at};
 
+/// Replays a trace as planned, and compares. A divergence is no error: the report has it.
 pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
     let started = Instant::now();
     if options.place

@@ -16,6 +16,7 @@ pub struct CheckCounts {
     pub outputs: u64,
     /// Copies from the device to the host, and their bytes.
     pub copies: u64,
+    /// Bytes that were copied from the device to the host and compared.
     pub bytes: u64,
     /// Copies among those that agree within the tolerance, and not byte for byte.
     pub within_tolerance: u64,
@@ -24,14 +25,19 @@ pub struct CheckCounts {
 /// A place where the replay and the recording differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Divergence {
+    /// Number of the call.
     pub call: u64,
+    /// Name of the driver function.
     pub function: String,
+    /// Number of the recorded thread.
     pub thread: u32,
     /// The result, a parameter, or the bytes of a copy.
     pub what: String,
     /// Bytes from the start of what differs; none where only a hash was recorded.
     pub offset: Option<u64>,
+    /// The recorded value.
     pub expected: String,
+    /// The value of the replay.
     pub found: String,
     /// Of the bytes of a copy.
     pub extent: Option<Extent>,
@@ -42,7 +48,9 @@ pub struct Divergence {
 /// A launch before a call that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchBefore {
+    /// Number of the call.
     pub call: u64,
+    /// Name of the kernel, or the function if it names none.
     pub kernel: String,
 }
 
@@ -58,11 +66,15 @@ impl Divergence {
 /// Calls of one function that are left out for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
+    /// Name of the driver function.
     pub function: String,
+    /// The reason as a phrase.
     pub reason: String,
     /// It mattered, and could not be done.
     pub refused: bool,
+    /// Count of these calls.
     pub count: u64,
+    /// Number of the first of them.
     pub first: u64,
 }
 

@@ -2,28 +2,80 @@
 
 use std::path::PathBuf;
 
+/// A failure that prevents a replay or ends it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The driver's library cannot be loaded.
     #[error("{path}: cannot load the driver: {source}")]
-    Driver { path: PathBuf, source: libloading::Error },
+    Driver {
+        /// Path of the library.
+        path: PathBuf,
+        /// Error of the dynamic linker.
+        source: libloading::Error,
+    },
+    /// cuInit or cuDeviceGetCount failed.
     #[error("the driver does not start: {failure}")]
-    Init { failure: String },
+    Init {
+        /// The driver's error.
+        failure: String,
+    },
+    /// A recorded range cannot be reserved; another process may have it free.
     #[error("some recorded addresses are already in use in this process: {what}")]
-    Collision { what: String },
+    Collision {
+        /// The mapping that is in the way.
+        what: String,
+    },
+    /// A query of a device's memory failed.
     #[error("cannot query the memory of device {device}: {failure}")]
-    Device { device: i32, failure: String },
+    Device {
+        /// Ordinal of the device on this machine.
+        device: i32,
+        /// The driver's error.
+        failure: String,
+    },
+    /// The operating system refused a thread.
     #[error("cannot start a thread for recorded thread {thread}: {source}")]
-    Thread { thread: u32, source: std::io::Error },
+    Thread {
+        /// Number of the recorded thread.
+        thread: u32,
+        /// Error of the operating system.
+        source: std::io::Error,
+    },
+    /// The operating system refused the thread that watches for a lack of progress.
     #[error("cannot start the watchdog thread: {source}")]
-    Watch { source: std::io::Error },
+    Watch {
+        /// Error of the operating system.
+        source: std::io::Error,
+    },
+    /// A recorded device is mapped to an ordinal that the driver does not have.
     #[error("device {here} does not exist on this machine (the driver has {count}); map it with --device")]
-    NoDevice { here: i32, count: i32 },
+    NoDevice {
+        /// The ordinal.
+        here: i32,
+        /// Devices of this machine.
+        count: i32,
+    },
+    /// NVIDIA's profiling library is required and cannot be used.
     #[error("cannot use CUPTI: {why}")]
-    Cupti { why: String },
+    Cupti {
+        /// The reason, of each library that was tried.
+        why: String,
+    },
+    /// The range contains calls that cannot be repeated.
     #[error("cannot repeat the range: {why}")]
-    Repeat { why: String },
+    Repeat {
+        /// The reason.
+        why: String,
+    },
+    /// Dumped memory could not be written to its file.
     #[error("{path}: {why}")]
-    Dump { path: PathBuf, why: String },
+    Dump {
+        /// Path of the file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// A worker thread panicked.
     #[error("a replay thread panicked; see its message above")]
     Worker,
 }

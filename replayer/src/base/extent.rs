@@ -6,17 +6,23 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Float {
+    /// IEEE 754 half precision, 2 bytes.
     F16,
+    /// The upper half of an `F32`, 2 bytes.
     Bf16,
+    /// IEEE 754 single precision, 4 bytes.
     #[default]
     F32,
+    /// IEEE 754 double precision, 8 bytes.
     F64,
 }
 
 impl Float {
+    /// All formats by their names in arguments and in JSON.
     pub const NAMES: [(&str, Float); 4] =
         [("f16", Float::F16), ("bf16", Float::Bf16), ("f32", Float::F32), ("f64", Float::F64)];
 
+    /// The format's name in arguments and in JSON.
     pub fn name(self) -> &'static str {
         Float::NAMES.iter().find(|(_, float)| *float == self).map_or("", |(name, _)| name)
     }
@@ -57,8 +63,11 @@ fn half(bits: u16) -> f64 {
 /// The allowed distance of an element from the recorded one: `absolute` + `relative` * |recorded|.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
+    /// Allowed difference, as a fraction of the recorded value.
     pub relative: f64,
+    /// Allowed difference that does not depend on the value.
     pub absolute: f64,
+    /// Format of the elements.
     pub float: Float,
 }
 
@@ -79,20 +88,25 @@ pub struct Extent {
     pub of: u64,
     /// The same as numbers, where their number is whole.
     pub elements: Option<Elements>,
+    /// The fill of fresh memory among the replay's bytes, if the replay fills.
     pub fill: Option<Fill>,
 }
 
+/// A difference of bytes, read as floating-point numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Elements {
+    /// Format of the elements.
     #[serde(rename = "type")]
     pub float: Float,
     /// Those that differ: by more than is allowed, if something is.
     pub differing: u64,
+    /// Elements that were compared.
     pub of: u64,
     /// Index of the first of them.
     pub first: u64,
     /// Over all elements that are numbers on both sides.
     pub largest_absolute: f64,
+    /// The largest difference, as a fraction of the recorded value, zeros left out.
     #[serde(deserialize_with = "infinite_if_null")]
     pub largest_relative: f64,
 }
@@ -105,6 +119,7 @@ fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error>
 /// The bytes that still hold the fill of fresh memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fill {
+    /// The byte with which the replay fills fresh memory.
     pub byte: u8,
     /// Of the bytes that differ (of all, where only a hash was recorded), those that hold it still.
     pub bytes: u64,

@@ -9,12 +9,15 @@ pub type State = BTreeMap<String, Hash>;
 /// One launch, or one node of a graph that was run by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
+    /// Number of the call that launches.
     pub call: u64,
     /// Position among the graph's nodes.
     pub node: Option<u64>,
+    /// Name of the kernel.
     pub kernel: String,
     /// The memory that it reaches, before and after.
     pub before: State,
+    /// The same memory after the launch.
     pub after: State,
 }
 
@@ -23,14 +26,18 @@ pub struct Entry {
 pub struct Bisection {
     /// Launches up to the first that differs, that one included.
     pub compared: u64,
+    /// The first launch that differs; None if the replays agree.
     pub first: Option<FirstDifference>,
 }
 
 /// The first launch whose results differ between two replays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstDifference {
+    /// Number of the call that launches.
     pub call: u64,
+    /// Position among the graph's nodes, if a node differs.
     pub node: Option<u64>,
+    /// Name of the kernel.
     pub kernel: String,
     /// It was given other memory already: what differs came from no launch.
     pub is_given: bool,

@@ -27,16 +27,21 @@ pub struct Culprit {
     /// The recorded call; with [`Suspects`](FailedWork::Earlier) the first one that was found to come after the
     /// failure.
     pub call: u64,
+    /// Name of the driver function.
     pub function: String,
+    /// Number of the recorded thread.
     pub thread: u32,
     /// The driver's name of the failure, or that there is no end.
     pub failure: String,
     /// It did not come to an end in this time, nor did it when recorded.
     pub never_ends: Option<Duration>,
+    /// The part of the call that failed, as far as it is known.
     pub what: FailedWork,
     /// Name of the kernel, if one failed.
     pub kernel: Option<String>,
+    /// Grid, block and shared memory, if a kernel failed.
     pub shape: Option<Shape>,
+    /// The kernel's arguments, in the order of its parameters.
     pub arguments: Vec<Argument>,
     /// Of a copy or fill, what its memory does not hold.
     pub misfits: Vec<String>,
@@ -44,16 +49,30 @@ pub struct Culprit {
     pub recorded: Option<RecordedFault>,
 }
 
+/// The failed part of a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FailedWork {
     /// The launch of a kernel.
     Launch,
     /// A node of a graph: its position among those that do something, how many there are, and its kind.
-    Node { index: u64, of: u64, kind: &'static str },
+    Node {
+        /// Position among the nodes that do something, from 0.
+        index: u64,
+        /// Number of these nodes.
+        of: u64,
+        /// Kind of the node in words.
+        kind: &'static str,
+    },
     /// Some node of a graph that was launched whole, and why it was.
-    Graph { why: String },
+    Graph {
+        /// Why the graph was not taken apart.
+        why: String,
+    },
     /// One of these calls, which were not waited for one by one.
-    Earlier { calls: Vec<(u64, String)> },
+    Earlier {
+        /// Numbers and functions of the suspected calls.
+        calls: Vec<(u64, String)>,
+    },
 }
 
 /// One argument of the kernel.
@@ -63,6 +82,7 @@ pub struct Argument {
     pub ty: Option<String>,
     /// As it was recorded, live addresses as recorded ones; None if it was not.
     pub bytes: Option<Vec<u8>>,
+    /// The value as `dump` prints it.
     pub value: String,
     /// Where the addresses in it lead: offset in the argument, and the place.
     pub places: Vec<(u64, Place)>,
@@ -71,11 +91,13 @@ pub struct Argument {
 /// A failure in the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedFault {
+    /// The driver's name of the failure.
     pub failure: String,
     /// The call that told the program.
     pub returned_by: u64,
     /// Launches that can have caused it: those from `since` to `returned_by`.
     pub since: u64,
+    /// Number of these launches.
     pub launches: u64,
     /// The same failure, of a launch among those.
     pub is_same: bool,
@@ -96,7 +118,7 @@ pub enum Symptom {
 }
 
 impl Culprit {
-    pub fn new(session: &Session, call: &Call, how: Symptom, suspect: Suspect) -> Culprit {
+    pub(crate) fn new(session: &Session, call: &Call, how: Symptom, suspect: Suspect) -> Culprit {
         let named = AllocationNames::before_call(session.trace, call.number);
         let mut culprit = Culprit {
             call: call.number,

@@ -50,6 +50,7 @@ pub struct SerialReport {
     pub launches: u64,
     /// Launches of graphs that were taken apart, and the nodes that were run for them.
     pub graphs: u64,
+    /// Nodes that were run one at a time.
     pub nodes: u64,
     /// Graphs that were launched whole: why, how often, and the first call.
     pub whole: BTreeMap<String, (u64, u64)>,

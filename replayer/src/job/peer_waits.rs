@@ -15,15 +15,24 @@ use trace::{Call, Trace};
 /// A launch that uses memory of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerWait {
+    /// Number of the call that launches.
     pub launch: u64,
+    /// Name of the kernel, or the function if it names none.
     pub kernel: String,
+    /// The memory for which the launch may wait.
     pub memory: PeerMemory,
 }
 
+/// Memory that a process outside the replay may write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerMemory {
     /// Host memory, which this call registered.
-    Host { registered: u64, memory: Shared },
+    Host {
+        /// Number of the call that registered the memory.
+        registered: u64,
+        /// The mapping that is shared.
+        memory: Shared,
+    },
     /// Device memory that another process had exported.
     Device(Range<u64>),
 }

@@ -15,6 +15,7 @@ pub struct Source {
     pub call: u64,
     /// Of memory: the exporter's recorded allocation, and the address in it that was exported.
     pub memory: Range<u64>,
+    /// The exported address within `memory`, as recorded.
     pub address: u64,
 }
 
@@ -37,14 +38,17 @@ pub enum Live {
 /// Host memory that a call registers, and that other processes share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPart {
+    /// Recorded addresses of the memory.
     pub memory: Range<u64>,
     /// A file of the job's, and where in it the first byte lies.
     pub file: u32,
+    /// Position of the first byte in the file.
     pub offset: u64,
 }
 
 /// The connection to the peers. Times are on the recorded clock, which all processes of a host share.
 pub trait Peers: Debug + Send + Sync {
+    /// The shared handles that this process opens, with their exporters.
     fn imports(&self) -> &Imports;
 
     /// What a call registers of memory that others have as well.

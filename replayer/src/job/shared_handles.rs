@@ -46,6 +46,7 @@ struct Import {
 }
 
 impl SharedHandles {
+    /// Collects the exports, imports and shared host memory of one process.
     pub fn from_trace(trace: &Trace) -> SharedHandles {
         let (mut found, mut streams) = (SharedHandles::default(), Streams::default());
         for call in trace.calls().filter(|call| !call.inner && call.took_effect()) {

@@ -35,7 +35,7 @@ pub struct Words {
 }
 
 impl Words {
-    pub fn add(&mut self, other: Words) {
+    pub(crate) fn add(&mut self, other: Words) {
         self.payloads += other.payloads;
         self.arguments += other.arguments;
         self.results += other.results;

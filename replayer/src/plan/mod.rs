@@ -41,15 +41,19 @@ use trace::base::maps;
 /// The plan for the replay of a trace.
 #[derive(Default)]
 pub struct Plan {
+    /// The verdict with its reasons and notes.
     pub judgement: Judgement,
     pub(crate) order: Order,
     pub(crate) memory: MemoryPlan,
     pub(crate) addresses: AddressRanges,
     pub(crate) graph_nodes: GraphNodes,
+    /// Devices of the recording that the replay needs.
     pub devices: DeviceUse,
     pub(crate) special_calls: SpecialCalls,
     pub(crate) comparability: Comparability,
+    /// Counts of calls by what the replay does with them.
     pub counts: CallCounts,
+    /// The process's part in its job.
     pub job: JobPlan,
     /// The first error of work done earlier, as the program came to know it.
     pub(crate) fault: Option<Fault>,
@@ -62,7 +66,9 @@ pub struct Plan {
 /// A call that cannot be made because a part of the file is missing; no later call can be trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
+    /// Number of the call.
     pub call: u64,
+    /// Name of the driver function.
     pub function: &'static str,
     /// None: it was not recorded.
     pub blob: Option<Hash>,
@@ -124,6 +130,7 @@ impl Plan {
         self.order.calls
     }
 
+    /// Number of recorded threads that made calls.
     pub fn threads(&self) -> usize {
         self.order.lanes.len()
     }

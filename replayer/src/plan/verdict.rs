@@ -3,17 +3,21 @@
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
+/// The judgement on a trace before any replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
+    /// No reason is known for which results could differ.
     Replayable,
     /// Some of it is left out, or was not recorded.
     Partly,
+    /// The trace cannot be replayed.
     #[default]
     No,
 }
 
 impl Verdict {
+    /// The word for the verdict in reports and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Replayable => "replayable",
@@ -32,6 +36,7 @@ impl std::fmt::Display for Verdict {
 /// A reason why a trace is not replayable as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
+    /// The reason as a phrase.
     pub what: String,
     /// How often.
     pub count: u64,
@@ -58,7 +63,9 @@ impl std::fmt::Display for Reason {
 /// A plan's judgement of a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
+    /// The verdict.
     pub verdict: Verdict,
+    /// The reasons for a verdict other than `Replayable`.
     pub reasons: Vec<Reason>,
     /// What does not stand in the way, and is good to know.
     pub notes: Vec<Reason>,

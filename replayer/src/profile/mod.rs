@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use trace::file::record::{Timed, timed};
 use trace::{Call, Trace};
-pub use work_description::StartedCall;
+pub(crate) use work_description::StartedCall;
 
 /// The receiver of measurements. Called from threads of the replay and of CUPTI.
 pub trait Times: Send {
@@ -36,6 +36,7 @@ pub struct Measure {
     pub cupti: Result<Vec<PathBuf>, String>,
     /// Do not use events if CUPTI cannot be used.
     pub only_cupti: bool,
+    /// Receiver of the device times.
     pub to: Arc<Mutex<dyn Times>>,
 }
 
@@ -58,6 +59,7 @@ pub struct Measurement {
     pub offset: i64,
     /// By how many nanoseconds device times may be off against times of calls.
     pub uncertainty: u64,
+    /// Submissions that were timed.
     pub works: u64,
     /// Work of recorded calls that was not timed: why, and how often.
     pub untimed: Vec<(String, u64)>,
@@ -67,7 +69,7 @@ pub struct Measurement {
     pub devices: Vec<(u32, String)>,
 }
 
-pub struct Profiler<'t> {
+pub(crate) struct Profiler<'t> {
     collector: Arc<Collector>,
     source: Source<'t>,
     kernels: Kernels,

@@ -8,6 +8,7 @@ use trace::Trace;
 use trace::file::record::{self, Name, Profile, Timed, with_body};
 use trace::write::extend::Extension;
 
+/// A copy of the replayed trace, extended by TIMED records.
 pub struct TimedTrace {
     /// None once writing has failed.
     extension: Option<Extension>,

@@ -12,8 +12,11 @@ use trace::{Call, Function};
 /// A call that is about to be made.
 #[derive(Clone, Copy)]
 pub struct StartedCall<'a, 't> {
+    /// The recorded call.
     pub call: &'a Call<'t>,
+    /// The driver function that the replay calls.
     pub live: &'static Function,
+    /// Argument words of the live call.
     pub words: &'a [u64],
     /// It is a write of ours from host memory, before the recorded call or in its place.
     pub brings: bool,

@@ -17,12 +17,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use trace::model::outstanding::Work;
 
+/// The result of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// Everything that was compared agreed: some bytes from the device among it, and if kernels were
     /// launched, some that a launch can have written. (Calls that were refused are counted beside it.)
     Verified,
+    /// A compared result differs from the recording.
     Diverged,
     /// Nothing the device computed was compared: not a pass.
     #[default]
@@ -36,6 +38,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The word for the outcome in reports and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Verified => "verified",
@@ -53,9 +56,13 @@ impl Outcome {
 pub struct PlacementCounts {
     /// Allocations at their recorded addresses, and elsewhere.
     pub placed: u64,
+    /// Device allocations at other addresses.
     pub translated: u64,
+    /// Pinned host memory at its recorded addresses.
     pub host_placed: u64,
+    /// Pinned host memory at other addresses.
     pub host_translated: u64,
+    /// Bytes of device memory that the replay mapped.
     pub bytes: u64,
     /// Pieces of device memory that could not be filled with zeros before use.
     pub unfilled: u64,
@@ -67,13 +74,16 @@ pub struct PlacementCounts {
     pub why: Option<String>,
 }
 
+/// The counts and findings of a replay.
 #[derive(Debug, Clone)]
 pub struct Report {
+    /// The result.
     pub outcome: Outcome,
     /// Calls of the trace.
     pub calls: u64,
     /// What its workers found.
     pub tally: Tally,
+    /// Calls that the driver made to itself within another call: not replayed.
     pub inner: u64,
     /// Calls under way when the recording ended: not executed.
     pub unfinished: u64,
@@ -82,11 +92,13 @@ pub struct Report {
     pub copied_results: bool,
     /// Whether kernels printed what the recorded program's output lacks.
     pub printed_otherwise: bool,
+    /// Launches among the calls.
     pub launches: u64,
     /// Launches whose effect reached no comparison, by their calls.
     pub unreached: Vec<u64>,
     /// Submissions to one stream that overlapped when recorded: entry order was assumed.
     pub overlapping_submissions: u64,
+    /// Where memory lies, against its recorded addresses.
     pub placement: PlacementCounts,
     /// The call that the replay was asked to stop before.
     pub stopped_before: Option<(u64, String)>,
@@ -104,11 +116,12 @@ pub struct Report {
     pub repeated: Option<RepeatTimes>,
     /// Work that did not come to an end, and of which the recording does not tell that it did.
     pub under_way: Vec<Work>,
+    /// Time from the start of the replay to its end.
     pub elapsed: Duration,
 }
 
 impl Report {
-    pub fn new(run: &mut Run, tally: Tally, elapsed: Duration) -> Report {
+    pub(crate) fn new(run: &mut Run, tally: Tally, elapsed: Duration) -> Report {
         let is_followed = run.watch.as_ref().is_some_and(SerialLaunches::is_followed);
         let (watched, culprit, trail) = run.watch.take().map_or((None, None, Vec::new()), |watch| {
             let (watched, culprit, trail) = watch.into_results();
@@ -167,12 +180,9 @@ impl Report {
         self.launches > 0 && (self.tally.checked.bytes == 0 || self.unreached.len() as u64 >= self.launches)
     }
 
+    /// Calls that mattered and could not be made.
     pub fn refused(&self) -> u64 {
         self.tally.left_out().iter().filter(|left| left.refused).map(|left| left.count).sum()
-    }
-
-    pub fn skipped(&self) -> u64 {
-        self.tally.left_out().iter().filter(|left| !left.refused).map(|left| left.count).sum()
     }
 }
 

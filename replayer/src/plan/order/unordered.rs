@@ -13,8 +13,11 @@ use trace::{Call, Trace};
 /// A launch, copy or fill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
+    /// Number of the call.
     pub call: u64,
+    /// Name of the driver function.
     pub function: String,
+    /// Name of the kernel, if the call launches one.
     pub kernel: Option<String>,
     /// As `dump` names it: `stream#3`, `the legacy stream of ctx#1`.
     pub stream: String,

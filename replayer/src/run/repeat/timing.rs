@@ -30,12 +30,14 @@ use trace::file::record::Timed;
 pub struct RepeatTimes {
     /// Calls that were made each time, and the threads that made them when recorded.
     pub calls: u64,
+    /// Recorded threads that made these calls.
     pub threads: u64,
     /// Calls of the range that were left out: why, and how many.
     pub left_out: Vec<(String, u64)>,
     /// Launches of collectives in whose place is written what they had delivered, and the bytes that are
     /// written of that and of what memory of other processes had held.
     pub delivered: u64,
+    /// Bytes that are written in place of peers, each time.
     pub brought: u64,
     /// Bytes that the range writes, which were put back each time.
     pub restored: u64,
@@ -44,19 +46,24 @@ pub struct RepeatTimes {
     /// Runs of all, those for device times and those that do not count included, and those after which memory
     /// was not as after the first.
     pub runs: u64,
+    /// Runs after which memory was not as after the first.
     pub differing: u64,
     /// From the first call until all work was done, and until the last call had returned: one for each time.
     pub wall: Vec<i64>,
+    /// Nanoseconds until the last call had returned, one value for each run.
     pub host: Vec<i64>,
     /// From the start of the first work to the end of the last, and how long the device had work; in further
     /// runs.
     pub device: Vec<i64>,
+    /// Nanoseconds in which the device had work, one value for each run.
     pub busy: Vec<i64>,
     /// By name: how long each took, over all runs.
     pub works: BTreeMap<String, Vec<i64>>,
     /// As in TIMED records; the source's version, and why it is not CUPTI.
     pub source: u8,
+    /// Version of CUPTI, or 0.
     pub version: u32,
+    /// Why events were used instead of CUPTI; empty if they were not.
     pub why: String,
 }
 
