@@ -1,6 +1,6 @@
 //! A trace of CUDA driver calls in the formats of other tools.
 //!
-//! [`perfetto`], [`chrome`] and [`jsonl`] are written from front to back; [`tables`] are those of Nsight
+//! `perfetto`, `chrome` and `jsonl` are written from front to back; [`tables`] are those of Nsight
 //! Systems' exports, as a database, Parquet or CSV. The caller decides where files lie, and when they get
 //! their names.
 //!
@@ -17,12 +17,14 @@
 //! # Ok::<(), analysis::error::Error>(())
 //! ```
 //!
-//! Of this workspace's crates `analysis` and `trace` are below. Within this one, [`events`] is below the
+//! Of this workspace's crates `analysis` and `trace` are below. Within this one, `events` is below the
 //! formats.
 
-pub mod chrome;
-pub mod events;
-pub mod jsonl;
-pub mod perfetto;
+#![warn(missing_docs)]
+
+mod chrome;
+mod events;
+mod jsonl;
+mod perfetto;
 pub mod streams;
 pub mod tables;

@@ -24,6 +24,7 @@ fn name(table: Table) -> String {
 }
 
 impl<F: FnMut(&str) -> Result<File>> Csv<F> {
+    /// `create` opens the file of that name, when the table gets its first rows.
     pub fn new(create: F) -> Csv<F> {
         Csv { create, files: [const { None }; Table::COUNT] }
     }

@@ -6,6 +6,7 @@ use analysis::error::{Error, Result};
 use rusqlite::Connection;
 use std::path::Path;
 
+/// A store that writes an SQLite database.
 pub struct Sqlite {
     to: Connection,
     made: [bool; Table::COUNT],

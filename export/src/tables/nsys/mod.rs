@@ -9,7 +9,7 @@ mod devices;
 mod labels;
 mod numbers;
 pub mod rows;
-pub mod schema;
+pub(crate) mod schema;
 mod waits;
 mod works;
 
@@ -58,7 +58,7 @@ pub fn write<S: Store>(
     tables.finish()
 }
 
-pub struct Nsys<'x, 't, S> {
+pub(crate) struct Nsys<'x, 't, S> {
     /// Whose rows are written now.
     process: &'x Process<'t>,
     trace: &'t Trace,
@@ -89,7 +89,7 @@ pub struct Nsys<'x, 't, S> {
 }
 
 impl<'x, 't, S: Store> Nsys<'x, 't, S> {
-    pub fn new(process: &'x Process<'t>, store: S) -> Result<Nsys<'x, 't, S>> {
+    pub(crate) fn new(process: &'x Process<'t>, store: S) -> Result<Nsys<'x, 't, S>> {
         let trace = process.trace;
         let mut all = Nsys {
             process,
@@ -209,7 +209,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
         Ok(id)
     }
 
-    pub fn call(&mut self, event: &Event<'_, 't>) -> Result<()> {
+    pub(crate) fn call(&mut self, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
         self.asked.follow(call);
         self.follow_events(event);

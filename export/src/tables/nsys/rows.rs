@@ -5,11 +5,15 @@ use analysis::error::Result;
 
 /// A value in a column of a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub enum Cell<'x> {
+pub(crate) enum Cell<'x> {
+    /// No value, NULL in a database.
     #[default]
     None,
+    /// Also a number of a name in the table of strings.
     Integer(i64),
+    /// A floating-point value.
     Real(f64),
+    /// A text within the row.
     Text(&'x str),
 }
 
@@ -54,24 +58,32 @@ impl<'x, T: Into<Cell<'x>>> From<Option<T>> for Cell<'x> {
 /// The values of a column that are not NULL.
 #[derive(Debug)]
 pub enum Values {
+    /// Values of an integer column.
     Integer(Vec<i64>),
+    /// Values of a floating-point column.
     Real(Vec<f64>),
+    /// Values of a text column.
     Text(Vec<String>),
 }
 
 /// One column of a batch.
 #[derive(Debug)]
 pub struct Filled {
+    /// Name and kind of the column.
     pub column: Column,
     /// By row: whether it has a value.
     pub present: Vec<bool>,
+    /// The values of those rows that have one, in their order.
     pub values: Values,
 }
 
 /// Rows of one table.
 pub struct Batch {
+    /// The table to which the rows belong.
     pub table: Table,
+    /// One entry for each column that the store writes.
     pub columns: Vec<Filled>,
+    /// Number of rows.
     pub rows: usize,
     /// Bytes of its texts.
     texts: usize,
@@ -116,7 +128,7 @@ impl Batch {
 }
 
 /// A row whose type names its table, with its cells in the order of the columns.
-pub trait Row<'x> {
+pub(crate) trait Row<'x> {
     const TABLE: Table;
 
     fn cells(self) -> impl AsRef<[Cell<'x>]>;
@@ -136,17 +148,17 @@ const HELD: usize = 1 << 17;
 /// And bytes of their texts, which may be long: a page of Parquet's must not reach 2 GiB.
 const HELD_TEXTS: usize = 16 << 20;
 
-pub struct Rows<S> {
-    pub store: S,
+pub(crate) struct Rows<S> {
+    pub(crate) store: S,
     held: Vec<Batch>,
 }
 
 impl<S: Store> Rows<S> {
-    pub fn new(store: S) -> Rows<S> {
+    pub(crate) fn new(store: S) -> Rows<S> {
         Rows { store, held: Table::all().map(Batch::new::<S>).collect() }
     }
 
-    pub fn add_row<'x, R: Row<'x>>(&mut self, row: R) -> Result<()> {
+    pub(crate) fn add_row<'x, R: Row<'x>>(&mut self, row: R) -> Result<()> {
         self.add(R::TABLE, row.cells().as_ref())
     }
 

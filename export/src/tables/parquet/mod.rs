@@ -23,6 +23,7 @@ pub struct Parquet<F> {
 }
 
 impl<F: FnMut(&str) -> Result<Disk>> Parquet<F> {
+    /// `create` opens the file of that name, when the table gets its first rows.
     pub fn new(create: F) -> Parquet<F> {
         Parquet { create, files: [const { None }; Table::COUNT] }
     }
