@@ -14,7 +14,7 @@
 //! A folder imports only from those before it in this list: [`error`], [`text`], [`filter`], [`calls`],
 //! [`job`], [`findings`], [`tables`], [`report`]. Of this workspace's other crates only `trace` is below.
 
-#![warn(unreachable_pub)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod calls;
 pub mod error;

@@ -41,6 +41,7 @@ pub struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
+    /// An error if the selection names a thread that the trace lacks.
     pub fn new(trace: &'a Trace, selection: &Selection) -> Result<Ahead<'a>> {
         let all: Box<dyn Iterator<Item = Annotation>> = Box::new(trace.annotations());
         Ok(Ahead { trace, wanted: Box::new(selection.annotation_filter(trace)?), left: all.peekable() })
@@ -77,6 +78,7 @@ pub struct Annotations<'a> {
 }
 
 impl<'a> Annotations<'a> {
+    /// `json` prints objects of JSON instead of lines.
     pub fn new(trace: &'a Trace, selection: &'a Selection, json: bool) -> Result<Annotations<'a>> {
         Annotations::from_events(nccl::selected_events(trace, selection)?.into(), trace, selection, json)
     }

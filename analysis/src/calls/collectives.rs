@@ -12,9 +12,13 @@ use trace::show::text::plain;
 /// The properties on which the ranks of a communicator must agree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Kind {
+    /// NCCL's name of the operation: `AllReduce`.
     pub function: String,
+    /// Size of the buffer in bytes; None if only the kernel's name is known.
     pub bytes: Option<u64>,
+    /// NCCL's name of the element type, or its part of the kernel's name.
     pub datatype: String,
+    /// Rank of the root, if the operation has one.
     pub root: Option<i32>,
 }
 
@@ -26,13 +30,19 @@ pub struct Operation {
     pub number: u64,
     /// Of the member's.
     pub kind: usize,
+    /// Number of the recorded thread that called NCCL.
     pub thread: u32,
+    /// False for a send or a receive.
     pub is_collective: bool,
     /// Of a send or receive.
     pub peer: Option<i32>,
+    /// Algorithm and protocol that NCCL chose: `RING LL`.
     pub way: Option<String>,
+    /// The operation belongs to a stream capture and runs with the graph.
     pub is_captured: bool,
+    /// When the program called NCCL.
     pub begin: u64,
+    /// When NCCL reported completion; None if it did not.
     pub end: Option<u64>,
     /// When NCCL had given it to the device, and by which thread.
     pub given: Option<(u64, u32)>,
@@ -45,6 +55,7 @@ pub struct Operation {
 pub struct Member {
     /// NCCL's number of the communicator; none where it is not told.
     pub id: Option<u64>,
+    /// The communicator's name, empty if it has none.
     pub name: String,
     /// How many there are, if it is told.
     pub ranks: u32,
@@ -52,7 +63,9 @@ pub struct Member {
     pub rank: Option<i32>,
     /// In the job.
     pub job_rank: Option<u64>,
+    /// Process of the rank.
     pub pid: u32,
+    /// Kinds of collectives that the rank began, each once.
     pub kinds: Vec<Kind>,
     /// Collectives in order, by kind.
     pub begun: Vec<usize>,
@@ -66,6 +79,7 @@ pub struct Member {
 /// The collectives of a trace.
 #[derive(Default)]
 pub struct TraceCollectives {
+    /// The communicators of the process.
     pub members: Vec<Member>,
     /// By time.
     pub operations: Vec<Operation>,
@@ -100,6 +114,7 @@ impl Member {
         format!("#{} {kind}", at + 1)
     }
 
+    /// Whether the collective at this place has completed; None where that was not determined.
     pub fn is_finished(&self, at: usize) -> Option<bool> {
         self.unfinished.map(|unfinished| at < unfinished)
     }
@@ -130,6 +145,7 @@ fn kind_from_kernel(kernel: &str) -> Option<Kind> {
     Some(Kind { function: function.into(), bytes: None, datatype: datatype.into(), root: None })
 }
 
+/// Follows the collectives of one process: from NCCL's events, else from its kernels' names.
 pub fn collectives_of(trace: &Trace) -> TraceCollectives {
     let (job_rank, pid) = (trace.preamble.number(RANK), trace.preamble.pid);
     let mut found = match trace.communicators.is_empty() {
@@ -228,6 +244,7 @@ fn by_kernels(trace: &Trace) -> TraceCollectives {
 
 /// The members of one communicator.
 pub struct Group<'m> {
+    /// The ranks that were recorded.
     pub members: Vec<&'m Member>,
 }
 
@@ -250,6 +267,7 @@ pub fn groups<'m>(members: impl IntoIterator<Item = &'m Member>) -> Vec<Group<'m
 const NAMED: usize = 8;
 
 impl Group<'_> {
+    /// The communicator's name or number, for a heading.
     pub fn name(&self) -> String {
         let Some(id) = self.members.first().and_then(|member| member.id) else { return "NCCL's kernels".into() };
         match self.members.iter().find(|member| !member.name.is_empty()) {

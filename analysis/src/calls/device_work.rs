@@ -120,6 +120,7 @@ pub fn lines(profile: &Profile, works: u64) -> Vec<String> {
     lines
 }
 
+/// The source of the device times as `info --json` prints it; `works` is the number of timed submissions.
 pub fn profile_object(profile: &Profile, works: u64) -> Value {
     json!({
         "works": works,

@@ -100,17 +100,17 @@ pub struct Wrote {
 }
 
 #[derive(Serialize)]
-pub struct Run {
+pub(crate) struct Run {
     begin_ns: i64,
     end_ns: i64,
     wrote: Vec<Wrote>,
 }
 
-pub fn before_object(trace: &Trace, call: &Call, objects: &Objects) -> Vec<Wrote> {
+pub(crate) fn before_object(trace: &Trace, call: &Call, objects: &Objects) -> Vec<Wrote> {
     call.written().flat_map(|written| pieces(trace, written, objects)).collect()
 }
 
-pub fn runs(trace: &Trace, call: &Call, objects: &Objects) -> Vec<Run> {
+pub(crate) fn runs(trace: &Trace, call: &Call, objects: &Objects) -> Vec<Run> {
     let run = |run: Vec<Written>| {
         let about = run.first()?.about;
         let wrote = run.into_iter().flat_map(|written| pieces(trace, written, objects)).collect();

@@ -166,6 +166,7 @@ struct Repeated {
     end_ns: i64,
 }
 
+/// A call as `dump --json` prints it. Without `decoded`, the argument words stand for the arguments.
 pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
     let words = || call.words().map(|word| format!("{word:#x}")).collect();
     Line {

@@ -19,7 +19,9 @@ enum What<'t> {
     Returned(Event),
 }
 
+/// An event that NCCL's profiler interface reported.
 pub struct NcclEvent<'t> {
+    /// Stamp of the recording's clock.
     pub time: u64,
     thread: Option<u32>,
     what: What<'t>,
@@ -65,6 +67,7 @@ impl NcclEvent<'_> {
         }
     }
 
+    /// The event as `dump` prints it; `of` has the communicators by number.
     pub fn text(&self, trace: &Trace, of: &HashMap<u32, &Communicator>, objects: &Objects) -> String {
         let thread = self.thread.map_or(String::new(), |thread| format!("t{thread}"));
         let mut line = format!("{:>7} {} {thread:<3} nccl {}", "", seconds(trace, self.time), self.word());
@@ -81,6 +84,7 @@ impl NcclEvent<'_> {
         line
     }
 
+    /// The event as `dump --json` prints it.
     pub fn object(&self, trace: &Trace, of: &HashMap<u32, &Communicator>, objects: &Objects) -> Value {
         let mut object = Map::new();
         object.insert("kind".into(), "nccl".into());

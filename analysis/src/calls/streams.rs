@@ -13,6 +13,7 @@ type Key = (u32, u32, u32);
 
 type Names = BTreeMap<Key, Vec<String>>;
 
+/// Names of streams by device, context and the number in device times.
 pub struct Streams(Names);
 
 /// Streams of one number that are named: a handle that is used again may keep its number.

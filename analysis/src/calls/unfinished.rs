@@ -20,6 +20,7 @@ pub fn not_closed(trace: &Trace) -> String {
     }
 }
 
+/// Calls that have not returned and work in flight, when the recording ended.
 pub struct Unfinished<'t> {
     /// Calls that have not returned, by thread, each with the kernel that it launches.
     inside: Vec<(Call<'t>, Option<String>)>,
@@ -43,6 +44,7 @@ impl<'t> Unfinished<'t> {
         Some(Unfinished { inside: inside.into_iter().zip(kernels).collect(), pending: outstanding(trace) })
     }
 
+    /// Lines for `info`, one for each call and each submission.
     pub fn lines(&self, trace: &Trace) -> Vec<String> {
         let (now, until) = (now(trace), last_moment(trace));
         let inside = self.inside.iter().map(|(call, kernel)| {
@@ -80,6 +82,7 @@ impl<'t> Unfinished<'t> {
         self.inside.iter().map(shown).collect()
     }
 
+    /// The same for `info --json`.
     pub fn json(&self, trace: &Trace) -> Value {
         let call = |call: Call| json!({ "call": call.number, "function": call.name(), "kernel": kernel(&call) });
         let until = last_moment(trace);

@@ -7,16 +7,19 @@ use regex::Regex;
 use trace::Call;
 use trace::api::roles::Class;
 
+/// The test of `--grep`.
 pub struct Grep<'r> {
     pattern: Option<&'r Regex>,
     shown: [Names; 2],
 }
 
 impl Grep<'_> {
+    /// Without a pattern in the selection, all calls match.
     pub fn new(selection: &Selection) -> Grep<'_> {
         Grep { pattern: selection.grep.as_ref(), shown: [Style::Full, Style::Short].map(Names::new) }
     }
 
+    /// Whether the function's name matches, or the name of the kernel that it launches.
     pub fn matches(&self, call: &Call) -> bool {
         self.pattern.is_none_or(|pattern| pattern.is_match(call.name()))
             || kernel_name(call).is_some_and(|kernel| self.matches_with(call, kernel))

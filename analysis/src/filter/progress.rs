@@ -1,5 +1,6 @@
 //! The progress of a walk over the calls of a trace, for the user who waits for its result.
 
+/// A receiver of the progress of walks; `()` ignores it.
 pub trait Progress {
     /// A walk over this number of calls begins; `what` names it: `reading`.
     fn begin(&mut self, _what: &str, _calls: u64) {}

@@ -11,7 +11,9 @@ use trace::{Call, Trace};
 /// The selected calls; by default all of them.
 #[derive(Debug, Default, Clone)]
 pub struct Selection {
+    /// Numbers of calls.
     pub calls: Option<Range>,
+    /// Times of calls.
     pub window: Option<Window>,
     /// By its index, its name or its operating-system id.
     pub thread: Option<String>,

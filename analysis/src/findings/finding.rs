@@ -9,9 +9,11 @@ use trace::Trace;
 /// host knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Gap {
+    /// Ordinal of the idle device.
     pub device: i32,
     /// Nanoseconds; of the replay's clock if it is by device times.
     pub begin: u64,
+    /// Nanoseconds on the same clock.
     pub end: u64,
     /// The call that waited for all work; with device times, the one whose work was the last.
     pub after: u32,
@@ -22,6 +24,7 @@ pub struct Gap {
 }
 
 impl Gap {
+    /// Nanoseconds.
     pub fn length(&self) -> u64 {
         self.end - self.begin
     }
@@ -38,6 +41,7 @@ pub struct Finding {
     pub evidence: String,
     /// A command that shows more, without the trace's path: see [`Finding::command`].
     pub next: String,
+    /// Cost to the program.
     pub cost: Cost,
     /// How often it was met.
     pub times: u64,

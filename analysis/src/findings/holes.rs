@@ -11,13 +11,16 @@ use trace::file::segment::{HEADER, Header, Kind};
 /// Missing calls of one thread.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Hole {
+    /// Number of the recorded thread.
     pub thread: u32,
     /// From when on nothing is known, and until when: the end of the call before and the beginning of the one
     /// behind, else the trace's own. Nanoseconds.
     pub begin: u64,
+    /// Nanoseconds.
     pub end: u64,
     /// The first of them, by its number on the thread; and the first that is there again, if any is.
     pub first: u32,
+    /// The first recorded call behind the hole, by its number on the thread.
     pub next: Option<u32>,
     /// The first call of the trace that stands behind it on its thread.
     pub behind: Option<u32>,
@@ -63,6 +66,7 @@ const THREADS: u32 = 1 << 20;
 /// The gaps that a thread's calls reveal between them.
 #[derive(Default, Clone)]
 pub struct GapObservations {
+    /// The holes found so far.
     pub holes: Vec<Hole>,
     /// The end of the latest call that has one, ns.
     pub latest: u64,

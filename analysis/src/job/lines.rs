@@ -11,7 +11,7 @@ use trace::file::record::Ended;
 
 /// One process of one host's run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key {
+pub(crate) struct Key {
     /// As the name of its file begins.
     pub host: String,
     pub pid: u32,
@@ -20,7 +20,7 @@ pub struct Key {
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Line {
+pub(crate) struct Line {
     #[serde(flatten)]
     pub what: What,
     /// Nanoseconds since 1970.
@@ -31,7 +31,7 @@ pub struct Line {
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
-pub enum What {
+pub(crate) enum What {
     Began(Began),
     Recorded {
         trace: String,
@@ -44,7 +44,7 @@ pub enum What {
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Began {
+pub(crate) struct Began {
     #[serde(default)]
     pub host: String,
     #[serde(default)]
@@ -80,8 +80,8 @@ const MOST: u64 = 1 << 20;
 
 /// The contents of the files in a folder.
 #[derive(Default)]
-pub struct ProcessLines {
-    pub by_process: HashMap<Key, Vec<Line>>,
+pub(crate) struct ProcessLines {
+    pub(crate) by_process: HashMap<Key, Vec<Line>>,
     /// Lines, and files of them, that cannot be read.
     pub unread: u64,
     /// Files that are none of a process's.
@@ -89,7 +89,7 @@ pub struct ProcessLines {
 }
 
 /// A directory without such a folder says nothing.
-pub fn read(folder: &Path) -> io::Result<ProcessLines> {
+pub(crate) fn read(folder: &Path) -> io::Result<ProcessLines> {
     let mut told = ProcessLines::default();
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(told),

@@ -19,8 +19,10 @@ use std::path::{Path, PathBuf};
 use trace::file::preamble::{LOCAL_RANK, Preamble, RANK, RANKS};
 use trace::file::record::Ended;
 
+/// A directory of recordings, with the processes in it.
 #[derive(Default)]
 pub struct Job {
+    /// Path of the directory.
     pub directory: PathBuf,
     /// By rank, and when they began.
     pub processes: Vec<Process>,
@@ -43,17 +45,25 @@ pub struct Job {
 /// A process that recorded, or that could have.
 #[derive(Debug, Default, Clone)]
 pub struct Process {
+    /// Name of the host.
     pub host: String,
     /// The run of that host's system, if it is known.
     pub boot: String,
+    /// The process id.
     pub pid: u32,
     /// In ticks since the machine was started; 0 if it is not known.
     start: u64,
+    /// The parent's process id; 0 if it is unknown.
     pub parent: u32,
+    /// Rank in the job, if its launcher set one.
     pub rank: Option<u64>,
+    /// Number of ranks, as the launcher set it.
     pub ranks: Option<u64>,
+    /// Rank among the processes of its host.
     pub local_rank: Option<u64>,
+    /// Path of the executable.
     pub program: String,
+    /// The command line, program included.
     pub command: Vec<String>,
     /// Nanoseconds since 1970.
     pub began: u64,

@@ -16,6 +16,7 @@ pub struct Ranks {
 }
 
 impl Ranks {
+    /// Whether the ranges contain this rank. A process without a rank never matches.
     pub fn has(&self, rank: Option<u64>) -> bool {
         rank.is_some_and(|rank| self.ranges.iter().any(|range| range.contains(&rank)))
     }

@@ -16,6 +16,7 @@ pub struct Recording {
     pub began: u64,
     until: u64,
     ranks: HashSet<u64>,
+    /// Number of its processes.
     pub processes: u64,
     /// Rather than left out.
     pub is_read: bool,

@@ -6,7 +6,9 @@
 use trace::Trace;
 use trace::file::preamble::{Preamble, RANK};
 
+/// A trace with its place on the common time axis.
 pub struct Process<'t> {
+    /// The process's trace.
     pub trace: &'t Trace,
     /// Among those of the export.
     pub index: usize,
@@ -24,6 +26,7 @@ pub struct Process<'t> {
 const ONE_RUN: u64 = 60_000_000_000;
 
 impl<'t> Process<'t> {
+    /// Places all traces on one axis, by the clock of their host or the time of day.
     pub fn all(traces: &'t [Trace]) -> Vec<Process<'t>> {
         let mut hosts: Vec<&str> = Vec::new();
         let mut all: Vec<Process> = Vec::new();
@@ -69,6 +72,7 @@ impl<'t> Process<'t> {
         self.trace.nanoseconds(ticks).saturating_add(self.start)
     }
 
+    /// Rank in the job, if its launcher set one.
     pub fn rank(&self) -> Option<u64> {
         self.trace.preamble.number(RANK)
     }

@@ -7,14 +7,14 @@ use foldhash::HashMap;
 use trace::Trace;
 
 #[derive(Default)]
-pub struct ApiSum<'t> {
+pub(crate) struct ApiSum<'t> {
     functions: HashMap<&'t str, Durations>,
     /// Counted up to the end.
     inside: u64,
     unreturned: u64,
 }
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(ApiSum::default())
 }
 

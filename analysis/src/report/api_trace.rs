@@ -34,7 +34,7 @@ const HEAD: Head = Head {
 /// Rows come one by one, so these are guesses.
 const WIDTHS: [usize; 9] = [16, 13, 28, 6, 9, 8, 8, 5, 11];
 
-pub fn write(
+pub(crate) fn write(
     trace: &Trace,
     selection: &Selection,
     out: &mut Output<impl Write>,

@@ -11,7 +11,7 @@ use trace::api::roles::Class;
 use trace::read::device_times::ByCall;
 use trace::show::launch::launched;
 
-pub struct Collectives<'t> {
+pub(crate) struct Collectives<'t> {
     trace: &'t Trace,
     found: TraceCollectives,
     /// Operations by when they were given to the device, the next last.
@@ -34,7 +34,7 @@ enum Launch {
     Put(u64),
 }
 
-pub fn make<'t>(trace: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(trace: &'t Trace) -> Box<dyn Report<'t> + 't> {
     let found = collectives_of(trace);
     let count = found.operations.len();
     let mut given: Vec<usize> = (0..count).filter(|at| time_of(&found.operations[*at]).is_some()).collect();
@@ -78,7 +78,7 @@ const MEMBER_COLUMNS: &[Column] = &[
 ];
 const FINISHED_AT: usize = 7;
 
-pub const OPERATIONS: Head = Head {
+pub(crate) const OPERATIONS: Head = Head {
     report: "collectives",
     part: "operations",
     title: "NCCL operations, the latest first (collectives)",
@@ -108,7 +108,7 @@ const OPERATION_COLUMNS: &[Column] = &[
     column("way", "way"),
 ];
 /// Where several recordings of a directory are read.
-pub const OF_RECORDINGS: [Head; 2] =
+pub(crate) const OF_RECORDINGS: [Head; 2] =
     [Head { columns: MEMBER_COLUMNS, ..MEMBERS }, Head { columns: OPERATION_COLUMNS, ..OPERATIONS }];
 /// In both tables.
 const ID_AT: usize = 1;
@@ -121,7 +121,7 @@ const PEER_AT: usize = 8;
 const TIMES_AT: [usize; 5] = [10, 11, 13, 14, 15];
 
 /// Operations that are shown where nobody asked for more.
-pub const SHOWN: u64 = 40;
+pub(crate) const SHOWN: u64 = 40;
 
 impl Collectives<'_> {
     /// Operations that were given to the device before then have their launch.
@@ -371,7 +371,7 @@ fn notes(members: &[Member], is_everything: bool, is_job: bool) -> Vec<String> {
 
 /// The tables of several traces in one of each kind; their times are of one clock, by which `later` is when a
 /// trace starts. `is_everything`: as for [`notes`].
-pub fn merge<'t>(
+pub(crate) fn merge<'t>(
     all: impl IntoIterator<Item = (&'t Trace, Vec<Table>)>,
     later: impl Fn(&Trace) -> u64,
     is_everything: bool,

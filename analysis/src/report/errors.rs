@@ -23,7 +23,7 @@ use trace::show::text::{self, Text, symbol};
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
-pub struct Errors<'t> {
+pub(crate) struct Errors<'t> {
     failures: HashMap<(&'t str, u32), Failures<'t>>,
     /// Errors that come back from every call that follows, and the function that was the first to return
     /// each.
@@ -54,7 +54,7 @@ struct Failures<'t> {
     followers: BTreeMap<&'t str, u64>,
 }
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Errors::default())
 }
 

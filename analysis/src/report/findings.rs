@@ -20,7 +20,7 @@ use trace::Trace;
 
 /// The reports from which findings are made.
 #[derive(Default)]
-pub struct Findings<'t> {
+pub(crate) struct Findings<'t> {
     errors: Errors<'t>,
     pending: Pending<'t>,
     lost: Lost,
@@ -72,7 +72,7 @@ impl<'t> Report<'t> for Findings<'t> {
 
 impl<'t> Findings<'t> {
     /// The most important first; and how many more there are that cost too little to be told of.
-    pub fn list(&self, ending: &Ending<'t>) -> (Vec<Finding>, u64) {
+    pub(crate) fn list(&self, ending: &Ending<'t>) -> (Vec<Finding>, u64) {
         let parts: [&dyn Report<'t>; 10] = [
             &self.lost,
             &self.errors,

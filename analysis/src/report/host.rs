@@ -10,7 +10,7 @@ use trace::Trace;
 use trace::api::roles::Class;
 
 #[derive(Default)]
-pub struct Host {
+pub(crate) struct Host {
     /// The entry of the first call that was asked for, and the last return of one. Nanoseconds.
     first: Option<i64>,
     last: i64,
@@ -111,7 +111,7 @@ const LISTED: usize = 20;
 /// Shorter ones without work outstanding are not told of, ns.
 const LEAST: i64 = 100_000;
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Host::default())
 }
 
@@ -218,7 +218,7 @@ impl<'t> Report<'t> for Host {
 
 impl Host {
     /// From the first entry to the last return. Nanoseconds.
-    pub fn elapsed(&self) -> i64 {
+    pub(crate) fn elapsed(&self) -> i64 {
         self.last - self.first.unwrap_or(self.last)
     }
 

@@ -10,7 +10,7 @@ use trace::show::launch::{Shape, shape};
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
-pub struct Launches<'t> {
+pub(crate) struct Launches<'t> {
     kernels: HashMap<&'t str, usize>,
     /// The same by the kernel's id: of several a program may have the same name.
     known: HashMap<u32, (usize, &'t Kernel)>,
@@ -46,7 +46,7 @@ const TOLD_APART: usize = 1024;
 /// Configurations of one kernel that are listed.
 const LISTED: usize = 8;
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Launches { with_details: true, ..Launches::default() })
 }
 
@@ -246,7 +246,7 @@ impl<'t> Launches<'t> {
     }
 
     /// Kernels launched most: name, launches, nanoseconds of the host.
-    pub fn most(&self, count: usize) -> Vec<(&'t str, u64, i64)> {
+    pub(crate) fn most(&self, count: usize) -> Vec<(&'t str, u64, i64)> {
         let mut all: Vec<_> = self.all().map(|(name, k)| (name, k.launches, k.time)).collect();
         all.sort_by_key(|(name, launches, _)| (std::cmp::Reverse(*launches), *name));
         all.truncate(count);
@@ -254,7 +254,7 @@ impl<'t> Launches<'t> {
     }
 
     /// Kernels, their launches, and launches of graphs.
-    pub fn counts(&self) -> (u64, u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
         (self.kernels.len() as u64, self.launched.iter().map(|kernel| kernel.launches).sum(), self.graphs)
     }
 }

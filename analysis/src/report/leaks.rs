@@ -73,7 +73,7 @@ struct LiveObject<'t> {
 }
 
 #[derive(Default)]
-pub struct Leaks<'t> {
+pub(crate) struct Leaks<'t> {
     /// By handle, address or device. Several have the same where contexts number for themselves, or where a
     /// destroying call is under way on another thread.
     live: HashMap<(Sort, u64), Vec<LiveObject<'t>>>,
@@ -90,7 +90,7 @@ struct Group {
     images: HashMap<Key, u64>,
 }
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Leaks::default())
 }
 

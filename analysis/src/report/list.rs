@@ -11,12 +11,12 @@ use crate::tables::table::Table;
 use crate::text::shell::shell;
 use trace::Trace;
 
-pub const NO_ANNOTATIONS: &str =
+pub(crate) const NO_ANNOTATIONS: &str =
     "needs NVTX annotations, and this trace has none: the program made none, or they could not be recorded";
 
 /// The data that a report needs besides the recorded calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub(crate) enum Needs {
     Calls,
     DeviceTimes,
     Annotations,
@@ -57,7 +57,7 @@ type Measured = fn(&Scope) -> Vec<Table>;
 
 /// The way in which a report is made.
 #[derive(Clone, Copy)]
-pub enum Way {
+pub(crate) enum Way {
     Walk(Make),
     Measured(Measured),
     /// Written row by row, in a walk of its own.
@@ -65,7 +65,7 @@ pub enum Way {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
+pub(crate) enum Stream {
     Calls,
     Works,
     Launches,
@@ -92,9 +92,11 @@ const fn streamed(name: &'static str, about: &'static str, stream: Stream, needs
     Entry { name, about, way: Way::Stream(stream), needs }
 }
 
+/// The report that is made if none is named.
 pub const SUMMARY: &str = "summary";
+/// The report on ranks of a job.
 pub const RANKS: &str = "ranks";
-pub const COLLECTIVES: &str = "collectives";
+pub(crate) const COLLECTIVES: &str = "collectives";
 /// Those that put several traces into one table.
 pub const TOGETHER: [&str; 2] = [RANKS, COLLECTIVES];
 
@@ -221,15 +223,16 @@ impl std::fmt::Debug for Chosen {
 }
 
 impl Chosen {
-    pub fn way(self) -> Way {
+    pub(crate) fn way(self) -> Way {
         self.0.way
     }
 
+    /// The name of the report on the command line.
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    pub fn has_kernels(self) -> bool {
+    pub(crate) fn has_kernels(self) -> bool {
         WITH_KERNELS.contains(&self.0.name)
     }
 
@@ -247,6 +250,7 @@ impl Chosen {
     }
 }
 
+/// Names of all reports.
 pub fn names() -> impl Iterator<Item = &'static str> {
     REPORTS.iter().map(|entry| entry.name)
 }

@@ -8,7 +8,7 @@ use crate::text::figures::counted;
 use trace::base::by_thread::ByThread;
 
 #[derive(Default)]
-pub struct Lost {
+pub(crate) struct Lost {
     threads: ByThread<GapObservations>,
     /// Nanoseconds.
     end: u64,

@@ -16,7 +16,7 @@ use trace::show::text::handle;
 use trace::{Function, Trace};
 
 #[derive(Default)]
-pub struct Modules<'t> {
+pub(crate) struct Modules<'t> {
     images: HashMap<Key, Image<'t>>,
     /// Loads of what had been loaded before, and of what the driver compiles.
     repeated: Tally,
@@ -33,7 +33,7 @@ const PTX: &str = "PTX";
 
 /// An image by its contents, or by its address if its contents were not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Key {
+pub(crate) enum Key {
     Content(Hash),
     Address(u64),
 }
@@ -59,7 +59,7 @@ struct Image<'t> {
     function: &'t str,
 }
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Modules { with_launches: true, ..Modules::default() })
 }
 
@@ -276,7 +276,7 @@ impl<'t> Modules<'t> {
 }
 
 /// What a call loads: its content, what it is, its bytes, and its file if it is read from one.
-pub fn image(step: &Step) -> Option<(Key, &'static str, u64, Option<String>)> {
+pub(crate) fn image(step: &Step) -> Option<(Key, &'static str, u64, Option<String>)> {
     let param =
         step.function?.params.iter().find(|p| matches!(p.role, Role::Image | Role::SizedImage(_) | Role::Path))?;
     let shown = step.decoded?.arguments.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value)?;

@@ -10,12 +10,12 @@ use trace::write::finish::{last_moment, now};
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
-pub struct Pending<'t> {
+pub(crate) struct Pending<'t> {
     /// Each with the kernel that it launches.
     inside: Vec<(Call<'t>, Option<String>)>,
 }
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Pending::default())
 }
 

@@ -10,7 +10,7 @@ use trace::file::preamble::RANK;
 use trace::write::finish::now;
 
 #[derive(Default)]
-pub struct Ranks<'t> {
+pub(crate) struct Ranks<'t> {
     calls: u64,
     launches: u64,
     /// Inside calls that wait or ask, copies that waited for other work, and those to pageable memory,
@@ -26,11 +26,11 @@ pub struct Ranks<'t> {
     transfers: Transfers<'t>,
 }
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Ranks::default())
 }
 
-pub const HEAD: Head = Head {
+pub(crate) const HEAD: Head = Head {
     report: "ranks",
     part: "",
     title: "Processes by rank (ranks)",
@@ -39,7 +39,7 @@ pub const HEAD: Head = Head {
 };
 
 /// Where several recordings of a directory are read.
-pub const OF_RECORDINGS: Head = Head { columns: COLUMNS, ..HEAD };
+pub(crate) const OF_RECORDINGS: Head = Head { columns: COLUMNS, ..HEAD };
 
 const COLUMNS: &[Column] = &[
     column("recording", "recording"),
@@ -113,13 +113,13 @@ impl<'t> Report<'t> for Ranks<'t> {
 
 /// The last that is known of the time of a process: this moment if it runs, else the last entry or return of a
 /// call. Nanoseconds since the start of its trace.
-pub fn end(ending: &Ending) -> i64 {
+pub(crate) fn end(ending: &Ending) -> i64 {
     ending.latest.max(now(ending.trace).unwrap_or(0))
 }
 
 /// One table of the rows of several traces, which are in the order of their ranks; with each the [`end`] of its
 /// trace, on a time axis that all have in common.
-pub fn merge(all: impl IntoIterator<Item = (Table, i64)>) -> Table {
+pub(crate) fn merge(all: impl IntoIterator<Item = (Table, i64)>) -> Table {
     let all: Vec<(Table, i64)> = all.into_iter().collect();
     let last = all.iter().map(|(_, end)| *end).max().unwrap_or(0);
     let mut whole = Table::new(HEAD);

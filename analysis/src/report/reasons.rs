@@ -24,7 +24,7 @@ const OF_CONTEXT: [Kind; 7] =
     [Kind::Module, Kind::Function, Kind::Stream, Kind::Event, Kind::Texture, Kind::Surface, Kind::GraphicsResource];
 
 #[derive(Default)]
-pub struct Reasons {
+pub(crate) struct Reasons {
     events: HashMap<u64, Event>,
     objects: HashMap<(Kind, u64), Owner>,
     /// What a call ended with its context.
@@ -48,11 +48,11 @@ type Reason = (String, String);
 
 impl Reasons {
     /// Whether a call of this function may be one.
-    pub fn follows(function: &Function) -> bool {
+    pub(crate) fn follows(function: &Function) -> bool {
         function.effect == Effect::Submit(Work::RecordEvent) || Objects::concerns(function)
     }
 
-    pub fn follow(&mut self, step: &Step) {
+    pub(crate) fn follow(&mut self, step: &Step) {
         for ended in &step.followed.ended {
             let of_it = self.objects.iter().filter(|(_, owner)| **owner == ended.owner);
             self.gone.extend(of_it.map(|(object, _)| (*object, step.call.number)));
@@ -86,7 +86,7 @@ impl Reasons {
     }
 
     /// Of a call that has failed.
-    pub fn explain(&mut self, step: &Step, limits: &Limits) -> Vec<Reason> {
+    pub(crate) fn explain(&mut self, step: &Step, limits: &Limits) -> Vec<Reason> {
         let Some(function) = step.function else { return Vec::new() };
         let mut found = self.untimed(step, function);
         found.extend(self.stale(step, function));

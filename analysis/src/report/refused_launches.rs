@@ -10,7 +10,7 @@ use trace::{Call, Function};
 
 /// The limits of a block, as the driver reported them to the program.
 #[derive(Default)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// By device and attribute.
     told: HashMap<(i32, u32), u64>,
     /// Some kernel was allowed more shared memory than any has by itself; which, another handle may have
@@ -23,13 +23,13 @@ const THREADS: u64 = 1024;
 
 impl Limits {
     /// Whether a call of this function may tell of one.
-    pub fn may_concern(function: &Function) -> bool {
+    pub(crate) fn may_concern(function: &Function) -> bool {
         let names = [CUdevice_attribute::ENUM, CUfunction_attribute::ENUM];
         matches!(function.class, Class::query | Class::state)
             && names.into_iter().any(|names| of_enum(function, names).is_some())
     }
 
-    pub fn record_limits(&mut self, step: &Step) {
+    pub(crate) fn record_limits(&mut self, step: &Step) {
         let call = step.call;
         let classes = |function: &&Function| matches!(function.class, Class::query | Class::state);
         let Some(function) = step.function.filter(classes).filter(|_| call.succeeded()) else { return };
@@ -45,12 +45,12 @@ impl Limits {
     }
 
     /// What the program was told of a device.
-    pub fn limit_of(&self, device: i32, attribute: CUdevice_attribute) -> Option<u64> {
+    pub(crate) fn limit_of(&self, device: i32, attribute: CUdevice_attribute) -> Option<u64> {
         self.told.get(&(device, attribute.0)).copied()
     }
 
     /// Of a launch that has failed; none where it is not certain.
-    pub fn exceeded(&self, step: &Step) -> Option<String> {
+    pub(crate) fn exceeded(&self, step: &Step) -> Option<String> {
         let call = step.call;
         let is_about_arguments = matches!(
             call.result.map(CUresult),
@@ -93,6 +93,6 @@ fn has_no_arguments(call: &Call, function: &Function) -> Option<String> {
     (takes > 0).then(|| format!("no arguments, but the kernel takes {takes}"))
 }
 
-pub fn of_enum(function: &Function, names: &'static Enum) -> Option<usize> {
+pub(crate) fn of_enum(function: &Function, names: &'static Enum) -> Option<usize> {
     function.params.iter().position(|param| matches!(param.ty.form, Form::Enum(of) if of.name == names.name))
 }

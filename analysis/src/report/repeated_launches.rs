@@ -22,7 +22,7 @@ const SHORT: u64 = 50_000;
 const HASHER: FixedState = FixedState::with_seed(0);
 
 #[derive(Default)]
-pub struct RepeatedLaunches {
+pub(crate) struct RepeatedLaunches {
     /// By stream: the row that it is in; and the streams with launches since the last wait that covered any.
     open: Vec<Row>,
     begun: Vec<usize>,

@@ -17,15 +17,19 @@ use serde_json::{Value, json};
 use std::io::Write;
 use trace::Trace;
 
+/// Reports, and the form in which they are printed.
 pub struct Request {
     /// Each once.
     pub reports: Vec<Report>,
+    /// The calls that reports are about.
     pub selection: Selection,
     /// What kernels are called, unless it is said for a report.
     pub style: Style,
+    /// Table, CSV or JSON.
     pub format: Format,
     /// Of times; none where each stands in the one that fits it.
     pub unit: Option<Unit>,
+    /// Whether tables contain escape sequences for colours.
     pub colored: bool,
 }
 
@@ -59,6 +63,7 @@ impl Request {
         Ok(Output::new(out, self.format, self.colored, many, about)?.in_unit(self.unit))
     }
 
+    /// Makes those requested reports of one trace that `which` accepts, in one walk.
     pub fn make(
         &self,
         trace: &Trace,

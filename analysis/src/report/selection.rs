@@ -5,15 +5,19 @@ use crate::error::{Error, Result};
 use crate::text::kernel_name::Style;
 use trace::Trace;
 
+/// The value of `--report`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReportRequest {
     /// What reports there are.
     List,
+    /// A report with its options.
     Report(Report),
 }
 
+/// A report with the options behind its name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Report {
+    /// The report.
     pub chosen: Chosen,
     /// What kernels are called, if it is said for this report.
     pub style: Option<Style>,

@@ -17,7 +17,7 @@ use trace::base::by_thread::ByThread;
 use trace::file::record::timed;
 
 #[derive(Default)]
-pub struct Summary<'t> {
+pub(crate) struct Summary<'t> {
     findings: Findings<'t>,
     launches: Launches<'t>,
     times: Times<'t>,
@@ -57,7 +57,7 @@ struct Kind<'t> {
 /// Kernels that are listed.
 const KERNELS: usize = 5;
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Summary::default())
 }
 

@@ -21,7 +21,7 @@ type Key<'t> = (u32, &'t str, Option<Object>);
 type Object = (Kind, u64, Option<u64>);
 
 #[derive(Default)]
-pub struct Sync<'t> {
+pub(crate) struct Sync<'t> {
     waits: HashMap<Key<'t>, Waits>,
     /// Synchronisations that had nothing to wait for.
     needless: Tally,
@@ -53,7 +53,7 @@ const POLLING: &str = "polling";
 /// Objects that are told apart; programs that make an event for each wait have no end of them.
 const OBJECTS: usize = 10_000;
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Sync::default())
 }
 

@@ -27,7 +27,7 @@ use trace::write::finish;
 use trace::{Call, Function, Trace};
 
 /// A call, and the state of the driver when it is made.
-pub struct Step<'s, 't> {
+pub(crate) struct Step<'s, 't> {
     pub call: &'s Call<'t>,
     /// None if this build does not know it.
     pub function: Option<&'static Function>,
@@ -53,7 +53,7 @@ pub struct Step<'s, 't> {
 
 /// The result of a call that was not made inside another one.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// What the call waited for, if it is one that waits and succeeded.
     pub wait: Option<Wait>,
     /// The stream on which it put work.
@@ -66,7 +66,7 @@ pub struct Outcome {
 
 /// The data that a report needs besides the call itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Needs {
+pub(crate) enum Needs {
     /// The objects of a [`Step`] are none then, nor is there a change or an outcome, and nothing is
     /// outstanding.
     Nothing,
@@ -82,28 +82,28 @@ const WAITING: usize = 16;
 
 impl<'t> Step<'_, 't> {
     /// What the kernel is given that the call launches, and its id: of the first, if it launches several.
-    pub fn kernel_arguments(&self) -> Option<(u32, &'t [u8])> {
+    pub(crate) fn kernel_arguments(&self) -> Option<(u32, &'t [u8])> {
         let is_launch = self.class() == Some(Class::launch);
         *self.given.get_or_init(|| if is_launch { self.call.kernel_arguments().next() } else { None })
     }
 
     /// The kernel that it launches.
-    pub fn kernel(&self) -> Option<&'t Kernel> {
+    pub(crate) fn kernel(&self) -> Option<&'t Kernel> {
         self.kernel_arguments().and_then(|(kernel, _)| self.call.kernel(kernel)).or_else(|| self.call.named_kernel())
     }
 
     /// Nanoseconds; none if its end is not known.
-    pub fn duration(&self) -> Option<i64> {
+    pub(crate) fn duration(&self) -> Option<i64> {
         Some(self.end?.saturating_sub(self.begin).max(0))
     }
 
     /// Nanoseconds inside all calls that it stands for; none if it did not return.
-    pub fn took(&self) -> Option<i64> {
+    pub(crate) fn took(&self) -> Option<i64> {
         Some(self.duration()?.saturating_add(self.call.repeats_took()))
     }
 
     /// When the last of them returned, or its thread made another call before that.
-    pub fn last_end(&self) -> Option<i64> {
+    pub(crate) fn last_end(&self) -> Option<i64> {
         match self.call.repeats {
             None => self.end,
             Some(_) => self.call.last_end().map(|end| self.call.trace().nanoseconds(end)),
@@ -111,29 +111,29 @@ impl<'t> Step<'_, 't> {
     }
 
     /// The same, behind later calls of its thread if some of those that it stands for may be.
-    pub fn last_return(&self) -> Option<i64> {
+    pub(crate) fn last_return(&self) -> Option<i64> {
         match self.call.repeats {
             None => self.end,
             Some(_) => self.call.last_return().map(|end| self.call.trace().nanoseconds(end)),
         }
     }
 
-    pub fn class(&self) -> Option<Class> {
+    pub(crate) fn class(&self) -> Option<Class> {
         self.function.map(|function| function.class)
     }
 
     /// Moved to this call.
-    pub fn contexts(&self) -> &Contexts {
+    pub(crate) fn contexts(&self) -> &Contexts {
         &self.outstanding.streams.contexts
     }
 
     /// Moved to this call.
-    pub fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &Memory {
         &self.outstanding.streams.memory
     }
 
     /// The kind of memory that the function allocates.
-    pub fn allocates(&self) -> Option<MemoryKind> {
+    pub(crate) fn allocates(&self) -> Option<MemoryKind> {
         match self.function?.effect {
             Effect::Allocate { kind, .. } => Some(kind),
             _ => None,
@@ -142,7 +142,7 @@ impl<'t> Step<'_, 't> {
 }
 
 /// Whether memory can come or go with a call of this function, or its context.
-pub fn changes_memory(function: &Function) -> bool {
+pub(crate) fn changes_memory(function: &Function) -> bool {
     use Effect::{Allocate, DetachContext, Free, Map, ReleasePrimary, ResetPrimary, RetainPhysical, Submit, Unmap};
     matches!(function.effect, Allocate { .. } | Free(_) | Map { .. } | Unmap { .. } | RetainPhysical)
         || function.effect == Submit(Work::Graph)
@@ -151,7 +151,7 @@ pub fn changes_memory(function: &Function) -> bool {
 }
 
 /// The state at the end of the walk.
-pub struct Ending<'t> {
+pub(crate) struct Ending<'t> {
     pub trace: &'t Trace,
     /// The last entry or return of a call, or the end of one that has not returned. Nanoseconds since the start
     /// of the trace.
@@ -165,7 +165,7 @@ pub struct Ending<'t> {
 
 impl Ending<'_> {
     /// A submission as notes name it: `cuLaunchKernel of vector_add`.
-    pub fn described(&self, call: &Call) -> String {
+    pub(crate) fn described(&self, call: &Call) -> String {
         match kernel_name(call) {
             Some(kernel) => format!("{} of {}", call.name(), self.names.display_name(kernel)),
             None => call.name().to_owned(),
@@ -174,10 +174,10 @@ impl Ending<'_> {
 }
 
 /// A report, or a piece of one.
-pub type Part<'r, 't> = &'r mut (dyn Report<'t> + 't);
+pub(crate) type Part<'r, 't> = &'r mut (dyn Report<'t> + 't);
 
 /// A report that observes the calls of a trace one by one, in the order of their entry.
-pub trait Report<'t>: Send {
+pub(crate) trait Report<'t>: Send {
     fn needs(&self) -> Needs {
         Needs::State
     }
@@ -208,7 +208,7 @@ pub trait Report<'t>: Send {
     }
 }
 
-pub fn walk<'t>(
+pub(crate) fn walk<'t>(
     trace: &'t Trace,
     selection: &'t Selection,
     style: Style,

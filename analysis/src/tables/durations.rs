@@ -10,7 +10,7 @@ use foldhash::HashMap;
 const SMALL: usize = 4096;
 
 #[derive(Default)]
-pub struct Durations {
+pub(crate) struct Durations {
     pub count: u64,
     /// Nanoseconds.
     pub sum: i64,
@@ -20,7 +20,7 @@ pub struct Durations {
 
 /// The figures of a summary, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Figures {
+pub(crate) struct Figures {
     pub average: f64,
     pub median: f64,
     pub min: i64,
@@ -30,12 +30,12 @@ pub struct Figures {
 }
 
 impl Durations {
-    pub fn add(&mut self, ns: i64) {
+    pub(crate) fn add(&mut self, ns: i64) {
         self.add_each(1, ns.max(0));
     }
 
     /// Calls of which only the sum is known: each counts as their average, in whole nanoseconds.
-    pub fn add_alike(&mut self, count: u64, sum: i64) {
+    pub(crate) fn add_alike(&mut self, count: u64, sum: i64) {
         let sum = sum.max(0) as u64;
         if let (Some(average), Some(longer)) = (sum.checked_div(count), sum.checked_rem(count)) {
             self.add_each(longer, average as i64 + 1);
@@ -60,7 +60,7 @@ impl Durations {
         *counted = counted.saturating_add(count);
     }
 
-    pub fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> Figures {
         let small = self.small.iter().enumerate().filter(|(_, n)| **n > 0).map(|(ns, n)| (ns as i64, *n));
         let mut large: Vec<(i64, u64)> = self.large.iter().map(|(ns, n)| (*ns, *n)).collect();
         large.sort_unstable();
@@ -82,7 +82,7 @@ impl Durations {
     }
 
     /// What stands in those columns; `whole` is all time.
-    pub fn cells(&self, whole: i64) -> [Cell; 8] {
+    pub(crate) fn cells(&self, whole: i64) -> [Cell; 8] {
         let figures = self.figures();
         [
             Cell::Percent(self.sum as f64 * 100.0 / whole.max(1) as f64),
@@ -110,7 +110,7 @@ const FIGURES: [Column; 8] = [
 ];
 
 /// Those, and `last` behind them.
-pub const fn followed_by<const N: usize, const M: usize>(last: [Column; N]) -> [Column; M] {
+pub(crate) const fn followed_by<const N: usize, const M: usize>(last: [Column; N]) -> [Column; M] {
     let mut all = [FIGURES[0]; M];
     let mut at = 0;
     while at < M {

@@ -1,7 +1,7 @@
 //! Tables, and their output as text, CSV and JSON. Imports `text` and `error`.
 
-pub mod durations;
+pub(crate) mod durations;
 pub mod render;
 pub mod table;
-pub mod tally;
+pub(crate) mod tally;
 pub mod unit;

@@ -11,6 +11,7 @@ use std::io::Write;
 use trace::show::text::{csv, plain};
 use unicode_width::UnicodeWidthStr;
 
+/// The form of printed tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Columns for the eye, in fitting units.
@@ -38,6 +39,7 @@ const SCHEMA: u32 = 1;
 /// Cells of a list's row that are for the eye.
 const LISTED: usize = 3;
 
+/// A writer of tables in one [`Format`].
 pub struct Output<W: Write> {
     out: W,
     format: Format,
@@ -66,6 +68,7 @@ impl<W: Write> Output<W> {
         Output { unit, ..self }
     }
 
+    /// Writes a whole table.
     pub fn table(&mut self, table: &Table) -> Result<()> {
         let widths = match self.format {
             Format::Table => self.widths_of(table),
@@ -137,6 +140,7 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
+    /// Writes a row of the table that was begun.
     pub fn row(&mut self, cells: &[Cell]) -> Result<()> {
         self.rows += 1;
         let Some(head) = self.head else { return Ok(()) };
@@ -168,6 +172,7 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
+    /// Ends the table with notes, which CSV leaves out.
     pub fn end(&mut self, notes: &[String]) -> Result<()> {
         match self.format {
             Format::Table => {
@@ -180,6 +185,7 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
+    /// Ends the output behind the last table.
     pub fn finish(mut self) -> Result<()> {
         if self.format == Format::Json {
             writeln!(self.out, "]}}")?;

@@ -1,7 +1,7 @@
 //! A tally of calls with one property: their number, their total time, and the calls themselves.
 
 #[derive(Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     pub calls: u64,
     /// Nanoseconds.
     pub time: i64,
@@ -12,15 +12,15 @@ pub struct Tally {
 }
 
 /// Calls kept as evidence.
-pub const KEPT: usize = 64;
+pub(crate) const KEPT: usize = 64;
 
 impl Tally {
-    pub fn add(&mut self, call: u64, ns: i64) {
+    pub(crate) fn add(&mut self, call: u64, ns: i64) {
         self.add_run(call, 1, ns);
     }
 
     /// A call that stands for several, which took that long together.
-    pub fn add_run(&mut self, call: u64, count: u64, ns: i64) {
+    pub(crate) fn add_run(&mut self, call: u64, count: u64, ns: i64) {
         self.calls = self.calls.saturating_add(count);
         self.time = self.time.saturating_add(ns);
         self.first.get_or_insert(call);
@@ -35,7 +35,7 @@ impl Tally {
     }
 
     /// The calls that took longest, the longest first.
-    pub fn costliest(&self) -> Vec<u64> {
+    pub(crate) fn costliest(&self) -> Vec<u64> {
         let mut all = self.costliest.clone();
         sort(&mut all);
         all.into_iter().map(|(_, call)| call).collect()
@@ -43,10 +43,10 @@ impl Tally {
 }
 
 /// Calls that a row of a table lists.
-pub const LISTED: usize = 8;
+pub(crate) const LISTED: usize = 8;
 
 /// The first of these calls, in a row of a table.
-pub fn listed(calls: &[u64]) -> String {
+pub(crate) fn listed(calls: &[u64]) -> String {
     let more = if calls.len() > LISTED { " ..." } else { "" };
     let calls: Vec<String> = calls.iter().take(LISTED).map(u64::to_string).collect();
     format!("{}{more}", calls.join(" "))

@@ -4,11 +4,16 @@ use super::table::{Cell, Column};
 use std::borrow::Cow;
 use std::str::FromStr;
 
+/// A unit of times in tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
+    /// `ns`, as whole numbers.
     Nanoseconds,
+    /// `us`.
     Microseconds,
+    /// `ms`.
     Milliseconds,
+    /// `s`.
     Seconds,
 }
 
@@ -67,6 +72,7 @@ impl Unit {
         }
     }
 
+    /// Converts the cell if it is a time; other cells are copied.
     pub fn cell(self, column: &Column, cell: &Cell) -> Cell {
         let nanoseconds = match *cell {
             Cell::Time(ns) | Cell::Nanoseconds(ns) if self == Unit::Nanoseconds => return Cell::Nanoseconds(ns),

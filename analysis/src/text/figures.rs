@@ -12,7 +12,7 @@ pub fn duration(ns: i64) -> String {
     out
 }
 
-pub fn put_duration(out: &mut String, ns: i64) -> fmt::Result {
+pub(crate) fn put_duration(out: &mut String, ns: i64) -> fmt::Result {
     let (unit, name) = match ns {
         ..1_000 => {
             signed(out, ns)?;
@@ -50,7 +50,7 @@ pub fn seconds(trace: &Trace, stamp: u64) -> String {
     out
 }
 
-pub fn put_seconds(out: &mut String, trace: &Trace, stamp: u64) -> fmt::Result {
+pub(crate) fn put_seconds(out: &mut String, trace: &Trace, stamp: u64) -> fmt::Result {
     put_seconds_of(out, trace.nanoseconds(stamp))
 }
 

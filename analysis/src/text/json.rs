@@ -78,6 +78,7 @@ pub fn damage(trace: &Trace) -> serde_json::Value {
     trace.damage.iter().map(|damage| json!({ "offset": damage.offset, "what": damage.what })).collect()
 }
 
+/// A decoded argument, serialised with the names of its objects.
 pub struct Json<'x, 'a>(pub &'x Value<'a>, pub &'x Objects);
 
 impl Serialize for Json<'_, '_> {
@@ -238,6 +239,7 @@ fn payload<S: Serializer>(
     map.end()
 }
 
+/// Two lower-case digits for each byte, without a prefix.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
@@ -251,6 +253,7 @@ pub fn ended(trace: &Trace) -> serde_json::Value {
     trace.ended.map_or(serde_json::Value::Null, how_ended)
 }
 
+/// Exit status or signal, whichever ended the program, and both in words.
 pub fn how_ended(ended: Ended) -> serde_json::Value {
     let is_signal = ended.signal != 0;
     json!({

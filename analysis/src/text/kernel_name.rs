@@ -4,10 +4,12 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+/// The form of kernel names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// As in the trace.
     Mangled,
+    /// Demangled, with namespaces, template arguments and parameters.
     Full,
     /// Without namespaces, template arguments and parameters.
     Short,
@@ -20,6 +22,7 @@ pub struct Names {
 }
 
 impl Names {
+    /// An empty cache of names in this style.
     pub fn new(style: Style) -> Names {
         Names { style, known: RefCell::default() }
     }
@@ -32,6 +35,7 @@ impl Names {
         }
     }
 
+    /// The name in this style; an unmangled name stays.
     pub fn display_name(&self, name: &str) -> String {
         if let Some(known) = self.known.borrow().get(name) {
             return known.clone();

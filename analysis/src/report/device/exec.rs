@@ -106,7 +106,7 @@ fn function<'t>(scope: &Scope<'t>, work: &Work) -> &'t str {
     work.call.and_then(|call| scope.trace.call(call)).map_or("", |call| call.name())
 }
 
-pub fn sum(scope: &Scope) -> Vec<Table> {
+pub(crate) fn sum(scope: &Scope) -> Vec<Table> {
     let mut groups: HashMap<(u32, u32, &str, String), Group> = HashMap::new();
     for work in scope.works().filter(Work::is_kernel) {
         let key = (work.about.thread, work.about.device, function(scope, &work), scope.name(&work));
@@ -147,7 +147,12 @@ pub fn sum(scope: &Scope) -> Vec<Table> {
     vec![table]
 }
 
-pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: &mut dyn Progress) -> Result<()> {
+pub(crate) fn write(
+    scope: &Scope,
+    limit: u64,
+    out: &mut Output<impl Write>,
+    progress: &mut dyn Progress,
+) -> Result<()> {
     out.begin(TRACE, WIDTHS.to_vec())?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut works = scope.works().filter(Work::is_kernel);

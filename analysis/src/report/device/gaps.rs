@@ -126,7 +126,7 @@ fn parts((from, to): (i64, i64), work: &Work, busy: Option<&Busy>) -> [i64; 4] {
     [host, launch, other, rest - other]
 }
 
-pub fn tables(scope: &Scope) -> Vec<Table> {
+pub(crate) fn tables(scope: &Scope) -> Vec<Table> {
     let mut devices: BTreeMap<u32, (Line, Busy)> = BTreeMap::new();
     let (named, mut streams) = (Streams::from_trace(scope.trace), BTreeMap::<(u32, u32, u32), (String, Line)>::new());
     // The shortest of those that are kept comes off first.
@@ -237,12 +237,12 @@ fn lines(scope: &Scope) -> BTreeMap<u32, Line> {
 }
 
 /// Of each device how long it was busy, and from its first work to the end of its last. Nanoseconds.
-pub fn busy(scope: &Scope) -> Vec<(u32, i64, i64)> {
+pub(crate) fn busy(scope: &Scope) -> Vec<(u32, i64, i64)> {
     lines(scope).into_iter().map(|(device, line)| (device, line.idle.busy, line.idle.span())).collect()
 }
 
 /// The devices that waited for the host for long.
-pub fn findings(scope: &Scope) -> Vec<Finding> {
+pub(crate) fn findings(scope: &Scope) -> Vec<Finding> {
     let waited = lines(scope).into_iter().map(|(device, line)| (device, line.causes[0], line.idle));
     let long = waited.filter(|(_, host, idle)| idle.is_much(host.time));
     let finding = |(device, host, idle): (u32, Cause, Idle)| Finding {

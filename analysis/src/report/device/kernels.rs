@@ -37,7 +37,7 @@ fn grouped(
 
 const NO_SHAPE: [u32; 3] = [0; 3];
 
-pub fn by_name(scope: &Scope) -> Vec<Table> {
+pub(crate) fn by_name(scope: &Scope) -> Vec<Table> {
     let mut table = Table::new(head("cuda_gpu_kern_sum", "CUDA GPU Kernel Summary (cuda_gpu_kern_sum)", BY_NAME));
     let key =
         |work: &trace::read::device_times::Work| work.is_kernel().then(|| ("", scope.name(work), NO_SHAPE, NO_SHAPE));
@@ -49,7 +49,7 @@ pub fn by_name(scope: &Scope) -> Vec<Table> {
     vec![table]
 }
 
-pub fn by_shape(scope: &Scope) -> Vec<Table> {
+pub(crate) fn by_shape(scope: &Scope) -> Vec<Table> {
     let title = "CUDA GPU Kernel/Grid/Block Summary (cuda_gpu_kern_gb_sum)";
     let mut table = Table::new(head("cuda_gpu_kern_gb_sum", title, BY_SHAPE));
     let key = |work: &trace::read::device_times::Work| {
@@ -64,12 +64,12 @@ pub fn by_shape(scope: &Scope) -> Vec<Table> {
 }
 
 /// Kernels, copies and fills by what they are called; and how long all of them took.
-pub fn operations(scope: &Scope) -> (Vec<(String, Durations)>, i64) {
+pub(crate) fn operations(scope: &Scope) -> (Vec<(String, Durations)>, i64) {
     let (groups, whole) = grouped(scope, |work| Some(("", scope.name(work), NO_SHAPE, NO_SHAPE)));
     (groups.into_iter().map(|((_, name, ..), durations)| (name, durations)).collect(), whole)
 }
 
-pub fn all(scope: &Scope) -> Vec<Table> {
+pub(crate) fn all(scope: &Scope) -> Vec<Table> {
     let title = "CUDA GPU Summary (Kernels/MemOps) (cuda_gpu_sum)";
     let (groups, whole) = grouped(scope, |work| Some(by_operation(scope, work)));
     listed(scope, head("cuda_gpu_sum", title, BY_OPERATION), groups, whole)
@@ -85,7 +85,7 @@ fn by_operation(scope: &Scope, work: &trace::read::device_times::Work) -> Key {
 }
 
 /// The host's calls beside what devices did.
-pub fn with_calls(scope: &Scope) -> Vec<Table> {
+pub(crate) fn with_calls(scope: &Scope) -> Vec<Table> {
     let (mut groups, _) = grouped(scope, |work| Some(by_operation(scope, work)));
     let mut calls: HashMap<&str, Durations> = HashMap::new();
     for call in scope.trace.calls().filter(|call| scope.has(call)) {

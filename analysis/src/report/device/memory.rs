@@ -53,7 +53,7 @@ fn operations(scope: &Scope, of: impl Fn(&trace::read::device_times::Work) -> i6
     operations
 }
 
-pub fn by_time(scope: &Scope) -> Vec<Table> {
+pub(crate) fn by_time(scope: &Scope) -> Vec<Table> {
     let mut table = Table::new(BY_TIME);
     let operations = operations(scope, |work| work.duration());
     let whole = operations.iter().fold(0i64, |all, (_, times)| all.saturating_add(times.sum));
@@ -64,7 +64,7 @@ pub fn by_time(scope: &Scope) -> Vec<Table> {
     vec![table]
 }
 
-pub fn by_size(scope: &Scope) -> Vec<Table> {
+pub(crate) fn by_size(scope: &Scope) -> Vec<Table> {
     let mut table = Table::new(BY_SIZE);
     let megabytes = |bytes: f64| Cell::Fine(bytes / 1e6);
     for (name, sizes) in operations(scope, |work| i64::try_from(work.about.bytes).unwrap_or(i64::MAX)) {

@@ -1,13 +1,13 @@
 //! Reports on device times, as measured by a replay. They walk over the measured work, not over the calls.
 
 mod enclosing;
-pub mod exec;
-pub mod gaps;
-pub mod kernels;
-pub mod memory;
-pub mod nvtx;
-pub mod ranges;
-pub mod trace;
+pub(crate) mod exec;
+pub(crate) mod gaps;
+pub(crate) mod kernels;
+pub(crate) mod memory;
+pub(crate) mod nvtx;
+pub(crate) mod ranges;
+pub(crate) mod trace;
 
 use crate::error::Result;
 use crate::filter::grep::Grep;
@@ -23,7 +23,7 @@ use ::trace::read::device_times::Work;
 use enclosing::Enclosing;
 
 /// The scope of a report.
-pub struct Scope<'t> {
+pub(crate) struct Scope<'t> {
     pub trace: &'t Trace,
     pub names: Names,
     is_everything: bool,
@@ -41,7 +41,7 @@ type IsWanted<'t> = dyn Fn(&::trace::Call) -> bool + 't;
 type IsBegun<'t> = dyn Fn(u32, u64, &str) -> bool + 't;
 
 impl<'t> Scope<'t> {
-    pub fn new(trace: &'t Trace, selection: &'t Selection, names: Names) -> Result<Scope<'t>> {
+    pub(crate) fn new(trace: &'t Trace, selection: &'t Selection, names: Names) -> Result<Scope<'t>> {
         let everything = selection.selects_all();
         let (selected, grep) = (selection.test(trace)?, Grep::new(selection));
         let wanted = move |work: &Work| {
@@ -67,38 +67,38 @@ impl<'t> Scope<'t> {
     }
 
     /// The same, with names as `range/kernel`.
-    pub fn in_ranges(mut self) -> Scope<'t> {
+    pub(crate) fn in_ranges(mut self) -> Scope<'t> {
         self.enclosing = Some(Enclosing::new(self.trace.annotated_ranges()));
         self
     }
 
     /// Whether the call was asked for.
-    pub fn has(&self, call: &::trace::Call) -> bool {
+    pub(crate) fn has(&self, call: &::trace::Call) -> bool {
         (self.called)(call)
     }
 
     /// Whether the range of this name was opened among the calls that were asked for.
-    pub fn is_opened_here(&self, range: &annotation::Range, name: &str) -> bool {
+    pub(crate) fn is_opened_here(&self, range: &annotation::Range, name: &str) -> bool {
         self.is_begun_here(range.opened.thread, range.opened.about.time, name)
     }
 
     /// Whether what this thread began at this time, under this name, was begun among them.
-    pub fn is_begun_here(&self, thread: u32, time: u64, name: &str) -> bool {
+    pub(crate) fn is_begun_here(&self, thread: u32, time: u64, name: &str) -> bool {
         (self.begun)(thread, time, name)
     }
 
     /// Whether nothing is left out.
-    pub fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         self.is_everything
     }
 
     /// What was asked for, by the time at which it began.
-    pub fn works(&self) -> impl Iterator<Item = Work<'t>> {
+    pub(crate) fn works(&self) -> impl Iterator<Item = Work<'t>> {
         self.trace.timed().filter(|work| (self.wanted)(work))
     }
 
     /// The kernel, or what stands for work that has no name.
-    pub fn name(&self, work: &Work) -> String {
+    pub(crate) fn name(&self, work: &Work) -> String {
         let Some(name) = work.name else { return work.about.operation() };
         let name = self.names.display_name(name);
         let call = || work.call.and_then(|call| self.trace.call(call));
@@ -110,7 +110,7 @@ impl<'t> Scope<'t> {
     }
 
     /// What stands below every report on times.
-    pub fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let Some(profile) = &self.trace.profile else { return Vec::new() };
         let mut notes = vec![match profile.source {
             timed::CUPTI => "times of a replay, by CUPTI".into(),

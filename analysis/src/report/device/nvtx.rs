@@ -61,16 +61,16 @@ const PROJECTED: Head = Head {
 };
 
 /// Domain and message, as Nsight Systems writes them: `domain:message`, the default domain without a name.
-pub fn name(range: &Range) -> String {
+pub(crate) fn name(range: &Range) -> String {
     let message = range.opened.message.as_deref().unwrap_or("");
     format!("{}:{message}", range.opened.domain.as_deref().unwrap_or(""))
 }
 
-pub fn style(range: &Range) -> &'static str {
+pub(crate) fn style(range: &Range) -> &'static str {
     if range.opened.about.what == annotated::PUSH { "PushPop" } else { "StartEnd" }
 }
 
-pub fn duration(scope: &Scope, range: &Range) -> Option<i64> {
+pub(crate) fn duration(scope: &Scope, range: &Range) -> Option<i64> {
     Some(scope.trace.nanoseconds(range.end?) - scope.trace.nanoseconds(range.opened.about.time))
 }
 
@@ -100,7 +100,7 @@ fn unended(table: &mut Table, open: u64) {
     }
 }
 
-pub fn all(scope: &Scope) -> Vec<Table> {
+pub(crate) fn all(scope: &Scope) -> Vec<Table> {
     let (groups, open) = summed(scope, |_| true);
     let whole = groups.iter().fold(0i64, |all, (_, durations)| all.saturating_add(durations.sum));
     let mut table = Table::new(ALL);
@@ -111,11 +111,11 @@ pub fn all(scope: &Scope) -> Vec<Table> {
     vec![table]
 }
 
-pub fn pushed(scope: &Scope) -> Vec<Table> {
+pub(crate) fn pushed(scope: &Scope) -> Vec<Table> {
     by_name(scope, PUSHED, |range| range.opened.about.what == annotated::PUSH)
 }
 
-pub fn started(scope: &Scope) -> Vec<Table> {
+pub(crate) fn started(scope: &Scope) -> Vec<Table> {
     by_name(scope, STARTED, |range| range.opened.about.what != annotated::PUSH)
 }
 
@@ -172,12 +172,12 @@ impl Spans {
 }
 
 /// The works of a thread, by the recorded times of their calls (ticks).
-pub struct Lane {
+pub(crate) struct Lane {
     calls: Vec<u64>,
     spans: Spans,
 }
 
-pub fn lanes(scope: &Scope) -> HashMap<u32, Lane> {
+pub(crate) fn lanes(scope: &Scope) -> HashMap<u32, Lane> {
     let mut threads: HashMap<u32, Vec<(u64, i64, i64)>> = HashMap::new();
     for work in scope.works() {
         if let Some(call) = work.call.and_then(|call| scope.trace.call(call)) {
@@ -194,7 +194,7 @@ pub fn lanes(scope: &Scope) -> HashMap<u32, Lane> {
 }
 
 /// A range on the device: its work, from the first start to the last end.
-pub struct Projection {
+pub(crate) struct Projection {
     pub start: i64,
     pub end: i64,
     pub works: u64,
@@ -202,7 +202,7 @@ pub struct Projection {
 
 impl Lane {
     /// None if the range has no work.
-    pub fn project(&self, range: &Range) -> Option<Projection> {
+    pub(crate) fn project(&self, range: &Range) -> Option<Projection> {
         let (from, to) = (range.opened.about.time, range.end.unwrap_or(u64::MAX));
         let from = self.calls.partition_point(|call| *call < from);
         let to = self.calls.partition_point(|call| *call < to).max(from);
@@ -221,7 +221,7 @@ struct Projected {
 }
 
 /// How many ranges each range holds that lie in no other one within it.
-pub fn children(ranges: &[Range]) -> Vec<u64> {
+pub(crate) fn children(ranges: &[Range]) -> Vec<u64> {
     let mut counts = vec![0; ranges.len()];
     let mut open: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
     let pushed = |range: &Range| range.opened.about.what == annotated::PUSH;
@@ -236,7 +236,7 @@ pub fn children(ranges: &[Range]) -> Vec<u64> {
     counts
 }
 
-pub fn projected(scope: &Scope) -> Vec<Table> {
+pub(crate) fn projected(scope: &Scope) -> Vec<Table> {
     let (ranges, lanes) = (scope.trace.annotated_ranges(), lanes(scope));
     let children = children(&ranges);
     let mut groups: HashMap<(&str, String), Projected> = HashMap::new();

@@ -112,7 +112,7 @@ struct KernelInRanges {
 }
 
 /// Kernels count for every range that was open on their thread when they were launched.
-pub fn kernels(scope: &Scope) -> Vec<Table> {
+pub(crate) fn kernels(scope: &Scope) -> Vec<Table> {
     let trace = scope.trace;
     let enclosing = Enclosing::new(trace.annotated_ranges());
     let mut groups: HashMap<(String, &str, u32, String), KernelInRanges> = HashMap::new();
@@ -215,7 +215,12 @@ fn number(range: usize) -> Cell {
 /// Widths of columns are guesses: rows come one by one.
 const PUSHED_WIDTHS: [usize; 14] = [16, 16, 13, 13, 16, 24, 8, 8, 3, 8, 7, 8, 12, 24];
 
-pub fn pushed(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: &mut dyn Progress) -> Result<()> {
+pub(crate) fn pushed(
+    scope: &Scope,
+    limit: u64,
+    out: &mut Output<impl Write>,
+    progress: &mut dyn Progress,
+) -> Result<()> {
     let trace = scope.trace;
     let ranges = trace.annotated_ranges();
     let (parents, children) = (parents(&ranges), children(&ranges));
@@ -253,7 +258,7 @@ pub fn pushed(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress:
     write(out, PUSHED, &PUSHED_WIDTHS, rows, limit, cut(&ranges, &what).into_iter().collect(), progress)
 }
 
-pub fn started(scope: &Scope) -> Vec<Table> {
+pub(crate) fn started(scope: &Scope) -> Vec<Table> {
     let trace = scope.trace;
     let mut table = Table::new(STARTED);
     for (at, range) in trace.annotated_ranges().iter().enumerate() {
@@ -276,7 +281,12 @@ pub fn started(scope: &Scope) -> Vec<Table> {
 
 const PROJECTED_WIDTHS: [usize; 14] = [24, 20, 23, 15, 18, 8, 8, 8, 9, 3, 8, 7, 8, 12];
 
-pub fn projected(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: &mut dyn Progress) -> Result<()> {
+pub(crate) fn projected(
+    scope: &Scope,
+    limit: u64,
+    out: &mut Output<impl Write>,
+    progress: &mut dyn Progress,
+) -> Result<()> {
     let trace = scope.trace;
     let (ranges, lanes) = (trace.annotated_ranges(), lanes(scope));
     let (parents, children) = (parents(&ranges), children(&ranges));

@@ -43,7 +43,12 @@ const HEAD: Head = Head {
 /// Rows come one by one, so these are guesses.
 const WIDTHS: [usize; 21] = [14, 13, 7, 5, 4, 4, 4, 4, 4, 7, 12, 12, 10, 17, 8, 8, 20, 3, 8, 4, 20];
 
-pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>, progress: &mut dyn Progress) -> Result<()> {
+pub(crate) fn write(
+    scope: &Scope,
+    limit: u64,
+    out: &mut Output<impl Write>,
+    progress: &mut dyn Progress,
+) -> Result<()> {
     out.begin(HEAD, WIDTHS.to_vec())?;
     let devices = scope.trace.profile.iter().flat_map(|profile| &profile.devices);
     let devices: Vec<(u32, String)> = devices.map(|(at, name)| (*at, format!("{name} ({at})"))).collect();

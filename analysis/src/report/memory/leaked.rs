@@ -30,7 +30,7 @@ impl Group {
 }
 
 /// Allocations of one function and one size, most bytes first.
-pub fn group<'x>(head: Head, trace: &Trace, all: impl Iterator<Item = &'x Allocation>) -> Table {
+pub(crate) fn group<'x>(head: Head, trace: &Trace, all: impl Iterator<Item = &'x Allocation>) -> Table {
     let mut table = Table::new(head);
     for ((same, ()), group) in grouped(trace, all.map(|one| (one, ()))) {
         table.row([
@@ -63,8 +63,8 @@ fn grouped<'x, 't, End: Ord + Copy>(
     groups
 }
 
-pub const COLUMNS: &[Column] = WITH_CALLS.split_at(WITH_CALLS.len() - 1).0;
-pub const WITH_CALLS: &[Column] = &[
+pub(crate) const COLUMNS: &[Column] = WITH_CALLS.split_at(WITH_CALLS.len() - 1).0;
+pub(crate) const WITH_CALLS: &[Column] = &[
     column("where", "where"),
     column("bytes", "bytes"),
     column("allocations", "allocations"),
@@ -78,7 +78,7 @@ pub const WITH_CALLS: &[Column] = &[
 
 /// The end of an object that the program did not free or destroy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum How {
+pub(crate) enum How {
     Live,
     /// A call that was to end it failed.
     Tried,
@@ -87,7 +87,7 @@ pub enum How {
 
 impl How {
     /// `tried`: of what a call failed to end.
-    pub fn cell(self, tried: &'static str) -> Cell {
+    pub(crate) fn cell(self, tried: &'static str) -> Cell {
         let (shown, raw) = match self {
             How::Live => ("live when the trace ends", "live"),
             How::Tried => (tried, "failed_to_end"),
@@ -99,7 +99,7 @@ impl How {
 
 /// Memory that the program did not free itself.
 #[derive(Default)]
-pub struct Left {
+pub(crate) struct Left {
     /// Went with its context.
     ended: Vec<Allocation>,
     /// What calls have got that others failed to free.
@@ -109,7 +109,7 @@ pub struct Left {
 }
 
 impl Left {
-    pub fn follow(&mut self, step: &Step) {
+    pub(crate) fn follow(&mut self, step: &Step) {
         for (one, end) in &step.followed.gone {
             let is_other = self.others.contains(&one.call);
             self.ended.extend((*end == End::WithContext && !is_other).then_some(*one));
@@ -134,7 +134,7 @@ impl Left {
         self.tried.contains(&one.call)
     }
 
-    pub fn table(&self, head: Head, ending: &Ending) -> Table {
+    pub(crate) fn table(&self, head: Head, ending: &Ending) -> Table {
         let mut table = Table::new(head);
         for ((same, end), group) in grouped(ending.trace, self.all(&ending.memory)) {
             let mut cells = vec![
@@ -157,7 +157,7 @@ impl Left {
         table
     }
 
-    pub fn finding(&self, ending: &Ending) -> Option<Finding> {
+    pub(crate) fn finding(&self, ending: &Ending) -> Option<Finding> {
         let (mut count, mut bytes, mut first, mut most) = (0, 0u64, u64::MAX, Group::default());
         let groups = grouped(ending.trace, self.all(&ending.memory).filter(|(one, _)| !self.is_tried(one)));
         let firsts = groups.iter().map(|(_, group)| group.first()).take(KEPT).collect();

@@ -6,14 +6,14 @@ use trace::model::memory::{Allocation, End, Memory};
 
 /// The side of memory: a device, or the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
+pub(crate) enum Side {
     Device(i32),
     Host,
 }
 
 impl Side {
     /// None of addresses alone, and of memory whose length is not known.
-    pub fn from_allocation(one: &Allocation) -> Option<Side> {
+    pub(crate) fn from_allocation(one: &Allocation) -> Option<Side> {
         let side = one.device.map(Side::Device).or(one.kind.is_host().then_some(Side::Host));
         side.filter(|_| one.bytes.is_some())
     }

@@ -2,7 +2,7 @@
 //! composition; failed allocations and the memory live then; memory that was never freed.
 
 mod churn;
-pub mod leaked;
+pub(crate) mod leaked;
 mod ledger;
 mod place;
 
@@ -25,7 +25,7 @@ use trace::show::text::symbol;
 use trace::{Function, Trace};
 
 #[derive(Default)]
-pub struct Memory<'t> {
+pub(crate) struct Memory<'t> {
     ledger: Ledger,
     sites: BTreeMap<(Side, &'static str, &'t str, u32), Site>,
     failures: Vec<Failed<'t>>,
@@ -59,7 +59,7 @@ struct Failed<'t> {
 /// Failed allocations that are listed.
 const FAILURES: usize = 100;
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Memory::default())
 }
 
@@ -126,7 +126,7 @@ impl<'t> Report<'t> for Memory<'t> {
 
 impl<'t> Memory<'t> {
     /// Where memory was, and the most bytes at a time.
-    pub fn most(&self) -> impl Iterator<Item = (Side, u64)> {
+    pub(crate) fn most(&self) -> impl Iterator<Item = (Side, u64)> {
         self.ledger.accounts.iter().map(|(side, account)| (*side, account.peak))
     }
 

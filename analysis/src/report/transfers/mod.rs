@@ -17,7 +17,7 @@ use trace::model::objects::Objects;
 use trace::{Function, Trace};
 
 #[derive(Default)]
-pub struct Transfers<'t> {
+pub(crate) struct Transfers<'t> {
     ways: HashMap<(Place, Place, &'t str), Way>,
     /// Variables in managed memory.
     managed: HashSet<u64>,
@@ -85,7 +85,7 @@ impl Transfers<'_> {
     }
 
     /// Copies and bytes from the host, and to the host.
-    pub fn across(&self) -> [(u64, u64); 2] {
+    pub(crate) fn across(&self) -> [(u64, u64); 2] {
         let sum = |wanted: fn(Place, Place) -> bool| {
             let ways = self.ways.iter().filter(|((from, to, _), _)| wanted(*from, *to));
             ways.fold((0u64, 0u64), |(copies, bytes), (_, way)| {
@@ -96,7 +96,7 @@ impl Transfers<'_> {
     }
 }
 
-pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+pub(crate) fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Transfers::default())
 }
 
