@@ -6,7 +6,7 @@
 //! [`model::decode`] makes [values](model::value) of a call, [`model::objects`] names the objects in them,
 //! and [`show::text`] prints them; kernel arguments get their types from [`show::signature`].
 
-#![warn(unreachable_pub)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod api;
 pub mod base;

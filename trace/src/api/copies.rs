@@ -24,17 +24,22 @@ use std::mem::offset_of;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Region {
+    /// Address of the first byte.
     pub address: u64,
+    /// Bytes of each row.
     pub row_bytes: u64,
+    /// Rows of each slice.
     pub rows: u64,
     /// Bytes from one row to the next, never less than `row_bytes`.
     pub pitch: u64,
+    /// Number of slices.
     pub slices: u64,
     /// Bytes from one slice to the next, never less than `rows * pitch`.
     pub slice_pitch: u64,
 }
 
 impl Region {
+    /// A single row of `len` bytes.
     pub fn dense(address: u64, len: u64) -> Region {
         Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len }
     }
@@ -108,6 +113,7 @@ pub fn device_region(ty: &Type, descriptor: &[u8], side: Side) -> Option<Region>
 
 /// The memory on one side of a copy, as the copy names it.
 pub enum Place {
+    /// Host memory at an address of the program's.
     Host,
     /// By an address that may be host memory's too, as the device reaches it.
     Unified(u64),

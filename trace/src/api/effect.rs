@@ -11,22 +11,30 @@ use super::roles::Sibling;
 /// The effect of a successful call on the driver's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
+    /// Nothing beyond class, types and roles.
     None,
     /// Gives the stream that the call names, or its default stream, this to do.
     Submit(Work),
+    /// A stream capture begins on the stream.
     BeginCapture,
+    /// The stream's capture ends and becomes a graph.
     EndCapture,
 
-    /// The primary context of a device: handed out and counted; counted down; ended for all who retain it.
+    /// The primary context of a device is handed out and counted up.
     RetainPrimary,
+    /// The primary context is counted down.
     ReleasePrimary,
+    /// The primary context ends for all who retain it.
     ResetPrimary,
-    /// The usage count of a context that the program made: up; down, and at none it ends.
+    /// The usage count of a context that the program made goes up.
     AttachContext,
+    /// The usage count goes down; at 0 the context ends.
     DetachContext,
-    /// The calling thread's stack of contexts.
+    /// A context is pushed onto the calling thread's stack.
     PushContext,
+    /// The current context is popped from the thread's stack.
     PopContext,
+    /// The context on top of the thread's stack is replaced.
     SetContext,
     /// Tells the device of the current context.
     TellDevice,
@@ -34,22 +42,31 @@ pub enum Effect {
     /// Memory, or a range of addresses, that begins where the call says: at its new address, or, of host
     /// memory that the program has already, at the one that it passes.
     Allocate {
+        /// Kind of the memory.
         kind: Memory,
+        /// Size of the memory.
         bytes: Bytes,
     },
     /// What ends begins at the address, or is of the handle, whose role is `Destroy`. The kind is the one
     /// that the function is for: cuMemFree is given managed and pooled memory as well.
     Free(Memory),
-    /// Physical memory is mapped into a range of addresses, or taken out of it; gets one more handle.
+    /// Physical memory is mapped into a range of addresses.
     Map {
+        /// Address within a reserved range.
         at: Sibling,
+        /// Size of the mapping in bytes.
         bytes: Sibling,
     },
+    /// Physical memory is unmapped from a range of addresses.
     Unmap {
+        /// Address of the mapping.
         at: Sibling,
+        /// Size of the mapping in bytes.
         bytes: Sibling,
     },
+    /// Physical memory gets one more handle.
     RetainPhysical,
+    /// Devices get access to a mapped range.
     SetAccess,
     /// A texture or surface over memory: its address is this value, or stands in the resource description
     /// there.
@@ -58,28 +75,39 @@ pub enum Effect {
     /// An argument of the launches to come is put into the function.
     SetArgument,
 
+    /// Hands out the node of a clone that stands for a node of its original.
     FindInClone,
+    /// Hands out the nodes of a graph.
     ListNodes,
+    /// Hands out the graph within a node.
     ChildGraph,
-    /// An executable graph becomes as a graph of the same shape; one node of it does this from now on; one is
-    /// left out or not.
+    /// An executable graph gets the parameters of a graph of the same shape.
     UpdateGraph,
+    /// One node of the executable graph has other parameters from now on.
     SetNode(Work),
+    /// One node of the executable graph is enabled or disabled.
     EnableNode,
 
     /// Hands out where a variable begins and its length. Whether it lies in managed memory the driver knows.
     FindVariable {
+        /// Address of the variable.
         at: Sibling,
+        /// Size of the variable in bytes.
         bytes: Sibling,
     },
     /// As `FindVariable`, of one in managed memory.
     FindManaged {
+        /// Address of the variable.
         at: Sibling,
+        /// Size of the variable in bytes.
         bytes: Sibling,
     },
+    /// Hands out the address of a driver function.
     FindEntryPoint,
 
+    /// A range for profilers begins or ends (cuProfilerStart, cuProfilerStop).
     ProfilerRange {
+        /// Whether the range begins.
         begins: bool,
     },
     /// The driver starts.
@@ -100,22 +128,31 @@ impl Effect {
 /// The work that a submission puts on its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
+    /// A kernel is launched.
     Kernel,
     /// A kernel for each of several devices.
     KernelOnEach,
+    /// An executable graph is launched.
     Graph,
+    /// Bytes are copied; the function fixes which side is the host's.
     Copy,
     /// Between addresses of which either may be the host's.
     UnifiedCopy,
+    /// Memory is filled with a value.
     Fill,
     /// Where memory is, or what its pages hold: prefetches, discards, attachment.
     Migrate,
+    /// Memory is decompressed into other memory.
     Decompress,
     /// Memory is written, or waited for to hold a value.
     Value,
+    /// A function of the program runs on the host.
     HostFunction,
+    /// An event is recorded.
     RecordEvent,
+    /// The stream waits for an event.
     AwaitEvent,
+    /// External semaphores are signalled or waited for.
     Semaphore,
     /// An executable graph is brought to the device.
     Upload,
@@ -126,6 +163,7 @@ pub enum Work {
 }
 
 impl Work {
+    /// Whether it copies bytes between two places.
     pub const fn is_copy(self) -> bool {
         matches!(self, Work::Copy | Work::UnifiedCopy)
     }
@@ -144,7 +182,9 @@ impl Work {
 /// Kinds of memory, by its users and by the calls that end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Memory {
+    /// Memory of the current device, from cuMemAlloc and its like.
     Device,
+    /// Memory that the host and devices use at one address.
     Managed,
     /// Host memory that the driver allocated.
     Pinned,
@@ -156,6 +196,7 @@ pub enum Memory {
     Physical,
     /// Addresses without memory.
     Addresses,
+    /// An array or mipmapped array: named by a handle, without an address.
     Array,
     /// Of another process, or of another programming interface.
     Imported,
@@ -181,11 +222,15 @@ impl Memory {
 /// The size of a requested allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bytes {
+    /// The value of the sibling.
     Of(Sibling),
     /// As many rows, each of at least this width: of the one that the call hands out through `pitch`.
     Rows {
+        /// The pitch that the call hands out, in bytes.
         pitch: Sibling,
+        /// Width of a row in bytes.
         width: Sibling,
+        /// Number of rows.
         rows: Sibling,
     },
     /// By the description of an array there.

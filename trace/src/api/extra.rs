@@ -12,6 +12,7 @@ const MOST: u64 = 8;
 /// The array as it lies in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extra {
+    /// Codes (`CU_LAUNCH_PARAM_BUFFER_POINTER` ...) with their values, in the order of the array.
     pub pairs: Vec<(u64, u64)>,
     /// Bytes of the array, its end included.
     pub len: u64,

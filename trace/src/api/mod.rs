@@ -20,10 +20,14 @@ pub mod table;
 pub mod attributes;
 pub mod copies;
 pub mod effect;
+// Names of the driver: its header documents them.
+#[allow(missing_docs)]
 pub mod enums;
 pub mod refusal;
 pub mod results;
 pub mod roles;
+// Names of the driver: its header documents them.
+#[allow(missing_docs)]
 pub mod structs;
 pub mod types;
 
@@ -42,7 +46,10 @@ macro_rules! for_each_family {
 
 macro_rules! families {
     ($($family:ident)*) => {
-        $(pub mod $family;)*
+        $(
+            #[allow(missing_docs, reason = "its items are a macro of the driver's functions and their table")]
+            pub mod $family;
+        )*
 
         const FAMILIES: &[&[Function]] = &[$($family::FUNCTIONS),*];
         const COUNT: usize = 0 $(+ $family::FUNCTIONS.len())*;

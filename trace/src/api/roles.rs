@@ -8,10 +8,13 @@ use super::types::{Enum, Type};
 /// One parameter of a function, or one field of a struct.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
+    /// Name in the header.
     pub name: &'static str,
+    /// The C type.
     pub ty: &'static Type,
     /// Bytes from the start of the struct; for a parameter, from the start of the argument words.
     pub offset: u32,
+    /// The data that the parameter or field moves.
     pub role: Role,
 }
 
@@ -36,9 +39,19 @@ pub enum Role {
     Address,
     /// An array of `count` device (or unified) addresses, `sizes` an array as long: as many bytes are read at
     /// each.
-    ReadsEach { count: Sibling, sizes: Sibling },
+    ReadsEach {
+        /// Number of addresses and of sizes.
+        count: Sibling,
+        /// Array of sizes in bytes.
+        sizes: Sibling,
+    },
     /// As `ReadsEach`, written.
-    WritesEach { count: Sibling, sizes: Sibling },
+    WritesEach {
+        /// Number of addresses and of sizes.
+        count: Sibling,
+        /// Array of sizes in bytes.
+        sizes: Sibling,
+    },
     /// Host memory that the driver reads during the call: elements of the pointee type, walked by that type.
     In(Extent),
     /// Host memory that the driver fills. Handles found there are bound to what the driver returned, never
@@ -83,7 +96,12 @@ pub enum Role {
     Extra,
     /// Values of JIT or library options: the option codes and their number are siblings. Some are buffers
     /// that the driver retains and fills.
-    Options { codes: Sibling, count: Sibling },
+    Options {
+        /// Array of option codes.
+        codes: Sibling,
+        /// Number of options.
+        count: Sibling,
+    },
     /// A pointer to a value whose type depends on the enumeration value in the sibling: read by the driver. A
     /// handle is passed as the pointer itself.
     AttributeIn(Sibling, &'static [(u32, &'static Type)]),
@@ -117,14 +135,18 @@ pub enum Role {
 /// One end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
+    /// The side that is read.
     Source,
+    /// The side that is written.
     Destination,
 }
 
 /// The length of the memory behind a pointer, in elements of the pointee type (bytes for `void`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
+    /// One element.
     One,
+    /// This number of elements.
     Fixed(u32),
     /// As many as the sibling value says.
     Len(Sibling),
@@ -140,9 +162,13 @@ pub enum Extent {
     Scaled(Sibling, u32),
     /// Rows: pitch in bytes, width in elements of this many bytes, height.
     Rect {
+        /// Bytes from one row to the next.
         pitch: Sibling,
+        /// Elements in a row.
         width: Sibling,
+        /// Number of rows.
         height: Sibling,
+        /// Bytes of an element.
         element: u32,
     },
     /// As the last says, if the sibling *pointer* points to this value when the call returns; else none, and
@@ -150,9 +176,13 @@ pub enum Extent {
     When(Sibling, u32, &'static Extent),
     /// As `Rect`, with elements of as many bytes as the last sibling's value says.
     RectOf {
+        /// Bytes from one row to the next.
         pitch: Sibling,
+        /// Elements in a row.
         width: Sibling,
+        /// Number of rows.
         height: Sibling,
+        /// Bytes of an element.
         element: Sibling,
     },
     /// Read on to a NUL, at most the sibling's value.
@@ -181,7 +211,9 @@ pub enum Class {
     load,
     /// Takes code out.
     unload,
+    /// Allocates memory.
     allocate,
+    /// Frees memory.
     free,
     /// Puts work on a stream.
     submit,

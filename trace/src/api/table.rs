@@ -12,10 +12,15 @@ pub const BROKEN_CAPTURE: [u32; 2] =
 /// One exported driver function.
 #[derive(Debug, Clone, Copy)]
 pub struct Function {
+    /// The exported name, with its suffix: `cuMemAlloc_v2`.
     pub name: &'static str,
+    /// The macro that has the function's line: `memory`.
     pub family: &'static str,
+    /// The parameters in their order.
     pub params: &'static [Field],
+    /// The kind of call.
     pub class: Class,
+    /// The way in which a replay makes the call.
     pub policy: Policy,
     /// What a call does beyond what its roles move.
     pub effect: Effect,
@@ -35,6 +40,7 @@ pub struct Function {
 pub enum Awaited {
     /// What was before both; of most functions they are one.
     Events([usize; 2]),
+    /// The work that was submitted to this stream.
     Stream(usize),
     /// All of this context, or of the current one if that is 0 or nothing says.
     Context(Option<usize>),
@@ -207,14 +213,17 @@ impl Function {
         })
     }
 
+    /// Whether the call launches an executable graph.
     pub fn launches_graph(&self) -> bool {
         self.work() == Some(Work::Graph)
     }
 
+    /// Whether the call begins a stream capture.
     pub fn begins_capture(&self) -> bool {
         self.effect == Effect::BeginCapture
     }
 
+    /// Whether the call ends a stream capture.
     pub fn ends_capture(&self) -> bool {
         self.effect == Effect::EndCapture
     }

@@ -10,33 +10,49 @@ use std::ffi::{c_char, c_void};
 /// A type of the driver API: its C name, its size in bytes and its form.
 #[derive(Debug)]
 pub struct Type {
+    /// The type's name in the header; of pointers and arrays a placeholder.
     pub name: &'static str,
+    /// Size in bytes.
     pub size: u32,
+    /// The form of its values.
     pub form: Form,
 }
 
+/// The form of a type's values: how bytes become a value, and how it prints.
 #[derive(Debug, Clone, Copy)]
 pub enum Form {
+    /// An unsigned integer of the type's size.
     Unsigned,
+    /// A signed integer of the type's size.
     Signed,
+    /// A floating-point number of the type's size.
     Float,
+    /// A byte of text.
     Char,
+    /// No value: the target of an untyped pointer.
     Void,
     /// A device address (CUdeviceptr and its 32-bit ancestor).
     Address,
+    /// An enumeration of 4 bytes.
     Enum(&'static Enum),
+    /// A handle of an object.
     Handle(Kind),
     /// Code of the application that the driver calls.
     Callback,
+    /// A pointer to host memory, with the type of its target.
     Pointer(&'static Type),
+    /// An array, with the type and number of its elements.
     Array(&'static Type, u32),
+    /// A struct, with its fields by offset.
     Struct(&'static [Field]),
 }
 
 /// An enumeration of the header: names of its values, in the header's order.
 #[derive(Debug)]
 pub struct Enum {
+    /// The enumeration's name in the header.
     pub name: &'static str,
+    /// Names and values; several names may have one value.
     pub values: &'static [(&'static str, i64)],
 }
 
@@ -49,6 +65,7 @@ impl Enum {
 
 /// Implemented by every Rust type that represents a C type of the table.
 pub trait Typed: 'static {
+    /// The description of the type.
     const TYPE: &'static Type;
 }
 
@@ -114,6 +131,7 @@ macro_rules! handles {
         /// The kind of object that a handle names. A handle value has a meaning only together with its kind.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
+        #[allow(missing_docs, reason = "the kinds are objects of the driver: its header documents them")]
         pub enum Kind { $($kind),* }
 
         impl Kind {
@@ -138,6 +156,7 @@ macro_rules! handles {
         $(
             #[repr(transparent)]
             #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+            #[allow(missing_docs, reason = "the names are the driver's: its header documents them")]
             pub struct $name(pub $repr);
 
             impl Typed for $name {

@@ -17,12 +17,15 @@ pub trait View {
 /// The direction in which bytes move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
+    /// The driver reads the bytes during the call.
     In,
+    /// The driver writes the bytes during the call.
     Out,
     /// Out, every element an object that came into being.
     Create,
     /// Out, and different in every run.
     Volatile,
+    /// The driver reads the bytes, then writes them.
     InOut,
     /// Payload to the device.
     Source,
@@ -31,10 +34,12 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Whether the driver reads the bytes.
     pub fn is_input(self) -> bool {
         matches!(self, Direction::In | Direction::InOut | Direction::Source)
     }
 
+    /// Whether the driver writes the bytes.
     pub fn is_output(self) -> bool {
         !matches!(self, Direction::In | Direction::Source)
     }
@@ -47,65 +52,97 @@ pub enum Target {
     Nothing,
     /// `count` elements of `element` at `address`.
     Span {
+        /// Address of the first element.
         address: u64,
+        /// Type of the elements.
         element: &'static Type,
+        /// Number of elements.
         count: u64,
+        /// Whether the driver reads or writes them.
         direction: Direction,
     },
     /// A NUL-terminated string, read or (`out`) written with at most `limit` bytes.
     Text {
+        /// Address of the first byte.
         address: u64,
+        /// Bytes up to which a NUL is sought.
         limit: u64,
+        /// Whether the driver writes the string.
         out: bool,
     },
+    /// A NUL-terminated path of a file that the driver reads.
     Path {
+        /// Address of the path.
         address: u64,
     },
     /// No pointer: its word is the value.
     Value {
+        /// Type of the value.
         element: &'static Type,
     },
     /// A pointer to a pointer to a string of the driver's.
     TextOut {
+        /// Address of the outer pointer.
         address: u64,
     },
     /// A pointer to a pointer to `count` elements of the driver's.
     Owned {
+        /// Address of the outer pointer.
         address: u64,
+        /// Type of the elements.
         element: &'static Type,
+        /// Number of elements.
         count: u64,
     },
     /// A pointer to a pointer to new pinned memory.
     HostAlloc {
+        /// Address of the outer pointer.
         address: u64,
+        /// Size of the new memory.
         bytes: u64,
     },
+    /// A module image.
     Image {
+        /// Address of the image.
         address: u64,
+        /// Size in bytes; None if the image's own headers have it.
         size: Option<u64>,
     },
+    /// An array of pointers to the arguments of a kernel.
     Arguments {
+        /// Address of the array.
         address: u64,
+        /// Handle of the function or kernel, which determines the number of arguments.
         function: u64,
     },
+    /// The packed form of kernel arguments.
     Extra {
+        /// Address of the array of codes and values.
         address: u64,
     },
     /// An array of words, each a value or a buffer by the code at the same place of `codes`.
     Options {
+        /// Address of the words.
         address: u64,
+        /// Address of the option codes.
         codes: u64,
+        /// Number of options.
         count: u64,
     },
     /// An array of pointers, each to a value whose type the code at the same place of `codes` tells.
     Attributes {
+        /// Address of the pointers.
         address: u64,
+        /// Address of the codes.
         codes: u64,
+        /// Number of codes.
         count: u64,
+        /// The type for each code.
         types: &'static [(u32, &'static Type)],
     },
     /// Host memory laid out by the copy descriptor around this field.
     CopyHost {
+        /// Address in the descriptor.
         address: u64,
     },
 }

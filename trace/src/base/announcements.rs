@@ -68,12 +68,16 @@ pub enum Announcement {
 /// because the process may have another root directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileLocation {
+    /// Device of the file system (`st_dev`).
     pub device: u64,
+    /// Inode of the file (`st_ino`).
     pub inode: u64,
+    /// Path of the file in the recorded process.
     pub path: PathBuf,
 }
 
 impl FileLocation {
+    /// Whether the path leads to this file here.
     pub fn is_at_its_path(&self) -> bool {
         let is_it = |found: Metadata| found.is_file() && (found.dev(), found.ino()) == (self.device, self.inode);
         self.path.symlink_metadata().is_ok_and(is_it)
@@ -101,6 +105,7 @@ pub fn escape(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(escape).collect()
 }
 
+/// Reverts [`escape`].
 pub fn unescape(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.iter();
     let next = || {

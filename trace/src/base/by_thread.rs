@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 /// Indices are small but for those of a damaged trace, which must not cost memory.
 const USUAL: usize = 1 << 12;
 
+/// A map from thread indexes to values.
 #[derive(Debug, Clone)]
 pub struct ByThread<T> {
     usual: Vec<Option<T>>,
@@ -18,6 +19,7 @@ impl<T> Default for ByThread<T> {
 }
 
 impl<T> ByThread<T> {
+    /// The value of the thread, if it has one.
     #[inline]
     pub fn get(&self, thread: u32) -> Option<&T> {
         match self.usual.get(thread as usize) {
@@ -26,6 +28,7 @@ impl<T> ByThread<T> {
         }
     }
 
+    /// The value of the thread for changes, if it has one.
     #[inline]
     pub fn get_mut(&mut self, thread: u32) -> Option<&mut T> {
         match self.usual.get_mut(thread as usize) {
@@ -34,6 +37,7 @@ impl<T> ByThread<T> {
         }
     }
 
+    /// The value of the thread, made by `make` if it has none.
     #[inline]
     pub fn get_or_insert_with(&mut self, thread: u32, make: impl FnOnce() -> T) -> &mut T {
         if (thread as usize) < USUAL {

@@ -3,6 +3,7 @@
 /// A part of the file that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
+    /// Byte in the unpacked file at which the damage begins.
     pub offset: u64,
     /// What was found and what was expected.
     pub what: String,

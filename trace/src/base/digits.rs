@@ -7,10 +7,12 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// Those of `u64::MAX` in decimal.
 const LONGEST: usize = 20;
 
+/// Writes an unsigned number in decimal, without grouping.
 pub fn decimal(out: &mut impl Write, number: u64) -> Result {
     write::<10>(out, number, 1, "")
 }
 
+/// Writes a signed number in decimal, without grouping.
 pub fn signed(out: &mut impl Write, number: i64) -> Result {
     if number < 0 {
         out.write_char('-')?;

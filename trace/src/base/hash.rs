@@ -12,6 +12,7 @@ const LONG: usize = 240;
 pub struct Hash(pub u128);
 
 impl Hash {
+    /// Hashes bytes in one piece.
     pub fn compute(bytes: &[u8]) -> Hash {
         #[cfg(target_arch = "x86_64")]
         if let Some(hash) = wide::hash_long(bytes) {
@@ -29,10 +30,12 @@ impl Hash {
         [Hash::compute(one), Hash::compute(other)]
     }
 
+    /// A stored hash, little endian.
     pub fn from_bytes(bytes: [u8; 16]) -> Hash {
         Hash(u128::from_le_bytes(bytes))
     }
 
+    /// The hash as it is stored, little endian.
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_le_bytes()
     }
@@ -49,10 +52,12 @@ impl std::fmt::Display for Hash {
 pub struct Hasher(xxhash_rust::xxh3::Xxh3);
 
 impl Hasher {
+    /// Appends bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
+    /// The hash of all bytes so far.
     pub fn finish(&self) -> Hash {
         Hash(self.0.digest128())
     }
@@ -63,10 +68,12 @@ impl Hasher {
 pub struct Checksum(xxhash_rust::xxh3::Xxh3);
 
 impl Checksum {
+    /// Appends bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
+    /// The checksum of all bytes so far.
     pub fn finish(&self) -> u64 {
         self.0.digest()
     }

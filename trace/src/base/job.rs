@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 /// The folder of the directory with a file for each process.
 pub const PROCESSES: &str = "processes";
+/// Ending of the names of these files.
 pub const EXTENSION: &str = ".jsonl";
 /// No line is longer.
 pub const LINE: usize = 16 << 10;

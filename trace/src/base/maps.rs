@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+/// One line of /proc/self/maps.
 pub struct Mapping<'l> {
+    /// Addresses of the mapping.
     pub range: Range<u64>,
     /// As in `r-xp`; the last letter is s where others may have it, too.
     pub access: &'l str,
@@ -10,6 +12,7 @@ pub struct Mapping<'l> {
     pub offset: u64,
     /// Of the file: `st_dev` and `st_ino`.
     pub device: u64,
+    /// Inode of the file (`st_ino`); 0 for anonymous memory.
     pub inode: u64,
     /// A newline in it stands as `\\012`.
     pub path: Option<&'l str>,
@@ -18,6 +21,7 @@ pub struct Mapping<'l> {
 }
 
 impl Mapping<'_> {
+    /// None if the line has another form.
     pub fn parse(line: &str) -> Option<Mapping<'_>> {
         // The path is what stands behind five words and many spaces, with such as it has itself.
         let mut words = line.splitn(6, ' ');

@@ -6,6 +6,7 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 
+/// Number of processors that this process may use, at least 1.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }

@@ -11,13 +11,16 @@ const TEXT_LIMIT: usize = 1 << 30;
 /// More fatbins than any wrapper lists.
 const FATBINS: usize = 4096;
 
+/// Form of a module image, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Points to fatbins.
     Wrapper,
+    /// A fatbin: a header, and code for several architectures behind it.
     Fatbin,
     /// A cubin.
     Elf,
+    /// An `ar` archive, as nvcc makes of relocatable code.
     Archive,
     /// PTX, or anything else that ends with a NUL.
     Text,
@@ -43,6 +46,7 @@ fn magic(start: &[u8]) -> Option<u32> {
 /// `u32 magic, u32 version, data, more`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrapper {
+    /// 1 or 2.
     pub version: u32,
     /// Address of a fatbin.
     pub data: u64,
@@ -52,11 +56,14 @@ pub struct Wrapper {
 }
 
 impl Wrapper {
+    /// Bytes of a wrapper in memory.
     pub const SIZE: usize = 24;
     /// Where the addresses stand.
     pub const DATA_AT: usize = 8;
+    /// Offset of `more`.
     pub const MORE_AT: usize = 16;
 
+    /// None if the bytes are no wrapper.
     pub fn decode(bytes: &[u8]) -> Option<Wrapper> {
         let bytes = bytes.get(..Wrapper::SIZE).filter(|bytes| magic(bytes) == Some(WRAPPER))?;
         let address = |at| u64_at(bytes, at);
@@ -72,6 +79,7 @@ impl Wrapper {
 /// Pieces of memory that make up an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pieces {
+    /// Addresses and lengths in bytes.
     Found(Vec<(u64, usize)>),
     /// Why its extent cannot be known.
     Unknown(&'static str),
@@ -80,6 +88,7 @@ pub enum Pieces {
 /// Reads memory: nothing where it cannot be read.
 pub type Read<'a> = &'a dyn Fn(u64, usize) -> Option<Vec<u8>>;
 
+/// Finds the pieces of the image at this address, by the lengths in its headers.
 pub fn pieces(address: u64, read: Read) -> Pieces {
     let Some(start) = read(address, 8) else { return Pieces::Unknown("a module image that cannot be read") };
     let found = match Format::detect(&start) {

@@ -9,12 +9,16 @@ use std::sync::{Mutex, OnceLock};
 pub struct Declared {
     /// As C++ or PTX spells it: `float const*`, `.f32`.
     pub name: String,
+    /// The form of its bytes.
     pub form: Form,
 }
 
+/// The form of a parameter's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
+    /// An address, 8 bytes.
     Pointer,
+    /// A truth value, 1 byte.
     Bool,
     /// So many numbers of so many bytes each, one behind the other.
     Numbers(Number, u32, u32),

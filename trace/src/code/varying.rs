@@ -13,13 +13,18 @@ use machine::Machine;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use text::Text;
 
+/// A reason why a kernel may compute other results from the same inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
+    /// The kernel reads a clock.
     Clock,
     /// Which multiprocessor, warp slot or grid it is.
     Place,
+    /// The kernel uses the result of an atomic, which depends on the order of threads.
     AtomicResult,
+    /// The kernel adds floating-point numbers with atomics, in no fixed order.
     FloatAtomic,
+    /// The kernel allocates from the device's heap, at no fixed address.
     Malloc,
 }
 
@@ -92,6 +97,7 @@ pub struct SelfContained {
 }
 
 impl SelfContained {
+    /// No kernel of this code has been examined yet.
     pub fn new(code: Code) -> SelfContained {
         SelfContained { code, next: 0, told: HashMap::new() }
     }

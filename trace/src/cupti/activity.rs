@@ -26,20 +26,27 @@ const MEMCPY2: u32 = 22;
 
 /// One activity record.
 pub enum Record<'r> {
+    /// Work on the device.
     Work(Activity<'r>),
     /// A call of the driver, and what it had been given as its number. The kind is a
     /// CUpti_ExternalCorrelationKind.
     Numbered {
+        /// CUPTI's number of the call.
         correlation: u32,
+        /// The CUpti_ExternalCorrelationKind of `number`.
         kind: u32,
+        /// The number that was pushed before the call.
         number: u64,
     },
 }
 
 /// Work, with times on CUPTI's clock.
 pub struct Activity<'r> {
+    /// Times and details, in the form of a TIMED record.
     pub timed: Timed,
+    /// CUPTI's number of the submitting call.
     pub correlation: u32,
+    /// Mangled name of the kernel, if it is one.
     pub kernel: Option<&'r CStr>,
 }
 

@@ -2,8 +2,11 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+/// CUpti_CallbackFunc.
 pub type Callback = extern "C" fn(user: *const c_void, domain: u32, id: u32, data: *const u8);
+/// CUpti_BuffersCallbackRequestFunc.
 pub type Request = unsafe extern "C" fn(buffer: *mut *mut u8, size: *mut usize, most: *mut usize);
+/// CUpti_BuffersCallbackCompleteFunc.
 pub type Complete = extern "C" fn(context: *const c_void, stream: u32, buffer: *mut u8, size: usize, valid: usize);
 
 /// CUPTI_CB_DOMAIN_DRIVER_API
@@ -17,6 +20,7 @@ macro_rules! functions {
         some { $($later:ident = $name:literal ($($given:ty),*);)* }
     ) => {
         /// CUPTI's functions, with the signatures of cupti.h, 12.1 to 13.5.
+        #[allow(missing_docs, reason = "the functions are NVIDIA's: its header documents them")]
         pub struct Library {
             $(pub $field: unsafe extern "C" fn($($argument),*) -> u32,)*
             $(pub $later: Option<unsafe extern "C" fn($($given),*) -> u32>,)*
@@ -87,6 +91,7 @@ impl Library {
         }
     }
 
+    /// Turns a CUptiResult that is no success into a message that begins with `what`.
     pub fn check(&self, what: &str, result: u32) -> Result<(), String> {
         if result == 0 { Ok(()) } else { Err(format!("{what}: {}", self.result_name(result))) }
     }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 /// Where in the first page.
 pub const AT: usize = 64;
 
+/// The words of a request and its answer, shared by the recorder and the command.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Control {
@@ -26,18 +27,25 @@ pub struct Control {
     bell: AtomicU32,
 }
 
+/// A request to the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
+    /// Record calls from now on.
     On = 1,
+    /// Leave out calls from now on.
     Off = 2,
 }
 
+/// The recorder's answer to a [`Command`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
+    /// The command was carried out.
     Done = 1,
+    /// Recording was in this state before.
     Already = 2,
     /// It is switched on, and something else leaves calls out: a range that has not begun, or is over.
     Closed = 3,
+    /// The recorder does not know the command.
     Unknown = 4,
     /// Recording has ended, or cannot be switched.
     Ended = 0xff,
@@ -59,6 +67,7 @@ impl Control {
         self.bell.load(Acquire)
     }
 
+    /// Wakes the recorder's thread in [`Control::wait`].
     pub fn ring(&self) {
         self.bell.fetch_add(1, Release);
         wake(&self.bell);

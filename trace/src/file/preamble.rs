@@ -15,19 +15,23 @@ pub enum Data {
 }
 
 impl Data {
+    /// All values by their names in `--data` and in JSON.
     pub const NAMES: &[(&str, Data)] = &[("none", Data::None), ("inputs", Data::Inputs), ("all", Data::All)];
 
+    /// The name in `--data` and in JSON.
     pub fn name(self) -> &'static str {
         Data::NAMES.iter().find(|(_, data)| *data == self).map_or("?", |(name, _)| name)
     }
 }
 
+/// Facts about the recorded process, and the function ids of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Preamble {
     /// cutrace's own version.
     pub writer: String,
     /// Name and number of argument words of each function, by the ids used in this file.
     pub functions: Vec<(String, u16)>,
+    /// The bytes that were recorded beside calls.
     pub data: Data,
     /// Nanoseconds since 1970.
     pub created: u64,
@@ -35,14 +39,21 @@ pub struct Preamble {
     pub clock: String,
     /// Two pairs, some hundred microseconds apart.
     pub clocks: [Clock; 2],
+    /// Name of the host.
     pub host: String,
+    /// Path of the executable.
     pub program: String,
+    /// The command line, program included.
     pub command_line: Vec<String>,
+    /// The working directory.
     pub directory: String,
+    /// The process id.
     pub pid: u32,
+    /// The parent's process id.
     pub parent: u32,
     /// CUDA_*, NVIDIA_*, LD_* and CUTRACE_* variables.
     pub environment: Vec<(String, String)>,
+    /// Path of the driver's library.
     pub driver_path: String,
     /// As cuDriverGetVersion tells it, 1000 * major + 10 * minor; 0 if unknown.
     pub driver_version: i32,
@@ -55,7 +66,9 @@ pub const SIMULATED_DEVICE: &str = "cutrace simulated device";
 
 /// Of `more`: the number of the process in its job, of how many, and among those of its host.
 pub const RANK: &str = "rank";
+/// Number of processes in the job.
 pub const RANKS: &str = "ranks";
+/// Number of the process among those of its host.
 pub const LOCAL_RANK: &str = "local rank";
 
 /// Of `more`: that data which was recorded is not in this copy, and what has left it out. The preamble's `data`
@@ -93,22 +106,30 @@ impl Preamble {
 /// One segment of the file, for readers that already know where the segments are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Located {
+    /// Kind of the segment, as in its header.
     pub kind: u8,
+    /// Byte in the file at which its header begins.
     pub offset: u64,
 }
 
+/// Totals of a closed trace, and its segments.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Default)]
 pub struct Footer {
+    /// All usable segments, in any order.
     pub segments: Vec<Located>,
+    /// Number of recorded calls.
     pub calls: u64,
     /// Bytes of payload and module images in blobs.
     pub blob_bytes: u64,
+    /// Kinds of lost data, with counts.
     pub losses: Vec<(String, u64)>,
     /// `replayable`, `partly` or `no`, and why; empty if nobody has judged the trace so far.
     pub verdict: String,
+    /// The reasons for the verdict, as phrases.
     pub reasons: Vec<String>,
 }
 
+/// Encodes with [`CONFIG`].
 pub fn encode<T: Encode>(value: &T) -> Vec<u8> {
     bincode::encode_to_vec(value, CONFIG).expect("encoding into memory")
 }

@@ -26,6 +26,7 @@ const SIGNALS: &[(i32, &str)] = &[
 ];
 
 impl Ended {
+    /// Whether the program exited with status 0.
     pub fn is_success(self) -> bool {
         self == Ended { status: 0, signal: 0 }
     }

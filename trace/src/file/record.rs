@@ -24,13 +24,17 @@ use std::collections::HashMap;
 
 /// bincode configuration of everything in a trace: fixed width, little endian, as bincode 1 wrote it.
 pub type Config = bincode::config::Configuration<bincode::config::LittleEndian, bincode::config::Fixint>;
+/// The configuration itself.
 pub const CONFIG: Config = bincode::config::legacy();
 
+/// The first 8 bytes of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Head {
     /// Bytes of the whole record, this head included.
     pub size: u32,
+    /// The kind: [`ENTRY`] and the constants behind it.
     pub kind: u8,
+    /// Or of [`INNER`] and [`OPTIONAL`].
     pub flags: u8,
     /// Id of the function, by the list in this file's preamble.
     pub function: u16,
@@ -44,7 +48,9 @@ impl Head {
     }
 }
 
+/// A call begins: the head, a time, its argument words and attachments.
 pub const ENTRY: u8 = 1;
+/// A call returned: the time, the call, its result and attachments.
 pub const RETURN: u8 = 2;
 /// The thread that writes this chunk: operating-system id and name.
 pub const THREAD: u8 = 3;
@@ -107,23 +113,32 @@ pub const TIMED_IN_PART: u8 = 0x02;
 /// A power of two.
 pub const TIMED_ONE_IN: u64 = 16;
 
+/// Fixed part of an ENTRY record.
 #[derive(Debug, Clone, Copy, Encode, Decode)]
 pub struct Entry {
+    /// The record's head.
     pub head: Head,
+    /// Ticks of the recording's clock.
     pub begin: u64,
 }
 
+/// Fixed part of a RETURN record.
 #[derive(Debug, Clone, Copy, Encode, Decode)]
 pub struct Return {
+    /// The record's head.
     pub head: Head,
+    /// Ticks of the recording's clock.
     pub end: u64,
     /// The call's number on its thread, as counted by its entries (low 32 bits).
     pub call: u32,
+    /// The CUresult.
     pub result: u32,
 }
 
+/// Fixed part of an attachment: a piece of the application's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Attachment {
+    /// Form of the data: [`INLINE`] and the constants behind it.
     pub form: u8,
     /// Argument word that holds the address, or `NESTED`.
     pub field: u8,
@@ -133,6 +148,7 @@ pub struct Attachment {
     pub len: u32,
 }
 
+/// The address is in an 8-byte word of its own behind the fixed part.
 pub const NESTED: u8 = 0xff;
 /// The bytes themselves.
 pub const INLINE: u8 = 1;
@@ -159,9 +175,12 @@ pub const PIECE: usize = 256 << 10;
 /// a copy of it.
 pub const LONGEST: usize = 64 << 20;
 
+/// A recorded thread.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Thread {
+    /// The operating-system id.
     pub os_id: u32,
+    /// The name when its first record was written.
     pub name: String,
 }
 
@@ -174,6 +193,7 @@ pub struct Kernel {
     pub handle: u64,
     /// Whether `handle` is a CUkernel.
     pub is_kernel: bool,
+    /// Mangled name.
     pub name: String,
     /// None: neither the driver nor the code would tell, and the arguments are not recorded.
     pub params: Option<Vec<(u32, u32)>>,
@@ -181,14 +201,20 @@ pub struct Kernel {
     pub module: u64,
 }
 
+/// The result of an asynchronous copy, read when a wait covered it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Observed {
+    /// Ticks of the recording's clock, at the read.
     pub time: u64,
     /// The copy: thread index and call number on that thread.
     pub thread: u32,
+    /// Number of the copying call on that thread, low 32 bits.
     pub call: u32,
+    /// Address of the bytes in host memory.
     pub address: u64,
+    /// Number of bytes.
     pub len: u64,
+    /// Hash of the bytes.
     pub hash: [u8; 16],
     /// HASH or BLOB, or LOST.
     pub form: u8,
@@ -199,12 +225,14 @@ pub struct Observed {
 /// A CPU write found in host memory that the device can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Written {
+    /// Ticks of the recording's clock, when the bytes were found or the callback began.
     pub begin: u64,
     /// Later than `begin` only for the run of a callback.
     pub end: u64,
     /// Found before this call: thread index and call number on that thread. For a callback, the call that
     /// handed it over.
     pub thread: u32,
+    /// Number of the call on that thread, low 32 bits.
     pub call: u32,
     /// 0 before a call; n for what the callback's n-th run wrote.
     pub run: u32,
@@ -212,6 +240,7 @@ pub struct Written {
     pub seen: u32,
 }
 
+/// Written by the CPU.
 pub const WRITTEN_HERE: u32 = 0;
 /// In managed memory, where it is not known whether the CPU wrote the bytes or only looked at them.
 pub const SEEN: u32 = 1;
@@ -227,6 +256,7 @@ pub const EITHER: u32 = 4;
 /// One annotation by NVTX, or the name behind a number in annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Annotation {
+    /// Ticks of the recording's clock; 0 for a DOMAIN or TEXT.
     pub time: u64,
     /// The payload's bits, by `payload_type`.
     pub payload: u64,
@@ -238,24 +268,33 @@ pub struct Annotation {
     pub message: u32,
     /// 0: the default domain; else the number of a DOMAIN.
     pub domain: u32,
+    /// NVTX's number of the category, 0 for none.
     pub category: u32,
     /// ARGB.
     pub color: u32,
+    /// One of the constants in [`annotated`].
     pub what: u8,
     /// NVTX's nvtxPayloadType_t, 0 for none; 255: a type that the recorder did not know.
     pub payload_type: u8,
+    /// Whether the program gave a `color`.
     pub has_color: bool,
+    /// Whether `message` is the number of a TEXT.
     pub registered: bool,
+    /// Always 0.
     pub zero: u32,
 }
 
 /// What an annotation is.
 pub mod annotated {
+    /// A moment.
     pub const MARK: u8 = 1;
+    /// A range begins, within its thread and domain.
     pub const PUSH: u8 = 2;
+    /// The last range of its thread and domain ends.
     pub const POP: u8 = 3;
     /// A range that any thread may end: `subject` is its id.
     pub const START: u8 = 4;
+    /// A range ends: `subject` is its id.
     pub const END: u8 = 5;
     /// `subject` is the category, in the record's domain.
     pub const CATEGORY: u8 = 6;
@@ -263,13 +302,18 @@ pub mod annotated {
     pub const THREAD: u8 = 7;
     /// `subject` is the handle, or the device's ordinal.
     pub const DEVICE: u8 = 8;
+    /// Name of a context: `subject` is its handle.
     pub const CONTEXT: u8 = 9;
+    /// Name of a stream: `subject` is its handle.
     pub const STREAM: u8 = 10;
+    /// Name of an event: `subject` is its handle.
     pub const EVENT: u8 = 11;
+    /// The program destroyed the record's domain.
     pub const DOMAIN_DESTROYED: u8 = 12;
     /// The domain or text that has the number `subject`. Written before the thread's record that needs it;
     /// another thread's may come first.
     pub const DOMAIN: u8 = 13;
+    /// A registered text; see [`DOMAIN`].
     pub const TEXT: u8 = 14;
 }
 
@@ -278,10 +322,13 @@ pub mod annotated {
 /// [`UNKNOWN`](timed::UNKNOWN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Timed {
+    /// Nanoseconds since the first clock pair, when the work began on the device.
     pub start: i64,
+    /// Nanoseconds since the first clock pair, when the work ended on the device.
     pub end: i64,
     /// When the replay made the call, and when the call returned.
     pub submitted: i64,
+    /// When the replay's call returned.
     pub returned: i64,
     /// Of a copy or fill.
     pub bytes: u64,
@@ -289,19 +336,25 @@ pub struct Timed {
     pub node: u64,
     /// The call that put it there: thread index and call number on that thread.
     pub thread: u32,
+    /// Number of the call on that thread, low 32 bits.
     pub call: u32,
     /// The kernel, by the number of a NAMED record; 0 if it is none.
     pub name: u32,
     /// As the replay's driver and its source count them.
     pub device: u32,
+    /// The context's number.
     pub context: u32,
+    /// The stream's number; the legacy default stream is 7.
     pub stream: u32,
+    /// Blocks of a kernel in x, y and z.
     pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
     pub block: [u32; 3],
     /// A thread's.
     pub registers: u32,
     /// Bytes a block.
     pub static_shared: u32,
+    /// Bytes of a block that the launch requested.
     pub dynamic_shared: u32,
     /// Bytes a thread.
     pub local: u32,
@@ -310,11 +363,15 @@ pub struct Timed {
     pub occupancy: u16,
     /// CUPTI's CUpti_ActivityMemcpyKind.
     pub copy: u8,
+    /// Always 0.
     pub zero: u8,
+    /// One of [`timed::KERNEL`], [`timed::COPY`], [`timed::FILL`] and [`timed::GRAPH`].
     pub what: u8,
+    /// One of the sources in [`timed`].
     pub source: u8,
     /// CUPTI's CUpti_ActivityMemoryKind; of a fill `to` alone.
     pub from: u8,
+    /// The same of the destination.
     pub to: u8,
 }
 
@@ -349,12 +406,18 @@ impl Timed {
     };
 }
 
+/// Values in [`Timed`] records.
 pub mod timed {
+    /// A number that the source does not report.
     pub const UNKNOWN: u32 = u32::MAX;
+    /// An occupancy that the source does not report.
     pub const UNKNOWN_OCCUPANCY: u16 = u16::MAX;
 
+    /// A kernel.
     pub const KERNEL: u8 = 1;
+    /// A copy.
     pub const COPY: u8 = 2;
+    /// A fill.
     pub const FILL: u8 = 3;
     /// A whole launch of a graph: its source cannot look inside.
     pub const GRAPH: u8 = 4;
@@ -384,7 +447,9 @@ pub struct Profile {
     pub version: u32,
     /// Why it is not CUPTI.
     pub why: String,
+    /// Path of the driver's library that ran the replay.
     pub driver: String,
+    /// Its version, as cuDriverGetVersion returns it.
     pub driver_version: i32,
     /// Ordinal and name.
     pub devices: Vec<(u32, String)>,
@@ -392,6 +457,7 @@ pub struct Profile {
     pub offset: i64,
     /// By how many nanoseconds device times may be off against times of calls.
     pub uncertainty: u64,
+    /// Number of TIMED records.
     pub works: u64,
     /// Work of recorded calls that was not timed: why, and how often.
     pub untimed: Vec<(String, u64)>,
@@ -399,9 +465,12 @@ pub struct Profile {
     pub more: Vec<(String, String)>,
 }
 
+/// The name of a kernel in TIMED records.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Name {
+    /// Number of the name in the file.
     pub number: u32,
+    /// Mangled name.
     pub name: String,
 }
 
@@ -409,10 +478,12 @@ pub struct Name {
 /// kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Printed {
+    /// XXH3-64 of each line, in order.
     pub lines: Vec<u64>,
 }
 
 impl Printed {
+    /// Hashes the lines of this output, without empty ones.
     pub fn from_text(text: &[u8]) -> Printed {
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         Printed { lines: lines.map(checksum).collect() }
@@ -433,6 +504,7 @@ impl Printed {
 pub struct LeftOut {
     /// When the first one came.
     pub begin: u64,
+    /// Number of calls.
     pub calls: u64,
     /// Of those, calls that may have changed what devices hold.
     pub works: u64,
@@ -446,32 +518,46 @@ pub const ACROSS: u32 = 64;
 /// word to the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Repeated {
+    /// Number of calls.
     pub calls: u64,
     /// Ticks inside them all, or those of them that were timed.
     pub time: u64,
     /// Of the last timed. If it begins later than it ends, one has not returned.
     pub begin: u64,
+    /// When the last one that was timed returned.
     pub end: u64,
 }
 
+/// One moment on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Clock {
+    /// Ticks of the recording's clock.
     pub tsc: u64,
+    /// Nanoseconds of CLOCK_MONOTONIC_RAW.
     pub ns: u64,
 }
 
+/// A device that the process saw.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Device {
+    /// The ordinal that the process used.
     pub ordinal: i32,
+    /// The device's name by cuDeviceGetName.
     pub name: String,
+    /// The device's UUID.
     pub uuid: [u8; 16],
+    /// Bytes of memory.
     pub memory: u64,
+    /// Compute capability, major and minor.
     pub compute: (i32, i32),
 }
 
+/// A kind of data that was not recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Loss {
+    /// The kind as a phrase.
     pub what: String,
+    /// Count so far in the process.
     pub count: u64,
 }
 
@@ -492,6 +578,7 @@ pub fn no_replay_needs(what: &str) -> bool {
 /// The image of a module that appeared without a load call.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Adopted {
+    /// The CUmodule.
     pub module: u64,
     /// Blobs of the fatbins that were in the process: one of them is the module's.
     pub images: Vec<[u8; 16]>,
@@ -502,7 +589,9 @@ pub struct Adopted {
 /// From `time` on, calls are recorded or left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Switched {
+    /// Ticks of the recording's clock.
     pub time: u64,
+    /// Whether calls are recorded from then on.
     pub is_on: bool,
 }
 
@@ -510,6 +599,7 @@ pub struct Switched {
 /// CLOCK_MONOTONIC_RAW; 0, or nothing, if it is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Ended {
+    /// Exit status; 0 if a signal ended the program.
     pub status: i32,
     /// 0: none.
     pub signal: i32,
@@ -518,18 +608,24 @@ pub struct Ended {
 /// A file of the program, in its state when pieces of it were copied to the device.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Referenced {
+    /// Path of the file in the recorded process.
     pub path: String,
+    /// Bytes of the file.
     pub size: u64,
     /// When it was last changed, in nanoseconds since 1970.
     pub modified: i64,
+    /// The pieces that were copied.
     pub pieces: Vec<Referred>,
 }
 
 /// The blob of this hash, which is not stored, and the place of its bytes in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Referred {
+    /// Hash of the piece.
     pub hash: [u8; 16],
+    /// Byte in the file at which the piece begins.
     pub offset: u64,
+    /// Bytes of the piece.
     pub len: u64,
 }
 
@@ -541,9 +637,13 @@ pub struct Passed {
     /// Marks that the exporting process leaves on the open file, and that all copies of the descriptor show
     /// (fcntl's F_GETOWN and F_GETSIG).
     pub owner: i32,
+    /// The second of these marks: F_GETSIG.
     pub signal: i32,
+    /// Always 0.
     pub zero: u32,
+    /// Device of the open file (`st_dev`).
     pub device: u64,
+    /// Inode of the open file (`st_ino`).
     pub inode: u64,
 }
 
@@ -552,20 +652,29 @@ pub struct Passed {
 pub struct Shared {
     /// The call's number on its thread.
     pub call: u32,
+    /// Always 0.
     pub zero: u32,
+    /// Offset in the registered memory at which the part begins.
     pub start: u64,
+    /// Bytes of the part.
     pub len: u64,
+    /// Device of the mapped file (`st_dev`).
     pub device: u64,
+    /// Inode of the mapped file (`st_ino`).
     pub inode: u64,
     /// Where in the file the first byte lies.
     pub offset: u64,
 }
 
+/// Bytes of a [`Head`].
 pub const HEAD: usize = 8;
 /// Where in a record its kind stands.
 pub const KIND_AT: usize = 4;
+/// Bytes of an [`Entry`], without argument words.
 pub const ENTRY_SIZE: usize = 16;
+/// Bytes of a [`Return`], without attachments.
 pub const RETURN_SIZE: usize = 24;
+/// Bytes of an [`Attachment`], without address and data.
 pub const ATTACHMENT: usize = 8;
 /// Where the attachments of a WRITTEN record begin.
 pub const WRITTEN_SIZE: usize = HEAD + size_of::<Written>();

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 /// A file that the trace names, in its state at the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Source {
+    /// Path of the file in the recorded process.
     pub path: String,
+    /// Bytes of the file.
     pub size: u64,
     /// When it was last changed, in nanoseconds since 1970.
     pub modified: i64,

@@ -21,6 +21,7 @@ impl Run {
 /// The calls of a run behind its first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeats {
+    /// Number of calls, without the one that stands for them.
     pub calls: u64,
     /// Ticks inside them all; if some were timed, as if the others had taken as long.
     pub time: u64,

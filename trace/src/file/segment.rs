@@ -20,43 +20,63 @@
 use crate::base::bytes::{u32_at, u64_at};
 use crate::base::hash::checksum;
 
+/// The first 8 bytes of each segment.
 pub const MAGIC: [u8; 8] = *b"CUTRACE\n";
+/// Version of segments that are not packed.
 pub const FORMAT_VERSION: u8 = 1;
 /// Of segments that stand for such of the other version (`packed`).
 pub const PACKED_VERSION: u8 = 2;
+/// Segments begin at multiples of this number of bytes.
 pub const PAGE: u64 = 4096;
+/// Bytes of a segment's header.
 pub const HEADER: usize = 64;
 /// Where in a segment the committed length stands.
 pub const LENGTH_AT: usize = 48;
+/// Offset of the seal in a segment.
 pub const SEAL_AT: usize = 56;
 
+/// Kind of a segment's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
+    /// Facts about the process, before any call.
     Preamble = 1,
+    /// Records of one thread.
     Chunk = 2,
+    /// The bytes of a payload or of a module image.
     Blob = 3,
+    /// Totals of a closed trace.
     Footer = 4,
     /// A chunk between two uses: nothing in it counts.
     Free = 5,
 }
 
+/// The header of a segment, decoded. FORMAT.md has the meaning of its fields for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
+    /// Kind of the content.
     pub kind: Kind,
+    /// [`FORMAT_VERSION`] or [`PACKED_VERSION`].
     pub version: u8,
+    /// Index of a chunk's thread.
     pub thread: u32,
+    /// Bytes of the segment, header included, a multiple of [`PAGE`].
     pub size: u64,
+    /// A blob's hash, or the position of a chunk.
     pub id: u128,
+    /// Bytes of content.
     pub length: u64,
+    /// XXH3-64 of the content; 0 while a chunk is open.
     pub seal: u64,
 }
 
 impl Header {
+    /// The header of a segment without content.
     pub fn new(kind: Kind, size: u64) -> Header {
         Header { kind, version: FORMAT_VERSION, thread: 0, size, id: 0, length: 0, seal: 0 }
     }
 
+    /// The header as it is stored, with its checksum.
     pub fn encode(&self) -> [u8; HEADER] {
         let mut out = [0; HEADER];
         out[..8].copy_from_slice(&MAGIC);
@@ -127,6 +147,7 @@ pub fn whole(kind: Kind, id: u128, content: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The next multiple of [`PAGE`].
 pub fn round_up(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE) * PAGE
 }

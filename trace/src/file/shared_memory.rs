@@ -37,23 +37,28 @@ pub const PRIVATE: i32 = -1;
 /// The place in shared memory of the chunk whose slot in the trace is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
+    /// Id of the memory (shmget), or [`PRIVATE`].
     pub memory: i32,
+    /// Position in the memory, in pages.
     pub page: u32,
     /// Not 0.
     pub token: u64,
 }
 
 impl Place {
+    /// The place as the id of a free segment.
     pub fn id(self) -> u128 {
         u128::from(self.token) << 64 | u128::from(self.page) << 32 | u128::from(self.memory as u32)
     }
 
+    /// None if the segment is no place of a chunk.
     pub fn from_header(header: &Header) -> Option<Place> {
         let token = (header.id >> 64) as u64;
         let place = Place { memory: header.id as i32, page: (header.id >> 32) as u32, token };
         (header.kind == Kind::Free && token != 0).then_some(place)
     }
 
+    /// Position in the memory, in bytes.
     pub fn offset(self) -> u64 {
         u64::from(self.page) * PAGE
     }
@@ -62,12 +67,16 @@ impl Place {
 /// The contents of the first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
+    /// The number that all places in this memory contain.
     pub token: u64,
+    /// Device of the trace (`st_dev`).
     pub device: u64,
+    /// Inode of the trace (`st_ino`).
     pub inode: u64,
 }
 
 impl Owner {
+    /// The start of the memory's first page.
     pub fn encode(self) -> [u8; OWNER] {
         let mut out = [0; OWNER];
         out[..8].copy_from_slice(&MAGIC);
@@ -93,7 +102,9 @@ pub fn path_bytes(path: &Path) -> &[u8] {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unattached {
     id: i32,
+    /// Bytes of the memory.
     pub bytes: u64,
+    /// The trace to which the memory belongs.
     pub owner: Owner,
     /// Where the trace was made, if the recorder has said it.
     pub path: Option<PathBuf>,

@@ -8,9 +8,12 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
+/// A file that a trace is written to.
 pub trait Storage {
+    /// Writes all bytes from this offset on.
     fn write(&self, bytes: &[u8], at: u64) -> io::Result<()>;
 
+    /// Cuts the file, or extends it by zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
     /// The file system may have back the whole pages of these bytes, which nobody reads. It need not.

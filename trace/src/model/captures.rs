@@ -6,29 +6,29 @@ use foldhash::HashMap;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Captures {
+pub(crate) struct Captures {
     /// By stream: the one that the capture began on.
     streams: BTreeMap<StreamId, StreamId>,
     events: HashMap<u64, StreamId>,
 }
 
 impl Captures {
-    pub fn are_none(&self) -> bool {
+    pub(crate) fn are_none(&self) -> bool {
         self.streams.is_empty()
     }
 
     /// Nor any event of one.
-    pub fn are_forgotten(&self) -> bool {
+    pub(crate) fn are_forgotten(&self) -> bool {
         self.are_none() && self.events.is_empty()
     }
 
     /// The stream that the capture of this stream began on.
-    pub fn origin(&self, stream: StreamId) -> Option<StreamId> {
+    pub(crate) fn origin(&self, stream: StreamId) -> Option<StreamId> {
         self.streams.get(&stream).copied()
     }
 
     /// Follows what a call changed. `id`: the stream that a handle is to the call.
-    pub fn follow(&mut self, change: &Change, id: impl Fn(StreamHandle) -> StreamId) {
+    pub(crate) fn follow(&mut self, change: &Change, id: impl Fn(StreamHandle) -> StreamId) {
         match *change {
             Change::CaptureBegun { on } => _ = self.streams.insert(id(on), id(on)),
             Change::CaptureEnded { on, .. } => {
@@ -62,13 +62,13 @@ impl Captures {
     }
 
     /// A capture ends with the stream that it began on.
-    pub fn stream_ended(&mut self, stream: StreamId) {
+    pub(crate) fn stream_ended(&mut self, stream: StreamId) {
         self.streams.retain(|on, origin| *on != stream && *origin != stream);
         self.events.retain(|_, origin| *origin != stream);
     }
 
     /// Whether a call that changes this becomes part of a capture, which is asked before it is followed.
-    pub fn takes(&self, change: &Change, id: impl Fn(StreamHandle) -> StreamId) -> bool {
+    pub(crate) fn takes(&self, change: &Change, id: impl Fn(StreamHandle) -> StreamId) -> bool {
         match *change {
             Change::EventAwaited { event, by, is_external } => {
                 !is_external && self.events.contains_key(&event)

@@ -17,9 +17,13 @@ use std::mem::offset_of;
 /// A call, and the time that it spent in the driver.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
+    /// Number of the call.
     pub call: u64,
+    /// Number of the recorded thread.
     pub thread: u32,
+    /// Ticks at entry.
     pub begin: u64,
+    /// Ticks at return.
     pub end: u64,
 }
 
@@ -34,61 +38,94 @@ impl Moment {
 /// A change of the driver's state. Handles and addresses are the program's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
+    /// The primary context was handed out and counted up.
     PrimaryRetained {
+        /// The primary context.
         context: u64,
+        /// Ordinal of the device.
         device: i32,
     },
+    /// The primary context was counted down.
     PrimaryReleased {
+        /// Ordinal of the device.
         device: i32,
     },
+    /// The primary context ended for all who retained it.
     PrimaryReset {
+        /// Ordinal of the device.
         device: i32,
     },
     /// A green one is not made current.
     ContextMade {
+        /// The new context.
         context: u64,
+        /// Ordinal of the device.
         device: i32,
+        /// Whether it is a green context.
         is_green: bool,
     },
+    /// A context of the program was destroyed.
     ContextEnded {
+        /// The context.
         context: u64,
+        /// Whether it is a green context.
         is_green: bool,
     },
+    /// The context's usage count went up.
     ContextAttached {
+        /// The context.
         context: u64,
     },
+    /// The context's usage count went down.
     ContextDetached {
+        /// The context.
         context: u64,
     },
+    /// A context was pushed onto the thread's stack.
     ContextPushed {
+        /// The context.
         context: u64,
     },
+    /// The current context was popped from the thread's stack.
     ContextPopped,
     /// 0: none.
     ContextSet {
+        /// The context.
         context: u64,
     },
     /// The device of the current context.
     DeviceTold {
+        /// Ordinal of the device.
         device: i32,
     },
+    /// A memory pool was created or queried.
     PoolFound {
+        /// The pool.
         pool: u64,
+        /// Ordinal of the pool's device.
         device: i32,
     },
 
     /// `green`: the context it is of, if that is not the current one. `is_blocking`: the legacy stream waits
     /// for it, and it for that.
     StreamMade {
+        /// The new stream.
         stream: u64,
+        /// The green context.
         green: Option<u64>,
+        /// Whether stream and legacy stream wait for each other.
         is_blocking: bool,
     },
+    /// A stream was destroyed; its work goes on.
     StreamEnded {
+        /// The stream.
         stream: u64,
     },
+    /// Work was submitted.
     Submitted {
+        /// The stream, as the call names it.
         on: StreamHandle,
+        /// The kind of work.
         work: Work,
         /// The executable graph, if it is one.
         exec: u64,
@@ -96,88 +133,132 @@ pub enum Change {
     /// By a call without a stream: done when that returns, with what stood before it, if any of this is host
     /// memory (driver 580: tests/gpu/facts/legacy_waits.c).
     Copied {
+        /// The stream, as the call names it.
         on: StreamHandle,
+        /// The memory that the call read and wrote.
         touched: Touched,
     },
     /// `is_external`: in a capture, as a node that records the event whenever the graph is launched.
     EventRecorded {
+        /// The event.
         event: u64,
+        /// The work that the event is behind.
         behind: Scope,
+        /// Whether it is such a node.
         is_external: bool,
     },
     /// `is_external`: in a capture, as a node that waits for the event whenever the graph is launched.
     EventAwaited {
+        /// The event.
         event: u64,
+        /// The streams that wait.
         by: Scope,
+        /// Whether it is such a node.
         is_external: bool,
     },
+    /// An event was destroyed.
     EventEnded {
+        /// The event.
         event: u64,
     },
+    /// A stream capture began.
     CaptureBegun {
+        /// The stream that is captured.
         on: StreamHandle,
     },
+    /// A stream capture ended.
     CaptureEnded {
+        /// The stream on which it began.
         on: StreamHandle,
+        /// The graph; None if the capture failed.
         graph: Option<u64>,
     },
 
     /// Of such nodes alone as change which memory there is.
     NodeAdded {
+        /// The graph.
         graph: u64,
+        /// What the node does.
         node: Node,
     },
     /// `frees_first`: a launch frees what the one before it has left of the graph's memory.
     GraphInstantiated {
+        /// The executable graph.
         exec: u64,
+        /// The graph that it was made from.
         graph: u64,
+        /// Whether a launch frees first.
         frees_first: bool,
     },
+    /// A graph was destroyed.
     GraphEnded {
+        /// The graph.
         graph: u64,
     },
 
     /// A wait that succeeded, or a question that was answered with yes: all that stood there has finished.
     StreamFinished {
+        /// The stream, as the call names it.
         on: StreamHandle,
     },
     /// What stood before both; of most functions they are one.
     EventsFinished {
+        /// The events.
         events: [u64; 2],
     },
     /// None: the current one.
     ContextFinished {
+        /// The context.
         context: Option<u64>,
     },
 
     /// By its address, or by its handle if it has none. What the call names: a device, a pool, the stream in
     /// whose order it comes.
     Allocated {
+        /// Kind of the memory.
         kind: Memory,
+        /// Its address or handle.
         at: u64,
+        /// Its size; None if the call does not determine it.
         bytes: Option<u64>,
+        /// Ordinal of the device.
         device: Option<i32>,
+        /// The memory pool.
         pool: Option<u64>,
+        /// The stream.
         on: Option<StreamHandle>,
     },
+    /// Memory was freed.
     Freed {
+        /// The kind that the function is for; the memory may be of another one.
         kind: Memory,
+        /// Its address or handle.
         at: u64,
+        /// The stream in whose order it ends.
         on: Option<StreamHandle>,
     },
     /// Physical memory, by its handle: mapped to an address, no more mapped there, and handed out once more
     /// by such an address.
     Mapped {
+        /// Address of the mapping.
         at: u64,
+        /// Size of the mapping in bytes.
         bytes: u64,
+        /// Handle of the physical memory.
         handle: u64,
     },
+    /// Mappings were removed from a range.
     Unmapped {
+        /// Address of the range.
         at: u64,
+        /// Size of the range in bytes.
         bytes: u64,
     },
+    /// A mapping's physical memory got one more handle.
     PhysicalRetained {
+        /// The new handle.
         handle: u64,
+        /// An address within the mapping.
         at: u64,
     },
 }
@@ -185,6 +266,7 @@ pub enum Change {
 /// The streams whose work a call means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
+    /// One stream.
     Stream(StreamHandle),
     /// All streams of a context.
     Context(u64),

@@ -7,6 +7,7 @@ use crate::base::by_thread::ByThread;
 use crate::read::call::Call;
 use foldhash::HashMap;
 
+/// The current contexts of threads, and devices by context, stream and pool.
 #[derive(Default)]
 pub struct Contexts {
     device_of: HashMap<u64, i32>,
@@ -54,6 +55,7 @@ pub enum Owner {
 /// The end of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
+    /// The context that ended.
     pub owner: Owner,
     /// Its handle, if the program knows one.
     pub context: Option<u64>,
@@ -66,10 +68,12 @@ impl Contexts {
         top.and_then(|context| self.device_of(context)).or_else(|| self.told.get(&thread).copied()).unwrap_or(0)
     }
 
+    /// Whether it is a green context of the program.
     pub fn is_green(&self, context: u64) -> bool {
         self.greens.contains_key(&context)
     }
 
+    /// Ordinal of the context's device, if its making is in the trace.
     pub fn device_of(&self, context: u64) -> Option<i32> {
         self.device_of.get(&context).copied()
     }

@@ -14,14 +14,18 @@ use std::ops::Range;
 /// One end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
+    /// Host memory at this address.
     Host(u64),
+    /// Device memory at this address.
     Device(u64),
     /// Whose it is, the live ranges tell.
     Unified(u64),
+    /// An array, which has no address.
     Array,
 }
 
 impl End {
+    /// The address; None for an array.
     pub fn address(self) -> Option<u64> {
         match self {
             End::Host(at) | End::Device(at) | End::Unified(at) => Some(at),
@@ -30,10 +34,14 @@ impl End {
     }
 }
 
+/// Both ends of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyEndpoints {
+    /// The end that is read.
     pub from: End,
+    /// The end that is written.
     pub to: End,
+    /// Bytes that are copied.
     pub bytes: u64,
     /// Whether the bytes lie in one piece at both ends.
     pub is_dense: bool,

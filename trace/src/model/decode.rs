@@ -16,8 +16,10 @@ use crate::read::call::{Content, Image, When};
 use crate::read::references::Lacking;
 use std::borrow::Cow;
 
+/// A call's arguments and outputs.
 #[derive(Debug, Clone)]
 pub struct Decoded<'a> {
+    /// Inputs by parameter, in the order of the prototype.
     pub arguments: Fields<'a>,
     /// What the call wrote, by parameter.
     pub outputs: Fields<'a>,

@@ -12,7 +12,7 @@ use foldhash::{HashMap, HashSet};
 pub const POOL: u64 = u64::MAX;
 
 #[derive(Default)]
-pub struct GraphMemory {
+pub(crate) struct GraphMemory {
     /// By the stream on which the capture began.
     captured: HashMap<StreamId, Vec<Node>>,
     graphs: HashMap<u64, Vec<Node>>,
@@ -31,12 +31,12 @@ struct Executable {
 
 impl GraphMemory {
     /// Whether no launch changes anything.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.executable.is_empty()
     }
 
     /// Follows what a call changed. `capture`: the stream on which the capture began that the call is part of.
-    pub fn follow(&mut self, change: &Change, capture: Option<StreamId>, device: i32) {
+    pub(crate) fn follow(&mut self, change: &Change, capture: Option<StreamId>, device: i32) {
         match (*change, capture) {
             (Change::Allocated { at, bytes: Some(bytes), .. }, Some(capture)) => {
                 self.captured.entry(capture).or_default().push(Node::Allocates { at, bytes, device });
@@ -62,7 +62,7 @@ impl GraphMemory {
     }
 
     /// What a launch of this executable graph allocates; to `gone` comes what it frees.
-    pub fn launch(
+    pub(crate) fn launch(
         &self,
         exec: u64,
         moment: Moment,

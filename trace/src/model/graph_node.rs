@@ -14,8 +14,20 @@ use std::mem::offset_of;
 /// The effect of one node on memory when its graph runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
-    Allocates { at: u64, bytes: u64, device: i32 },
-    Frees { at: u64 },
+    /// The node allocates memory.
+    Allocates {
+        /// Address, fixed when the node was added.
+        at: u64,
+        /// Size of the memory.
+        bytes: u64,
+        /// Ordinal of the device.
+        device: i32,
+    },
+    /// The node frees memory.
+    Frees {
+        /// Address of the memory.
+        at: u64,
+    },
 }
 
 /// What the node does to memory that a call has added to a graph.

@@ -7,6 +7,7 @@ use crate::read::device_times::Work;
 pub struct Idle {
     first: Option<i64>,
     end: i64,
+    /// Time with work; overlapping work counts once.
     pub busy: i64,
 }
 

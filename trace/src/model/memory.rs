@@ -15,15 +15,20 @@ use std::ops::Range;
 /// The name of live memory. Handles of physical memory are reference-counted, and one piece may have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Name {
+    /// Memory with an address.
     Address(u64),
+    /// An array or mipmapped array, by its handle.
     Array(u64),
+    /// Physical memory, by a number of this model's.
     Physical(u64),
 }
 
 /// Memory that a call allocated, or a range of addresses that it reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
+    /// The address or handle.
     pub name: Name,
+    /// Kind of the memory.
     pub kind: Kind,
     /// None if the call does not tell.
     pub bytes: Option<u64>,
@@ -35,10 +40,12 @@ pub struct Allocation {
     pub owner: Option<Owner>,
     /// The call that got it, and when that returned.
     pub call: u64,
+    /// Ticks at which the call returned.
     pub since: u64,
 }
 
 impl Allocation {
+    /// The address, if it has one.
     pub fn address(&self) -> Option<u64> {
         if let Name::Address(at) = self.name { Some(at) } else { None }
     }
@@ -59,12 +66,15 @@ impl Allocation {
 /// The way in which memory ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
+    /// A call freed it.
     Freed,
+    /// Its context ended.
     WithContext,
     /// Other memory is there: its free is under way on another thread, or is not in the trace.
     Overlaid,
 }
 
+/// All live memory, by address or handle.
 #[derive(Default)]
 pub struct Memory {
     live: BTreeMap<Name, Allocation>,
@@ -161,10 +171,12 @@ impl Memory {
         before.map(|(_, one)| one).take_while(move |one| one.end() > range.start)
     }
 
+    /// Everything that is live, by name.
     pub fn live(&self) -> impl Iterator<Item = &Allocation> {
         self.live.values()
     }
 
+    /// Whether any memory of this kind is live.
     pub fn has(&self, kind: Kind) -> bool {
         self.counts.get(&kind).is_some_and(|count| *count > 0)
     }

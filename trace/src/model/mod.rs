@@ -1,13 +1,13 @@
 //! The driver's state, reconstructed from recorded calls.
 
-pub mod captures;
+pub(crate) mod captures;
 pub mod change;
 pub mod contexts;
 pub mod copy_bounds;
 pub mod copy_endpoints;
 pub mod decode;
 pub mod driver_addresses;
-pub mod ended_objects;
+pub(crate) mod ended_objects;
 pub mod graph_memory;
 pub mod graph_node;
 pub mod idle;
@@ -17,7 +17,7 @@ pub mod objects;
 pub mod order;
 pub mod origins;
 pub mod outstanding;
-pub mod physical;
+pub(crate) mod physical;
 pub mod stream;
 pub mod streams;
 pub mod touched;

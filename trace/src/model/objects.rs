@@ -38,8 +38,11 @@ pub const NUMBERED_BY_CONTEXT: &[Kind] = &[Kind::Texture, Kind::Surface];
 pub struct Range {
     /// `mem`, `host` or `global`.
     pub label: &'static str,
+    /// The number in the name, from 1.
     pub number: u64,
+    /// Address of the first byte.
     pub base: u64,
+    /// Bytes of the range.
     pub len: u64,
 }
 

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 /// behind.
 pub type StreamPosition = (usize, u64);
 
+/// Streams, their work, and the events between them.
 #[derive(Default)]
 pub struct Order {
     streams: Vec<Stream>,
@@ -33,6 +34,7 @@ pub struct Order {
 
 /// A stream with work, or one that waits.
 pub struct Stream {
+    /// The stream's identity.
     pub id: StreamId,
     /// Which it is of; if its making is not in the trace, the one that was current when it was met.
     pub context: u64,
@@ -58,7 +60,7 @@ struct CreatedStream {
 }
 
 impl Order {
-    pub fn stream_made(&mut self, handle: u64, context: u64, is_blocking: bool) {
+    pub(crate) fn stream_made(&mut self, handle: u64, context: u64, is_blocking: bool) {
         self.made.insert(handle, CreatedStream { context, is_blocking });
         self.within.entry(context).or_default().insert(StreamId::created(handle));
         self.stream_ended(handle);
@@ -106,6 +108,7 @@ impl Order {
         self.streams.len()
     }
 
+    /// The stream's index; None if no call has used it.
     pub fn index_of(&self, id: StreamId) -> Option<usize> {
         self.by_id.get(&id).copied()
     }
@@ -119,6 +122,7 @@ impl Order {
         }
     }
 
+    /// The stream at this index.
     pub fn stream(&self, at: usize) -> &Stream {
         &self.streams[at]
     }
@@ -128,6 +132,7 @@ impl Order {
         self.busy.iter().copied()
     }
 
+    /// Appends work to the stream at this index.
     pub fn submitted(&mut self, at: usize, call: u64) {
         let stream = &mut self.streams[at];
         stream.last = Some(call);
@@ -136,7 +141,7 @@ impl Order {
         }
     }
 
-    pub fn has_finished(&self) -> bool {
+    pub(crate) fn has_finished(&self) -> bool {
         !self.finished.is_empty()
     }
 
@@ -151,7 +156,7 @@ impl Order {
         self.finish_all(self.positions_before(self.index_of(id), id, call));
     }
 
-    pub fn event_finished(&mut self, event: u64) {
+    pub(crate) fn event_finished(&mut self, event: u64) {
         self.finish_all(self.events.get(&event).cloned().unwrap_or_default());
     }
 

@@ -21,6 +21,7 @@ use std::time::Duration;
 pub struct Work {
     /// As `dump` names it: `stream#3`, `the legacy stream of ctx#1`.
     pub stream: String,
+    /// The stream's identity.
     pub queue: StreamId,
     /// Submissions in order, by their numbers.
     pub calls: Vec<u64>,
@@ -28,6 +29,7 @@ pub struct Work {
 
 /// Work that was not known to be complete at some call.
 pub struct Left {
+    /// The work by stream.
     pub works: Vec<Work>,
     /// How long it was from the first of it until the recording told that all had, or ended.
     pub took: Duration,
@@ -45,6 +47,7 @@ pub struct Wait {
 /// Outstanding work, advanced along the calls of a trace in the order of their entry.
 #[derive(Default)]
 pub struct Outstanding {
+    /// The driver's state at the current call.
     pub streams: Streams,
     /// By the index of the stream: its work in order, and its name.
     work: Vec<VecDeque<u64>>,
@@ -103,6 +106,7 @@ impl Outstanding {
         self.count == 0
     }
 
+    /// Whether this submission is not known to have completed.
     pub fn is_under_way(&self, call: u64) -> bool {
         self.busy().any(|(_, calls)| calls.binary_search(&call).is_ok())
     }

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct Physical {
+pub(crate) struct Physical {
     /// What a handle stands for now, and how often it is to be released: values are used again.
     handles: HashMap<u64, (u64, u32)>,
     /// Mappings by address: length, and what is mapped.
@@ -16,14 +16,14 @@ pub struct Physical {
     made: u64,
 }
 
-pub enum Pieces {
+pub(crate) enum Pieces {
     Made(u64),
     Gone(Vec<u64>),
 }
 
 impl Physical {
     /// Follows what a call changed. None if that is not about physical memory.
-    pub fn follow(&mut self, change: &Change) -> Option<Pieces> {
+    pub(crate) fn follow(&mut self, change: &Change) -> Option<Pieces> {
         match *change {
             Change::Allocated { kind: Memory::Physical, at: handle, .. } => {
                 self.made += 1;
@@ -64,7 +64,7 @@ impl Physical {
     }
 
     /// What a handle stands for.
-    pub fn piece(&self, handle: u64) -> Option<u64> {
+    pub(crate) fn piece(&self, handle: u64) -> Option<u64> {
         self.handles.get(&handle).map(|(piece, _)| *piece)
     }
 

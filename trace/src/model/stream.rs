@@ -4,17 +4,20 @@ use crate::api::Function;
 
 /// The handles by which a call names a default stream, whichever twin it is.
 pub const LEGACY: u64 = 1;
+/// CU_STREAM_PER_THREAD; LEGACY is CU_STREAM_LEGACY.
 pub const PER_THREAD: u64 = 2;
 
 /// A stream as a call names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamHandle {
+    /// The handle as the program passed it.
     pub handle: u64,
     /// Whether 0 stands for the thread's own default stream, as it does for per-thread twins.
     pub per_thread: bool,
 }
 
 impl StreamHandle {
+    /// `handle` is an argument of a call of this function.
     pub const fn new(function: &Function, handle: u64) -> StreamHandle {
         StreamHandle { handle, per_thread: function.twin_of.is_some() }
     }
@@ -47,6 +50,7 @@ pub struct StreamId {
 }
 
 impl StreamId {
+    /// The legacy stream of this context.
     pub const fn legacy(context: u64) -> StreamId {
         StreamId { context, stream: LEGACY, thread: None }
     }
@@ -56,6 +60,7 @@ impl StreamId {
         StreamId { context: 0, stream: handle, thread: None }
     }
 
+    /// Whether it is a legacy stream.
     pub const fn is_legacy(self) -> bool {
         self.stream == LEGACY
     }

@@ -11,13 +11,17 @@ use crate::api::Function;
 use crate::api::effect::Work;
 use crate::read::call::Call;
 
+/// The driver's state at one call of a trace.
 #[derive(Default)]
 pub struct Streams {
+    /// Contexts and their devices.
     pub contexts: Contexts,
-    pub captures: Captures,
+    pub(crate) captures: Captures,
+    /// Streams and the order of their work.
     pub order: Order,
+    /// Live memory.
     pub memory: Memory,
-    pub graphs: GraphMemory,
+    pub(crate) graphs: GraphMemory,
 }
 
 /// The effects of a call.
@@ -29,15 +33,18 @@ pub struct Followed {
     pub put: Option<usize>,
     /// Whether that was done when the call returned.
     pub is_done: bool,
+    /// Whether the work became part of a capture instead.
     pub is_captured: bool,
     /// Memory that it got, of a graph's launch several pieces, and what ended.
     pub made: Vec<Allocation>,
+    /// Memory that ended, and how.
     pub gone: Vec<(Allocation, End)>,
 }
 
 /// The stream to which a call submits work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
+    /// The stream that the call names.
     pub stream: StreamId,
     /// The stream that the capture began on which it becomes part of.
     pub capture: Option<StreamId>,

@@ -17,6 +17,7 @@ pub struct Touched {
 }
 
 impl Touched {
+    /// Reads the call's arguments, and the copy descriptor among them.
     pub fn from_call(call: &Call, function: &Function) -> Touched {
         let mut touched = Touched::default();
         for (at, param) in function.params.iter().enumerate() {

@@ -10,11 +10,16 @@ use crate::read::reader::Trace;
 use crate::read::references::Lacking;
 use std::borrow::Cow;
 
+/// A decoded argument, field or result.
 #[derive(Debug, Clone)]
 pub enum Value<'a> {
+    /// A null pointer.
     Null,
+    /// An unsigned integer.
     Unsigned(u64),
+    /// A signed integer.
     Signed(i64),
+    /// A floating-point number.
     Float(f64),
     /// A value of an enumeration.
     Symbol(&'static Enum, i64),
@@ -22,19 +27,25 @@ pub enum Value<'a> {
     Bits(&'static Enum, u64),
     /// `born`: this call made the object.
     Handle {
+        /// Kind of the object.
         kind: Kind,
+        /// The handle.
         value: u64,
+        /// Whether this call made it.
         born: bool,
     },
     /// An address that names memory of the device or pinned memory.
     Address {
+        /// The address.
         value: u64,
+        /// Whether this call allocated the memory.
         born: bool,
     },
     /// An address that is not followed.
     Pointer(u64),
     /// The address of memory that the call fills; its content stands among the outputs.
     Result(u64),
+    /// A string; bytes that are not UTF-8 are replaced.
     Text(Cow<'a, str>),
     /// Bytes without structure.
     Bytes(Cow<'a, [u8]>),
@@ -42,25 +53,37 @@ pub enum Value<'a> {
     /// come from or go to. `content`: of the first of so many `pieces`. `missing`: one of them should be a
     /// blob, but the file does not hold it, and why.
     Payload {
+        /// The side of the copy that has the bytes; None for other data.
         side: Option<Side>,
+        /// Bytes of all pieces.
         len: u64,
+        /// Number of pieces.
         pieces: u64,
+        /// The first piece.
         content: Content<'a>,
+        /// Why a piece is missing.
         missing: Option<Lacking>,
     },
+    /// Elements of an array.
     List(Vec<Value<'a>>),
+    /// A struct with its fields.
     Struct(Fields<'a>),
     /// Kernel arguments; each an [`Argument`](Value::Argument).
     Launch {
+        /// Name of the kernel.
         kernel: &'a str,
+        /// The arguments in order.
         arguments: Vec<Value<'a>>,
+        /// The form in which the launch passes them.
         given: ArgumentPassing,
     },
     /// An argument that lies beyond the bytes that a launch was given.
     NotGiven,
     /// One kernel argument ([`argument`](crate::show::argument) tells what it is).
     Argument {
+        /// The argument's bytes.
         bytes: Cow<'a, [u8]>,
+        /// The parameter that it is for.
         of: Slot<'a>,
     },
     /// Option codes and their values.
@@ -86,6 +109,7 @@ impl std::fmt::Debug for Slot<'_> {
     }
 }
 
+/// Values by parameter or field, in the order of the prototype.
 pub type Fields<'a> = Vec<(&'static str, Value<'a>)>;
 
 /// The form in which a launch gets its arguments.
@@ -94,9 +118,19 @@ pub enum ArgumentPassing {
     /// By a pointer to each.
     Each,
     /// In one buffer. `declared`: bytes that the kernel's parameters take, if the trace tells.
-    Packed { bytes: u64, declared: Option<u64> },
+    Packed {
+        /// Bytes of the buffer.
+        bytes: u64,
+        /// Bytes of all parameters.
+        declared: Option<u64>,
+    },
     /// They are not in the trace. `parameters`: how many the kernel has, if the trace tells.
-    Unread { parameters: Option<usize>, why: &'static str },
+    Unread {
+        /// Number of the kernel's parameters.
+        parameters: Option<usize>,
+        /// Why they are missing.
+        why: &'static str,
+    },
 }
 
 impl ArgumentPassing {

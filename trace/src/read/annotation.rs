@@ -10,7 +10,9 @@ use std::fmt;
 /// One annotation.
 #[derive(Debug, Clone)]
 pub struct Annotation<'a> {
+    /// Number of the recorded thread.
     pub thread: u32,
+    /// The record, with time, domain and kind.
     pub about: record::Annotation,
     /// None: it has no message, or the registered text it names is not in the file.
     pub message: Option<Cow<'a, str>>,
@@ -18,10 +20,14 @@ pub struct Annotation<'a> {
     pub domain: Option<Cow<'a, str>>,
 }
 
+/// A number that the program attached to an annotation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Payload {
+    /// NVTX's 32- and 64-bit unsigned types.
     Unsigned(u64),
+    /// NVTX's 32- and 64-bit signed types.
     Signed(i64),
+    /// NVTX's float and double.
     Float(f64),
     /// Of a type that the recorder did not know.
     Unknown(u64),
@@ -30,6 +36,7 @@ pub enum Payload {
 /// A pushed or started range.
 #[derive(Debug, Clone)]
 pub struct Range<'a> {
+    /// The annotation that began it.
     pub opened: Annotation<'a>,
     /// Time stamp; none if the trace ends first.
     pub end: Option<u64>,
@@ -40,7 +47,9 @@ pub struct Range<'a> {
 /// A selection of ranges: by name, in one domain or in any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
+    /// The message of the range.
     pub name: String,
+    /// Name of the domain; None for any.
     pub domain: Option<String>,
 }
 
@@ -87,6 +96,7 @@ impl Annotation<'_> {
         Wanted { name: name.to_owned(), domain: domain.map(str::to_owned) }
     }
 
+    /// The attached number, if there is one.
     pub fn payload(&self) -> Option<Payload> {
         let bits = self.about.payload;
         match self.about.payload_type {
@@ -113,6 +123,7 @@ impl Annotation<'_> {
 }
 
 impl Trace {
+    /// Whether the trace has any annotation.
     pub fn has_annotations(&self) -> bool {
         !self.annotations.is_empty()
     }

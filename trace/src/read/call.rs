@@ -45,20 +45,26 @@ pub struct Call<'a> {
 /// The moment of a call at which memory is viewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
+    /// Before the driver ran.
     Entry,
+    /// After the driver had returned.
     Return,
 }
 
 /// A piece of the application's memory as a call saw it.
 #[derive(Debug, Clone, Copy)]
 pub struct Image<'a> {
+    /// Address of the first byte in the recorded process.
     pub address: u64,
+    /// Bytes of the memory.
     pub len: u64,
+    /// Before or after the driver ran.
     pub when: When,
     /// The rows of a pitched region, packed.
     pub rows: bool,
     /// The JIT option whose log it is, if no argument of the call leads to it; else 0.
     pub option: u16,
+    /// The bytes, or what is known of them.
     pub content: Content<'a>,
 }
 
@@ -69,18 +75,27 @@ impl<'a> Image<'a> {
     }
 }
 
+/// The recorded part of some bytes.
 #[derive(Debug, Clone, Copy)]
 pub enum Content<'a> {
+    /// The bytes, stored with the call.
     Bytes(&'a [u8]),
+    /// The bytes, stored as a blob.
     Blob(Hash),
+    /// Only a hash was recorded.
     Hash {
+        /// Hash of the bytes.
         hash: Hash,
+        /// The bytes were read later than the program could first read them.
         late: bool,
     },
     /// Kernel arguments in order, each padded to 8 bytes; their sizes stand in [`Trace::kernel`].
     Arguments {
+        /// Id of the kernel.
         kernel: u32,
+        /// Number of arguments.
         count: u32,
+        /// The bytes of all arguments.
         packed: &'a [u8],
     },
     /// Not recorded.
@@ -90,6 +105,7 @@ pub enum Content<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// Name of the function, also of one that this build does not know.
     pub fn name(&self) -> &'a str {
         self.trace.function_name(self.id)
     }
@@ -131,10 +147,12 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// The trace that has the call.
     pub fn trace(&self) -> &'a Trace {
         self.trace
     }
 
+    /// Argument words, in the order of the prototype.
     pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + 'a {
         self.words.chunks_exact(8).map(|w| u64_at(w, 0))
     }
@@ -191,6 +209,7 @@ impl<'a> Call<'a> {
         Some(u64::from_le_bytes(value))
     }
 
+    /// Whether it returned CUDA_SUCCESS.
     pub fn succeeded(&self) -> bool {
         self.result == Some(0)
     }

@@ -66,6 +66,7 @@ impl Trace {
         Some(standing)
     }
 
+    /// Reads the call with this number.
     #[inline]
     pub fn call(&self, number: u64) -> Option<Call<'_>> {
         self.read(&self.calls.get(number as usize)?, number)

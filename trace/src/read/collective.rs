@@ -11,7 +11,9 @@ use std::ops::Range;
 /// An operation that began, as NCCL reported it.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
+    /// Number of the recorded thread.
     pub thread: u32,
+    /// The record.
     pub about: Began,
     /// When it returned.
     pub end: Option<u64>,
@@ -20,6 +22,7 @@ pub struct Event {
 /// An operation on a communicator. Times are stamps.
 #[derive(Debug, Clone)]
 pub struct Operation {
+    /// Number of the communicator's record.
     pub communicator: u32,
     /// Its number, from 1: of the collectives on its communicator, or of the sends to its peer, or the
     /// receives from it. All ranks count collectives alike, and two peers what goes between them.
@@ -40,10 +43,12 @@ impl Operation {
         self.given.or(self.call).expect("an operation has a call or a submission")
     }
 
+    /// Number of the recorded thread that called NCCL, or submitted if the call is unknown.
     pub fn thread(&self) -> u32 {
         self.first().thread
     }
 
+    /// When the program called NCCL, or NCCL submitted if the call is unknown.
     pub fn begin(&self) -> u64 {
         self.first().about.time
     }
@@ -58,6 +63,7 @@ impl Operation {
         self.given.map(|given| (given.about.time, given.thread))
     }
 
+    /// False for a send or a receive.
     pub fn is_collective(&self) -> bool {
         matches!(self.first().about.what, began::COLLECTIVE_CALL | began::COLLECTIVE)
     }
@@ -77,6 +83,7 @@ impl Operation {
         text(&self.first().about.datatype).into_owned()
     }
 
+    /// Number of elements.
     pub fn count(&self) -> u64 {
         self.first().about.count
     }

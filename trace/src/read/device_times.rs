@@ -9,6 +9,7 @@ use crate::read::reader::Trace;
 /// One kernel, copy or fill.
 #[derive(Debug, Clone, Copy)]
 pub struct Work<'a> {
+    /// The record.
     pub about: Timed,
     /// The number of the call that put it there; none if the call is not in the file.
     pub call: Option<u64>,
@@ -29,6 +30,7 @@ impl Work<'_> {
         self.about.start.saturating_sub(self.about.submitted)
     }
 
+    /// Whether it is a kernel.
     pub fn is_kernel(&self) -> bool {
         self.about.what == timed::KERNEL
     }
@@ -145,6 +147,7 @@ pub struct ByCall<'t> {
 }
 
 impl<'t> ByCall<'t> {
+    /// Indexes all timed work of the trace.
     pub fn new(trace: &'t Trace) -> ByCall<'t> {
         let calls = trace.timed().enumerate().filter_map(|(at, work)| Some((work.call?, at as u32)));
         let mut found: Vec<(u64, u32)> = calls.collect();

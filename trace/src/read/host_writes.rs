@@ -10,6 +10,7 @@ use std::ops::Range;
 /// A CPU write, found at one moment.
 #[derive(Clone, Copy)]
 pub struct Written<'a> {
+    /// The record.
     pub about: record::Written,
     /// Index of the thread that found it: of a callback, the driver's.
     pub finder: u32,
@@ -47,7 +48,9 @@ impl<'a> Written<'a> {
 pub struct FoundWrite<'a> {
     /// All of it was there for every call, of whatever thread, that began at this time or later.
     pub time: u64,
+    /// Number of the call before which it was found.
     pub call: u64,
+    /// The bytes that were written.
     pub written: Written<'a>,
 }
 

@@ -22,28 +22,61 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+/// A file that cannot be opened as a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The operating system refused to read it.
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
+    Io {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: std::io::Error,
+    },
+    /// It is a directory, a pipe or a device.
     #[error("{path}: not a regular file; expected a trace")]
-    NotAFile { path: PathBuf },
+    NotAFile {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// It has no bytes.
     #[error("{path}: the file is empty; a trace begins with the 8 bytes \"CUTRACE\\n\"")]
-    Empty { path: PathBuf },
+    Empty {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// It does not begin with the magic.
     #[error("{path}: not a cutrace trace: found {found} at offset 0, expected \"CUTRACE\\n\"")]
-    Foreign { path: PathBuf, found: String },
+    Foreign {
+        /// Path of the file.
+        path: PathBuf,
+        /// Its first bytes, for people.
+        found: String,
+    },
     #[error(
         "{path}: format version {found} at offset 9; this cutrace reads up to {PACKED_VERSION}: use a newer cutrace"
     )]
-    Newer { path: PathBuf, found: u8 },
+    /// Its format is of a later version.
+    Newer {
+        /// Path of the file.
+        path: PathBuf,
+        /// The version.
+        found: u8,
+    },
+    /// Both copies of the preamble are damaged.
     #[error("{path}: no readable preamble at offset 0 nor in its copy; expected one that matches its checksum")]
-    NoPreamble { path: PathBuf },
+    NoPreamble {
+        /// Path of the file.
+        path: PathBuf,
+    },
 }
 
 /// One recorded thread.
 #[derive(Debug, Clone, Default)]
 pub struct Thread {
+    /// The operating-system id.
     pub os_id: u32,
+    /// The name when its first record was written.
     pub name: String,
     /// That are in the file, each as a call of its own.
     pub calls: u64,
@@ -53,6 +86,7 @@ pub struct Thread {
 
 /// An opened trace.
 pub struct Trace {
+    /// Path by which it was opened.
     pub path: PathBuf,
     /// Device and inode.
     pub(crate) file: (u64, u64),
@@ -60,12 +94,17 @@ pub struct Trace {
     size: u64,
     pub(crate) map: Arc<Mapping>,
     pub(crate) copies: Copies,
+    /// Facts about the recorded process.
     pub preamble: Preamble,
+    /// Totals, if the trace is closed.
     pub footer: Option<Footer>,
+    /// The recorded threads by index.
     pub threads: Vec<Thread>,
     /// Launched functions by id.
     pub kernels: HashMap<u32, Kernel>,
+    /// Devices that the process saw.
     pub devices: Vec<record::Device>,
+    /// Modules that no call loaded.
     pub adopted: Vec<record::Adopted>,
     /// If `record` could know it.
     pub printed: Option<record::Printed>,
@@ -75,6 +114,7 @@ pub struct Trace {
     pub ended_at: Option<u64>,
     /// What was not recorded, and how often: as the recorder and the footer say.
     pub losses: Vec<(String, u64)>,
+    /// Parts of the file that could not be used.
     pub damage: Vec<Damage>,
     /// What a capture range left out, by thread and then by time.
     pub left_out: Vec<record::LeftOut>,
@@ -83,6 +123,7 @@ pub struct Trace {
     /// When the first call was left out that may have changed what devices hold: what they held from then on
     /// is not known.
     pub unknown_since: Option<u64>,
+    /// Clock pairs, by time.
     pub clocks: Vec<Clock>,
     pub(crate) scale: Scale,
     /// Every segment found, in file order.
@@ -141,6 +182,7 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Opens and indexes a trace. Damage is no error: see [`Trace::damage`].
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
         let mut trace = Trace::located(path.as_ref())?;
         trace.copy_open_chunks();
@@ -315,22 +357,27 @@ impl Trace {
         self.devices.iter().any(|device| device.name == SIMULATED_DEVICE)
     }
 
+    /// Whether the file is packed: its records are compressed.
     pub fn is_packed(&self) -> bool {
         matches!(*self.map, Mapping::Packed(_))
     }
 
+    /// Number of recorded calls.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
+    /// Whether it has no recorded call.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
+    /// Name of a function id of this file; `?` if the file does not list it.
     pub fn function_name(&self, id: u16) -> &str {
         self.preamble.functions.get(id as usize).map_or("?", |(name, _)| name)
     }
 
+    /// The function of an id of this file; None if this build does not know it.
     #[inline]
     pub fn function(&self, id: u16) -> Option<&'static Function> {
         *self.functions.get(usize::from(id))?
@@ -342,6 +389,7 @@ impl Trace {
         self.map.bytes_from(offset, offset.checked_add(len)?).filter(|content| content.len() as u64 == len)
     }
 
+    /// Hashes and lengths in bytes of all blobs.
     pub fn blobs(&self) -> impl Iterator<Item = (Hash, u64)> {
         self.blobs.iter().map(|(hash, (_, len))| (*hash, *len))
     }

@@ -7,8 +7,11 @@ use crate::read::call::When;
 
 /// A container at one moment of the call.
 pub struct Recorded<'c, 't> {
+    /// The call whose memory it is.
     pub call: &'c Call<'t>,
+    /// Bytes of the container.
     pub bytes: &'c [u8],
+    /// The moment.
     pub when: When,
 }
 

@@ -10,19 +10,25 @@ use crate::file::record::Passed;
 use crate::read::call::{Call, When};
 use crate::read::reader::Trace;
 
+/// The kind of a shared object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum What {
     /// Device memory, by the address of its allocation.
     Memory,
+    /// An event.
     Event,
     /// Physical memory, and a pool, by a descriptor.
     Physical,
+    /// A memory pool, by a descriptor.
     Pool,
 }
 
+/// The direction in which a call passes an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crossing {
+    /// The call hands out a handle for other processes.
     Exports(What),
+    /// The call opens a handle of another process.
     Imports(What),
     /// Memory of another process is given up.
     Closes,

@@ -23,24 +23,26 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct RecordSummary {
     /// Operating-system id, name, calls, and those that others stand for.
-    pub threads: Vec<(u32, String, u64, u64)>,
-    pub kernels: Vec<Kernel>,
-    pub devices: Vec<Device>,
-    pub adopted: Vec<Adopted>,
-    pub losses: Vec<(String, u64)>,
+    pub(crate) threads: Vec<(u32, String, u64, u64)>,
+    pub(crate) kernels: Vec<Kernel>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) adopted: Vec<Adopted>,
+    pub(crate) losses: Vec<(String, u64)>,
     /// Offset, and what was found and expected there.
-    pub damage: Vec<(u64, String)>,
-    pub clocks: Vec<Clock>,
+    pub(crate) damage: Vec<(u64, String)>,
+    pub(crate) clocks: Vec<Clock>,
     /// Clock ticks that times count from.
-    pub earliest: u64,
+    pub(crate) earliest: u64,
+    /// As [`Trace::ended`].
     pub ended: Option<Ended>,
+    /// As [`Trace::ended_at`].
     pub ended_at: Option<u64>,
-    pub left_out: Vec<LeftOut>,
-    pub switched: Vec<Switched>,
-    pub profile: Option<Profile>,
-    pub no_device_times: Option<String>,
-    pub observed: Vec<Observed>,
-    pub origins: Vec<Origin>,
+    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) switched: Vec<Switched>,
+    pub(crate) profile: Option<Profile>,
+    pub(crate) no_device_times: Option<String>,
+    pub(crate) observed: Vec<Observed>,
+    pub(crate) origins: Vec<Origin>,
 }
 
 impl Trace {

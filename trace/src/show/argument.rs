@@ -11,15 +11,23 @@ use std::fmt::{self, Display, Formatter, Write};
 /// A decoded kernel argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument<'x> {
+    /// A null pointer.
     Null,
+    /// A pointer, or an integer that is an address of known memory.
     Address(u64),
+    /// A truth value.
     Bool(bool),
+    /// An integer of up to 8 bytes.
     Integer(i128),
     /// Of 2 bytes; the number, which a float of 4 bytes holds.
     Half(f32),
+    /// A bfloat16 of 2 bytes, as for `Half`.
     Brain(f32),
+    /// A float of 4 bytes.
     Single(f32),
+    /// A float of 8 bytes.
     Double(f64),
+    /// Elements of an array or vector.
     List(Vec<Argument<'x>>),
     /// Up to 8 bytes, of which nothing says what they mean.
     Bits(&'x [u8]),
@@ -28,6 +36,7 @@ pub enum Argument<'x> {
 }
 
 impl<'x> Argument<'x> {
+    /// Decodes by the declared type, if there is one, else by the size of the bytes.
     pub fn decode(bytes: &'x [u8], declared: Option<&Declared>, objects: &Objects) -> Argument<'x> {
         let word = if bytes.len() == 8 { u64_at(bytes, 0) } else { 0 };
         // Now, or until it was freed.

@@ -13,8 +13,11 @@ use std::mem::offset_of;
 /// The blocks, the threads per block, and the bytes of dynamic shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
+    /// Blocks in x, y and z.
     pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
     pub block: [u32; 3],
+    /// Bytes of dynamic shared memory for each block.
     pub shared: u32,
 }
 

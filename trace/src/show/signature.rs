@@ -15,6 +15,7 @@ use crate::read::reader::Trace;
 use std::sync::OnceLock;
 
 impl<'a> Slot<'a> {
+    /// The parameter's type, if the kernel's name or code declares it.
     pub fn declared(&self) -> Option<&'a Declared> {
         self.trace.signature(self.kernel, self.call).get(self.index)?.as_ref()
     }

@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A kernel that was launched, or that became a node of a graph.
 pub struct Launched<'t> {
+    /// The kernel's record.
     pub kernel: &'t Kernel,
+    /// Number of launches and nodes.
     pub count: u64,
     /// The first calls that launched it.
     pub calls: Vec<u64>,

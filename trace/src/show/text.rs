@@ -107,6 +107,7 @@ pub fn symbol(names: &Enum, value: i64) -> String {
     out
 }
 
+/// Writes the header's name of a value, or the number if it has none.
 pub fn put_symbol(out: &mut impl Write, names: &Enum, value: i64) -> fmt::Result {
     // The table holds values beyond i32 as the header writes them: positive.
     match names.name_of(value).or_else(|| names.name_of(value & 0xffff_ffff)) {

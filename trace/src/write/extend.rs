@@ -18,6 +18,7 @@ use std::path::Path;
 /// Bytes of records in a chunk.
 const CHUNK: usize = 1 << 20;
 
+/// A writer of such a copy.
 pub struct Extension {
     file: File,
     /// Where the next segment goes.

@@ -21,16 +21,37 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+/// A trace that cannot be closed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The operating system refused to read or write it.
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: io::Error },
+    Io {
+        /// Path of the trace.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+    /// The path leads to another file than the one that was opened.
     #[error("{path}: another file has been put in its place; that file is not changed")]
-    Replaced { path: PathBuf },
+    Replaced {
+        /// Path of the trace.
+        path: PathBuf,
+    },
+    /// Its process still writes.
     #[error("{path}: process {pid} is still writing this trace; try again when the process has ended")]
-    InUse { path: PathBuf, pid: u32 },
+    InUse {
+        /// Path of the trace.
+        path: PathBuf,
+        /// The process id.
+        pid: u32,
+    },
+    /// It is compressed.
     #[error("{path}: cannot write to a packed trace; unpack it first")]
-    Packed { path: PathBuf },
+    Packed {
+        /// Path of the trace.
+        path: PathBuf,
+    },
 }
 
 /// The contents of a closed trace, and the changes made to it.
@@ -48,7 +69,9 @@ pub struct Finished {
     pub written: bool,
     /// Damage is among them once the footer is written.
     pub losses: Vec<(String, u64)>,
+    /// The verdict in the footer.
     pub verdict: String,
+    /// The reasons for the verdict, as phrases.
     pub reasons: Vec<String>,
 }
 
@@ -57,6 +80,7 @@ pub struct Finished {
 pub struct Judgement {
     /// `replayable`, `partly` or `no`, and why; empty if nobody has judged the trace.
     pub verdict: String,
+    /// The reasons for the verdict, as phrases.
     pub reasons: Vec<String>,
     /// What its writer wants to find again without reading the calls ([`Trace::summary`]); may be empty.
     pub summary: Vec<u8>,

@@ -32,6 +32,7 @@ pub struct Redaction<'n> {
     pub find: Find,
 }
 
+/// Finds the second bytes in the first; returns their offset.
 pub type Find = fn(&[u8], &[u8]) -> Option<usize>;
 
 /// Counts of the removed data.
@@ -41,7 +42,9 @@ pub struct Redactions {
     pub overwritten: u64,
     /// Texts of annotations, names of threads and of communicators: not empty, and not dropped.
     pub annotations: u64,
+    /// Names of threads.
     pub threads: u64,
+    /// Names of communicators.
     pub communicators: u64,
     /// Pieces of data in records that name a home directory.
     pub homes: u64,

@@ -8,6 +8,7 @@ pub struct Parameter {
     /// Bytes from the first parameter's place. Differs between architectures where alignments exceed 16
     /// bytes.
     pub offset: u32,
+    /// Bytes of the parameter.
     pub size: u32,
     /// Some(true): declared to be a pointer. Some(false): it cannot hold an address, or it is a plain number
     /// of a kernel whose pointers are declared. None: nothing is said, as of all structures.
@@ -28,7 +29,9 @@ pub struct Element {
 /// The meaning of a number's bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Number {
+    /// An unsigned integer.
     Unsigned,
+    /// A signed integer.
     Signed,
     /// IEEE 754, of 2, 4 or 8 bytes.
     Float,
@@ -49,13 +52,16 @@ pub enum Unread {
     /// Without the feature `zstd`, as the recorder is built: drivers that have no query for parameters cannot
     /// load it either.
     Zstd,
+    /// An archive of relocatable code.
     Archive,
     /// For another device, or compiled by the driver from something that is neither PTX nor machine code.
     Other,
+    /// Its headers contradict each other or its length.
     Broken,
 }
 
 impl Unread {
+    /// The reason as a phrase.
     pub fn why(self) -> &'static str {
         match self {
             Unread::Zstd => "compressed with zstd",

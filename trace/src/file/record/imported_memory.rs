@@ -2,6 +2,7 @@
 
 use bincode::{Decode, Encode};
 
+/// Kind of the record.
 pub const HELD: u8 = 27;
 
 /// Contents of memory that another process had exported, with `record --shared-memory`: once, without pieces,
@@ -13,6 +14,7 @@ pub struct ImportedMemory {
     pub call: (u32, u32),
     /// Where this process has it, and how many bytes.
     pub address: u64,
+    /// Bytes of the memory.
     pub len: u64,
     /// The bytes, by the hashes of blobs of [`PIECE`](super::PIECE) bytes, the last one shorter.
     pub pieces: Vec<[u8; 16]>,
