@@ -37,10 +37,13 @@ const AT_ONCE: usize = 10_000;
 /// The size of a screen that nobody sees.
 const PRINTED: (u16, u16) = (120, 40);
 
+/// A failure that ends the viewer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The trace cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The terminal cannot be read, written or set.
     #[error("terminal: {0}")]
     Terminal(#[from] io::Error),
     /// The signal that asked the viewer to end.
@@ -51,7 +54,9 @@ pub enum Error {
 /// The options of the viewer.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Colours and glyphs of the terminal.
     pub theme: Theme,
+    /// The user's settings.
     pub config: Config,
     /// Whether an index may be read and written.
     pub index: bool,

@@ -17,16 +17,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 use terminal_colorsaurus::{QueryOptions, background_color};
 
+/// The user's settings; None where the file sets nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
+    /// Whether the terminal's background is light.
     pub light: Option<bool>,
+    /// Whether to draw with ASCII alone.
     pub ascii: Option<bool>,
+    /// Whether to react to the mouse.
     pub mouse: Option<bool>,
     /// The shortest gap on a row that g and G stop at, ns.
     pub gap: Option<u64>,
-    pub keymap: Keymap,
+    pub(crate) keymap: Keymap,
 }
 
+/// A file of settings that cannot be read or understood.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {what}")]
 pub struct Error {

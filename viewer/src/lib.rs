@@ -5,7 +5,7 @@
 //! below it does. [`app`] joins them. The folders are layers in this order: no file imports from one above
 //! its own.
 
-#![warn(unreachable_pub)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod app;
 pub mod config;

@@ -19,8 +19,11 @@ use trace::file::shared_memory::{PRIVATE, Place};
 pub struct Shape {
     /// At least; the loop that is under way is finished.
     pub calls: u64,
+    /// Number of threads.
     pub threads: u32,
+    /// Number of kernels with a name of their own.
     pub kernels: u32,
+    /// Start of the pseudo-random numbers; equal shapes give equal traces.
     pub seed: u64,
     /// Whether the file is closed, as `cutrace record` leaves it.
     pub footer: bool,

@@ -28,6 +28,7 @@ const GAPS: usize = 10_000;
 /// An answer, not an error.
 pub const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY.0;
 
+/// More calls than an index of 32 bits can count.
 #[derive(Debug, thiserror::Error)]
 #[error("{calls} calls: the viewer supports up to {}", u32::MAX)]
 pub struct TooMany {

@@ -29,7 +29,7 @@ impl<T: Pod> Column<T> {
         Some(Column::Mapped(Mapped { map: map.clone(), start, end, of: PhantomData }))
     }
 
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         cast_slice(self)
     }
 

@@ -20,9 +20,9 @@ use trace::file::record::timed;
 use trace::model::idle::{self, Idle};
 use trace::read::device_times::Work;
 
-pub struct Devices {
-    pub timing: Timing,
-    pub lanes: Vec<Lane>,
+pub(crate) struct Devices {
+    pub(crate) timing: Timing,
+    pub(crate) lanes: Vec<Lane>,
     /// Calls whose work was timed.
     pub calls: HashSet<u32>,
     /// When devices had nothing to do.
@@ -34,7 +34,7 @@ pub struct Devices {
 type Key = (u64, u64, Option<u32>, u32, u32, u32);
 
 /// Of a trace that holds device times. New names go behind the others.
-pub fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) -> Option<Devices> {
+pub(crate) fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) -> Option<Devices> {
     let profile = trace.profile.as_ref()?;
     let mut works: Vec<_> = trace.timed().filter_map(|work| Some((u32::try_from(work.call?).ok()?, work))).collect();
     // By call, and for each call by time.
@@ -153,7 +153,7 @@ fn replayed(trace: &Trace, works: &[(u32, Work)]) -> Vec<Lane> {
 }
 
 /// Set in the number of a stream that no recorded call names: the replay's own count of it.
-pub const UNKNOWN: u64 = 1 << 63;
+pub(crate) const UNKNOWN: u64 = 1 << 63;
 
 /// Names by their text, each once.
 struct Naming<'n> {

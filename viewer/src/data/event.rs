@@ -8,30 +8,44 @@ use trace::api::roles::Class;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Category {
+    /// A query of the driver.
     Query,
+    /// A query for completion.
     Poll,
+    /// A change of the state of the process, a thread or an object.
     State,
+    /// An object other than memory is created or destroyed.
     Object,
+    /// Code is loaded or unloaded.
     Load,
+    /// Memory is allocated or freed.
     Memory,
+    /// A copy or fill, on a stream or not.
     Copy,
+    /// A launch of a kernel or a graph.
     Launch,
+    /// Other work on a stream.
     Submit,
+    /// A wait.
     Synchronize,
+    /// A graph is built or changed.
     Graph,
+    /// A function that this build does not know.
     Other,
     /// Not a call: what the program said of itself.
     Range,
     /// Of the second of two traces: against the first.
     Slower,
+    /// The event took less time than in the first trace.
     Faster,
+    /// The event took about the same time in both traces.
     Same,
     /// The other trace does not have it.
     Only,
 }
 
 impl Category {
-    pub const ALL: [Category; 17] = [
+    pub(crate) const ALL: [Category; 17] = [
         Category::Query,
         Category::Poll,
         Category::State,
@@ -51,7 +65,7 @@ impl Category {
         Category::Only,
     ];
 
-    pub fn from_function(function: &Function) -> Category {
+    pub(crate) fn from_function(function: &Function) -> Category {
         match function.class {
             Class::query => Category::Query,
             Class::poll => Category::Poll,
@@ -68,7 +82,7 @@ impl Category {
         }
     }
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Category::Query => "query",
             Category::Poll => "poll",
@@ -96,21 +110,23 @@ impl Category {
 pub struct Flags(pub u8);
 
 impl Flags {
-    pub const FAILED: u8 = 1;
+    pub(crate) const FAILED: u8 = 1;
     /// The call had not returned when the trace ended; of stream lanes, nothing tells that the work was done.
     pub const OPEN: u8 = 2;
     /// The trace that this one is compared with does not have it.
     pub const ALONE: u8 = 0x80;
 
-    pub fn new(category: Category, failed: bool, open: bool) -> Flags {
+    pub(crate) fn new(category: Category, failed: bool, open: bool) -> Flags {
         let bits = if failed { Flags::FAILED } else { 0 } | if open { Flags::OPEN } else { 0 };
         Flags(bits | (category as u8) << 2)
     }
 
+    /// Whether the call returned an error.
     pub fn failed(self) -> bool {
         self.0 & Flags::FAILED != 0
     }
 
+    /// Whether the event has no known end.
     pub fn open(self) -> bool {
         self.0 & Flags::OPEN != 0
     }
@@ -135,15 +151,18 @@ pub const NO_CALL: u32 = u32::MAX;
 pub struct Event {
     /// Nanoseconds since the start of the trace.
     pub begin: u64,
+    /// Nanoseconds since the start of the trace.
     pub end: u64,
     /// Index into [`Summary::names`](super::model::Summary::names).
     pub name: u32,
+    /// Failure, missing end, and category.
     pub flags: Flags,
     /// The call's number in the trace; of annotations [`NO_CALL`].
     pub call: u32,
 }
 
 impl Event {
+    /// Nanoseconds.
     pub fn length(&self) -> u64 {
         self.end - self.begin
     }

@@ -16,6 +16,7 @@ use trace::read::collective::Operation as Told;
 /// One process of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
+    /// Path of the trace.
     pub path: PathBuf,
     /// `rank 3`, or `process 123` of one that has none.
     pub label: String,
@@ -26,12 +27,15 @@ pub struct Spec {
 /// A job: its directory, and its processes, with the one that began first in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Specs {
+    /// Path of the directory.
     pub directory: PathBuf,
+    /// The processes.
     pub all: Vec<Spec>,
 }
 
+/// The other processes of a job, with their operations on communicators.
 pub struct Job {
-    pub specs: Specs,
+    pub(crate) specs: Specs,
     /// All processes but the first.
     pub peers: Vec<Opened>,
     /// By lane.
@@ -43,12 +47,14 @@ pub struct Job {
 pub struct Operation {
     /// NCCL's number of the communicator, which is the same at all ranks.
     pub communicator: u64,
+    /// Number of the operation among those of its kind, which all ranks count alike.
     pub number: u64,
+    /// False for a send or a receive.
     pub is_collective: bool,
     /// Of a send or receive.
     pub peer: Option<i32>,
-    pub is_captured: bool,
-    pub begin: u64,
+    pub(crate) is_captured: bool,
+    pub(crate) begin: u64,
     /// When the work was known to be done that it gave to the device.
     pub done: Option<u64>,
 }
@@ -156,21 +162,22 @@ fn described(told: &Told) -> String {
 
 impl Job {
     /// Of a process, the first being 0.
-    pub fn label(&self, process: u32) -> &str {
+    pub(crate) fn label(&self, process: u32) -> &str {
         self.specs.all.get(process as usize).map_or("?", |spec| &spec.label)
     }
 
     /// None of the first.
-    pub fn peer(&self, process: u32) -> Option<&Opened> {
+    pub(crate) fn peer(&self, process: u32) -> Option<&Opened> {
         self.peers.get((process as usize).checked_sub(1)?)
     }
 
+    /// The operation of the event at this index of a lane.
     pub fn operation(&self, lane: usize, at: usize) -> Option<&Operation> {
         self.operations.get(&lane)?.get(at)
     }
 
     /// The same operation at other ranks, in the order of the lanes; a send and its receive are two.
-    pub fn counterparts(&self, lane: usize, at: usize) -> Vec<(usize, usize)> {
+    pub(crate) fn counterparts(&self, lane: usize, at: usize) -> Vec<(usize, usize)> {
         let Some(wanted) = self.operation(lane, at).filter(|wanted| wanted.is_collective) else { return Vec::new() };
         let is_same = |other: &Operation| {
             other.is_collective && (other.communicator, other.number) == (wanted.communicator, wanted.number)
@@ -183,7 +190,7 @@ impl Job {
     }
 
     /// The lanes of ranks that have the communicator of a collective, and have not begun it.
-    pub fn missing_ranks(&self, lane: usize, at: usize) -> Vec<usize> {
+    pub(crate) fn missing_ranks(&self, lane: usize, at: usize) -> Vec<usize> {
         let Some(wanted) = self.operation(lane, at).filter(|wanted| wanted.is_collective) else { return Vec::new() };
         let others = self.counterparts(lane, at);
         let has_begun = |of: usize| of == lane || others.iter().any(|(other, _)| *other == of);
@@ -195,7 +202,7 @@ impl Job {
     }
 
     /// The one at the next rank: behind the last the first.
-    pub fn next(&self, lane: usize, at: usize) -> Option<(usize, usize)> {
+    pub(crate) fn next(&self, lane: usize, at: usize) -> Option<(usize, usize)> {
         let all = self.counterparts(lane, at);
         all.iter().find(|(other, _)| *other > lane).or(all.first()).copied()
     }

@@ -9,26 +9,54 @@ use trace::base::parallel;
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
 pub enum Source {
     /// Calls of a thread; `depth` 0, or made within calls of the lane above.
-    Thread { thread: u32, depth: u32 },
+    Thread {
+        /// Index of the thread.
+        thread: u32,
+        /// Number of calls around these.
+        depth: u32,
+    },
     /// Work of a stream, from its submission to the next one's, or to when it is known to be done; the first
     /// of which nothing tells, to the end.
     Stream(Queue),
     /// Work of a stream, as a replay measured it. `part` tells apart what the replay's source saw on several
     /// streams: branches of graphs.
-    Device { queue: Queue, part: u32 },
+    Device {
+        /// Device, context and stream, as the source of the times counts them.
+        queue: Queue,
+        /// Number of the part, from 0.
+        part: u32,
+    },
     /// What a thread said by NVTX in one domain (an index into
     /// [`Summary::domains`](super::Summary::domains)); `depth` 0, or within the lane above. `thread` none:
     /// ranges that any thread may end.
-    Range { thread: Option<u32>, domain: u32, depth: u32 },
+    Range {
+        /// Index of the thread.
+        thread: Option<u32>,
+        /// Index of the domain.
+        domain: u32,
+        /// Number of ranges around these.
+        depth: u32,
+    },
     /// The same of another run: of a second trace, or of the replay that took device times.
     Second(Box<Source>),
     /// The same of another process of the job, by its place behind the first.
-    Peer { process: u32, inner: Box<Source> },
+    Peer {
+        /// Number of the process in the job; the first one is 0.
+        process: u32,
+        /// The lane within that process.
+        inner: Box<Source>,
+    },
     /// What a process of the job did on a communicator of NCCL's, by the number that its trace gives it.
-    Operations { process: u32, communicator: u32 },
+    Operations {
+        /// Number of the process in the job; the first one is 0.
+        process: u32,
+        /// Number of the communicator's record.
+        communicator: u32,
+    },
 }
 
 impl Source {
+    /// Whether it has the calls of a thread.
     pub fn is_thread(&self) -> bool {
         matches!(self, Source::Thread { .. })
     }
@@ -46,7 +74,7 @@ impl Source {
         }
     }
 
-    pub fn queue(&self) -> Option<&Queue> {
+    pub(crate) fn queue(&self) -> Option<&Queue> {
         match self {
             Source::Stream(queue) | Source::Device { queue, .. } => Some(queue),
             _ => None,
@@ -62,8 +90,8 @@ impl Source {
 /// A stream in the sense of stream order.
 #[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
 pub struct Queue {
-    pub device: i32,
-    pub context: u64,
+    pub(crate) device: i32,
+    pub(crate) context: u64,
     /// The handle; of default streams those of [`stream`](trace::model::stream).
     pub stream: u64,
     /// Whose, if it is a thread's own default stream.
@@ -72,8 +100,10 @@ pub struct Queue {
     pub call: u32,
 }
 
+/// Events in order of time, by columns, and their sums.
 #[derive(Clone)]
 pub struct Lane {
+    /// The origin of the events.
     pub source: Source,
     /// Nanoseconds since the start of the trace, rising.
     pub begin: Column<u64>,
@@ -81,32 +111,34 @@ pub struct Lane {
     pub length: Column<u32>,
     /// Index of the event and its length, for those that take 4.3 s and more.
     pub long: Column<[u64; 2]>,
-    pub name: Column<u32>,
-    pub flags: Column<u8>,
+    pub(crate) name: Column<u32>,
+    pub(crate) flags: Column<u8>,
     /// Never falling; equal where a call gave several pieces of work.
     pub call: Column<u32>,
     /// Of streams: when the work is known to be done, ns; u64::MAX if nothing tells.
     pub done: Column<u64>,
     /// Of devices: where the record of the times stands in the trace.
     pub record: Column<u64>,
+    /// Sums over groups of events, level by level.
     pub pyramid: Pyramid,
 }
 
 /// The events of a lane within a piece of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
+    /// Events that touch the piece.
     pub count: u64,
     /// Nanoseconds within the piece.
     pub busy: u64,
     /// The longest of the events, the first of several.
     pub longest: Option<u32>,
-    pub failed: u32,
-    pub synchronisations: u32,
-    pub loads: u32,
+    pub(crate) failed: u32,
+    pub(crate) synchronisations: u32,
+    pub(crate) loads: u32,
 }
 
 impl Lane {
-    pub fn empty(source: Source) -> Lane {
+    pub(crate) fn empty(source: Source) -> Lane {
         Lane {
             source,
             begin: Column::default(),
@@ -141,14 +173,17 @@ impl Lane {
         lane
     }
 
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.begin.len()
     }
 
+    /// Whether the lane has no event.
     pub fn is_empty(&self) -> bool {
         self.begin.is_empty()
     }
 
+    /// Nanoseconds of the event at this index.
     pub fn length(&self, index: usize) -> u64 {
         match self.length[index] {
             u32::MAX => {
@@ -159,11 +194,12 @@ impl Lane {
         }
     }
 
+    /// Nanoseconds since the start of the trace at which it ends.
     pub fn end(&self, index: usize) -> u64 {
         self.begin[index].saturating_add(self.length(index))
     }
 
-    pub fn event(&self, index: usize) -> Event {
+    pub(crate) fn event(&self, index: usize) -> Event {
         Event {
             begin: self.begin[index],
             end: self.end(index),
@@ -173,11 +209,12 @@ impl Lane {
         }
     }
 
+    /// All events in order.
     pub fn events(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
         (0..self.len()).map(|index| self.event(index))
     }
 
-    pub fn node(&self, index: usize) -> Node {
+    pub(crate) fn node(&self, index: usize) -> Node {
         Node::event(index, self.length(index), self.flags[index])
     }
 
@@ -186,14 +223,14 @@ impl Lane {
     }
 
     /// The first event that ends after `time`, or begins then or later.
-    pub fn first_from(&self, time: u64) -> usize {
+    pub(crate) fn first_from(&self, time: u64) -> usize {
         let after = self.first_at(time);
         // Events do not overlap: of those that began before, only the last can reach beyond.
         if after > 0 && self.end(after - 1) > time { after - 1 } else { after }
     }
 
     /// The first event that begins at `time` or later.
-    pub fn first_at(&self, time: u64) -> usize {
+    pub(crate) fn first_at(&self, time: u64) -> usize {
         self.pyramid.seek(&self.begin, 0, time)
     }
 
@@ -210,7 +247,7 @@ impl Lane {
     }
 
     /// What touches the time from `from` up to `to`.
-    pub fn cell(&self, from: u64, to: u64) -> Cell {
+    pub(crate) fn cell(&self, from: u64, to: u64) -> Cell {
         let first = self.first_from(from);
         self.sum(first, self.first_at(to).max(first), from, to)
     }
@@ -233,7 +270,7 @@ impl Lane {
     }
 
     /// Adds the cells between neighbouring edges, which must rise.
-    pub fn view(&self, edges: &[u64], cells: &mut Vec<Cell>) {
+    pub(crate) fn view(&self, edges: &[u64], cells: &mut Vec<Cell>) {
         let Some(&left) = edges.first() else { return };
         let (mut first, mut began) = (self.first_from(left), self.first_at(left));
         for pair in edges.windows(2) {
@@ -267,7 +304,7 @@ const WORKERS: usize = 8;
 /// in view.
 const STEP: usize = 50;
 
-/// As [`Lane::view`] of each. `lets_go`: of what was looked at, which otherwise stays in view for the next
+/// As `Lane::view` of each. `lets_go`: of what was looked at, which otherwise stays in view for the next
 /// frame, up to all there is.
 pub fn views(lanes: &[&Lane], edges: &[u64], lets_go: bool) -> Vec<Vec<Cell>> {
     let is_long = lanes.iter().map(|lane| lane.len()).sum::<usize>() >= SHARED;

@@ -31,12 +31,12 @@ pub struct Life {
     pub ended: u32,
     /// Index into the names plus 1; 0 if it has none.
     pub name: u32,
-    pub zero: u32,
+    pub(crate) zero: u32,
 }
 
 /// Kinds from here on are ranges: by their place in [`LABELS`].
-pub const RANGES: u32 = 1000;
-pub const LABELS: [&str; 3] = ["mem", "host", "global"];
+pub(crate) const RANGES: u32 = 1000;
+pub(crate) const LABELS: [&str; 3] = ["mem", "host", "global"];
 /// How many different bases below an address are asked whether they hold it.
 const TRIED: usize = 64;
 
@@ -52,7 +52,7 @@ impl Life {
         self.kind >= RANGES
     }
 
-    pub fn label(&self) -> &'static str {
+    pub(crate) fn label(&self) -> &'static str {
         match self.kind.checked_sub(RANGES) {
             Some(label) => LABELS.get(label as usize).copied().unwrap_or("?"),
             None => KINDS.iter().find(|kind| **kind as u32 == self.kind).map_or("?", |kind| kind.label()),
@@ -104,7 +104,7 @@ const KINDS: [Kind; 33] = [
 
 impl Lives {
     /// Follows the calls that make, name or end objects, in order.
-    pub fn from_trace(trace: &Trace, concerned: &[u32]) -> Lives {
+    pub(crate) fn from_trace(trace: &Trace, concerned: &[u32]) -> Lives {
         let mut walk = Walk::default();
         for number in concerned {
             let Some(call) = trace.call((*number).into()) else { continue };
@@ -116,7 +116,7 @@ impl Lives {
     }
 
     /// What a handle stood for in this call.
-    pub fn object(&self, kind: Kind, value: u64, call: u32) -> Option<&Life> {
+    pub(crate) fn object(&self, kind: Kind, value: u64, call: u32) -> Option<&Life> {
         self.find(kind as u32, value, call).filter(|life| life.holds_at(call))
     }
 
@@ -127,7 +127,7 @@ impl Lives {
     }
 
     /// The range that held an address in this call.
-    pub fn range(&self, address: u64, call: u32) -> Option<&Life> {
+    pub(crate) fn range(&self, address: u64, call: u32) -> Option<&Life> {
         self.nearest(address, call, |life| life.holds_at(call))
     }
 
@@ -151,17 +151,17 @@ impl Lives {
     }
 
     /// The name the program gave, if it gave one.
-    pub fn name(&self, life: &Life) -> Option<&str> {
+    pub(crate) fn name(&self, life: &Life) -> Option<&str> {
         self.names.get(life.name.checked_sub(1)? as usize).map(String::as_str)
     }
 
     /// The same in a word: of C++ and Rust functions the last part.
-    pub fn brief(&self, life: &Life) -> Option<String> {
+    pub(crate) fn brief(&self, life: &Life) -> Option<String> {
         self.name(life).map(|name| Names::new(Style::Short).brief(name))
     }
 
     /// The life that is called `stream#3`.
-    pub fn titled(&self, title: &str) -> Option<&Life> {
+    pub(crate) fn titled(&self, title: &str) -> Option<&Life> {
         let (label, number) = title.split_once('#')?;
         let number: u32 = number.split(':').next()?.parse().ok()?;
         self.all.iter().find(|life| life.number == number && life.label() == label)

@@ -9,8 +9,8 @@ use trace::model::memory::Allocation;
 const RUN: usize = 64;
 
 /// A pool's handle; [`DEFAULT`] for the one that a device has by itself.
-pub type Pool = u64;
-pub const DEFAULT: Pool = 0;
+pub(crate) type Pool = u64;
+pub(crate) const DEFAULT: Pool = 0;
 
 /// The owner of the counted memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
@@ -34,7 +34,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(of: Owner, time: Column<u64>, live: Column<u64>) -> Memory {
+    pub(crate) fn new(of: Owner, time: Column<u64>, live: Column<u64>) -> Memory {
         let runs = live.chunks(RUN).map(|run| run.iter().copied().max().unwrap_or(0)).collect::<Vec<_>>().into();
         Memory { of, time, live, runs }
     }
@@ -45,7 +45,7 @@ impl Memory {
     }
 
     /// The most bytes at any moment from `from` up to `to`.
-    pub fn most(&self, from: u64, to: u64) -> u64 {
+    pub(crate) fn most(&self, from: u64, to: u64) -> u64 {
         let first = self.time.partition_point(|step| *step <= from);
         let end = self.time.partition_point(|step| *step < to).max(first);
         let mut most = first.checked_sub(1).map_or(0, |at| self.live[at]);
@@ -63,7 +63,7 @@ impl Memory {
     }
 
     /// The highest step: its time and bytes.
-    pub fn peak(&self) -> (u64, u64) {
+    pub(crate) fn peak(&self) -> (u64, u64) {
         let most = self.runs.iter().copied().max().unwrap_or(0);
         let run = self.runs.iter().position(|run| *run == most).unwrap_or(0) * RUN;
         let at = self.live.iter().skip(run).position(|live| *live == most).map_or(0, |at| run + at);
@@ -80,16 +80,16 @@ struct Steps {
 
 /// The sum of allocations and frees.
 #[derive(Default)]
-pub struct Usage {
+pub(crate) struct Usage {
     steps: HashMap<(i32, Option<Pool>), Steps>,
 }
 
 impl Usage {
-    pub fn add(&mut self, time: u64, one: &Allocation) {
+    pub(crate) fn add(&mut self, time: u64, one: &Allocation) {
         self.step(time, one, u64::saturating_add);
     }
 
-    pub fn subtract(&mut self, time: u64, one: &Allocation) {
+    pub(crate) fn subtract(&mut self, time: u64, one: &Allocation) {
         self.step(time, one, u64::saturating_sub);
     }
 
@@ -107,7 +107,7 @@ impl Usage {
         }
     }
 
-    pub fn into_lanes(self) -> Vec<Memory> {
+    pub(crate) fn into_lanes(self) -> Vec<Memory> {
         let mut all: Vec<Steps> = self.steps.into_values().collect();
         // Pools in the order in which they were first used.
         all.sort_by_key(|steps| (steps.of.device, steps.of.pool.is_some(), steps.of.call, steps.of.pool));

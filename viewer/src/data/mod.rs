@@ -5,25 +5,25 @@
 //! Imports `text`.
 
 pub mod build;
-pub mod column;
+pub(crate) mod column;
 pub mod compare;
-pub mod device;
+pub(crate) mod device;
 pub mod event;
 pub mod job;
 pub mod lane;
-pub mod lives;
-pub mod memory;
+pub(crate) mod lives;
+pub(crate) mod memory;
 mod model;
 pub mod open;
 pub mod ops;
-pub mod pyramid;
-pub mod ranges;
+pub(crate) mod pyramid;
+pub(crate) mod ranges;
 pub mod side_files;
 pub mod store;
-pub mod streams;
-pub mod tables;
-pub mod threads;
+pub(crate) mod streams;
+pub(crate) mod tables;
+pub(crate) mod threads;
 pub mod uses;
-pub mod walk;
+pub(crate) mod walk;
 
 pub use model::{Model, Name, Summary};

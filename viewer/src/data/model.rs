@@ -12,9 +12,9 @@ use bincode::{Decode, Encode};
 /// The name of a function, kernel or annotation, safe for a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Name {
-    pub text: String,
+    pub(crate) text: String,
     pub(super) category: u8,
-    pub kernel: bool,
+    pub(crate) kernel: bool,
 }
 
 impl Name {
@@ -22,15 +22,12 @@ impl Name {
     pub(super) fn of_operation(text: &str) -> Name {
         Name { text: text.to_owned(), category: Category::Submit as u8, kernel: false }
     }
-
-    pub fn category(&self) -> Category {
-        Category::ALL.get(usize::from(self.category)).copied().unwrap_or(Category::Other)
-    }
 }
 
 /// The part of a model that is small enough to be read whole.
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 pub struct Summary {
+    /// Number of recorded calls.
     pub calls: u64,
     /// When the last thing happened, nanoseconds since the start of the trace.
     pub end: u64,
@@ -38,16 +35,16 @@ pub struct Summary {
     pub names: Vec<Name>,
     /// By thread: where the count of its calls and their numbers in the file part.
     pub(super) jumps: Vec<(u32, Vec<(u64, u32)>)>,
-    pub functions: Vec<Row>,
-    pub kernels: Vec<Row>,
-    pub moves: Vec<Row>,
+    pub(crate) functions: Vec<Row>,
+    pub(crate) kernels: Vec<Row>,
+    pub(crate) moves: Vec<Row>,
     /// Kernels, and copies and fills, by the times of a device; none if the trace does not hold any.
     pub timing: Option<Timing>,
     /// NVTX ranges and marks, by domain and message.
     pub ranges: Vec<Row>,
     /// Names of NVTX domains that have lanes.
     pub domains: Vec<String>,
-    pub loads: Vec<Load>,
+    pub(crate) loads: Vec<Load>,
     /// The longest times in which a device had nothing to do, in order of time.
     pub gaps: Vec<Gap>,
     /// What cannot be read, in order of time.
@@ -59,15 +56,18 @@ pub struct Summary {
 /// A trace as the viewer sees it.
 #[derive(Clone, Default)]
 pub struct Model {
+    /// Names, totals and tables.
     pub summary: Summary,
     /// Threads with their depths, their annotations, then streams.
     pub lanes: Vec<Lane>,
+    /// Memory over time, by device and kind.
     pub memory: Vec<Memory>,
     /// Numbers of the calls that make, name or end objects.
     pub concerned: Column<u32>,
 }
 
 impl Model {
+    /// The name at this index; `?` if there is none.
     pub fn name(&self, name: u32) -> &str {
         self.summary.names.get(name as usize).map_or("?", |name| &name.text)
     }

@@ -16,25 +16,30 @@ use trace::base::hash::Hash;
 use trace::model::decode::decode;
 use trace::{Call, Trace};
 
+/// A trace that cannot be viewed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The file cannot be opened as a trace.
     #[error(transparent)]
     Trace(#[from] trace::Error),
+    /// The trace has too many calls.
     #[error(transparent)]
     TooMany(#[from] TooMany),
 }
 
 /// An opened trace.
 pub struct Opened {
+    /// Path by which it was opened.
     pub path: PathBuf,
     /// Opened by its index, it knows its calls only one by one: ask [`Opened::call`].
     pub trace: Arc<Trace>,
+    /// Lanes, sums and memory.
     pub model: Model,
     /// Of the trace as it was when the model was made.
     key: Key,
     /// The index that the model comes from, if it does.
     pub index: Option<PathBuf>,
-    pub unchecked: Option<Arc<Unchecked>>,
+    pub(crate) unchecked: Option<Arc<Unchecked>>,
     /// What was wrong with an index that was not used.
     pub unfit: Option<String>,
     pages: Option<Pages>,
@@ -54,29 +59,33 @@ pub struct Opened {
 
 /// The second trace of a comparison.
 pub struct Second {
+    /// The second trace.
     pub opened: Opened,
     /// Calls of the first and of the second that belong together, by the first's number; and by the second's.
     pub pairs: Vec<(u32, u32)>,
-    pub back: Vec<(u32, u32)>,
+    pub(crate) back: Vec<(u32, u32)>,
     /// How many names are the first's; the second's stand behind them.
     pub(super) names: usize,
     /// Calls of both that are to begin together, if the user has chosen some.
     pub aligned: Option<(u32, u32)>,
     /// What is added to the second's times, ns.
     pub shift: i64,
+    /// Paired calls that took more time in the second trace.
     pub slower: u64,
+    /// Paired calls that took less time in the second trace.
     pub faster: u64,
     /// Calls that the other trace does not have.
     pub only_first: u64,
+    /// Calls of the second trace without a partner in the first.
     pub only_second: u64,
 }
 
 impl Second {
-    pub fn of_first(&self, call: u32) -> Option<u32> {
+    pub(crate) fn of_first(&self, call: u32) -> Option<u32> {
         look_up(&self.pairs, call)
     }
 
-    pub fn of_second(&self, call: u32) -> Option<u32> {
+    pub(crate) fn of_second(&self, call: u32) -> Option<u32> {
         look_up(&self.back, call)
     }
 }
@@ -168,6 +177,7 @@ impl Opened {
         self.at_rest.load(Relaxed)
     }
 
+    /// The small part of the model.
     pub fn summary(&self) -> &Summary {
         &self.model.summary
     }
@@ -177,6 +187,7 @@ impl Opened {
         self.summary().calls.saturating_add(self.trace.calls_repeated())
     }
 
+    /// Reads a call from the trace.
     pub fn call(&self, number: u32) -> Option<Call<'_>> {
         if !self.trace.is_empty() {
             return self.trace.call(number.into());

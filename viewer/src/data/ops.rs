@@ -13,24 +13,24 @@ use trace::{Call, Function, Trace};
 /// A call that affects streams or memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Op {
-    pub call: u32,
-    pub thread: u32,
+    pub(crate) call: u32,
+    pub(crate) thread: u32,
     /// Nanoseconds since the start of the trace.
     pub begin: u64,
-    pub end: u64,
+    pub(crate) end: u64,
     /// The function's id in the file.
     pub function: u16,
-    pub what: What,
+    pub(crate) what: What,
 }
 
 impl Op {
-    pub fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> Moment {
         Moment { call: self.call.into(), thread: self.thread, begin: self.begin, end: self.end }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum What {
+pub(crate) enum What {
     /// `kernel`: the id of the one that is launched, or u32::MAX; `bytes`: how many are copied or filled.
     Changed { change: Change, kernel: u32, bytes: u64 },
     /// A module image: the high half of its hash (0 if the trace does not hold it), and its bytes.
@@ -39,7 +39,7 @@ pub enum What {
 
 /// The viewer's treatment of a function's calls.
 pub struct Plan {
-    pub category: Category,
+    pub(crate) category: Category,
     /// Whether its calls make, name or end objects.
     pub concerned: bool,
     /// None if they do not matter for streams or memory.
@@ -76,12 +76,12 @@ impl Plan {
         }
     }
 
-    /// Whether [`Plan::op`] has anything to say.
+    /// Whether `Plan::op` has anything to say.
     pub fn matters(&self) -> bool {
         self.follows.is_some()
     }
 
-    pub fn op(&self, call: &Call) -> Option<What> {
+    pub(crate) fn op(&self, call: &Call) -> Option<What> {
         let (function, follows) = self.follows.filter(|_| call.took_effect())?;
         if follows == Follows::Load {
             return Some(loaded(call));

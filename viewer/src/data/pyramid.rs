@@ -8,7 +8,7 @@ use super::column::Column;
 use super::event::{Category, Flags};
 use bytemuck::{Pod, Zeroable};
 
-pub const FAN_OUT: usize = 64;
+pub(crate) const FAN_OUT: usize = 64;
 
 /// The sum of a run of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
@@ -20,16 +20,16 @@ pub struct Node {
     pub longest: u64,
     /// Which event that is; u32::MAX of an empty run.
     pub longest_at: u32,
-    pub failed: u32,
-    pub synchronisations: u32,
-    pub loads: u32,
+    pub(crate) failed: u32,
+    pub(crate) synchronisations: u32,
+    pub(crate) loads: u32,
 }
 
 impl Node {
-    pub const EMPTY: Node =
+    pub(crate) const EMPTY: Node =
         Node { busy: 0, longest: 0, longest_at: u32::MAX, failed: 0, synchronisations: 0, loads: 0 };
 
-    pub fn event(index: usize, length: u64, flags: u8) -> Node {
+    pub(crate) fn event(index: usize, length: u64, flags: u8) -> Node {
         let flags = Flags(flags);
         let category = flags.own();
         Node {
@@ -43,7 +43,7 @@ impl Node {
     }
 
     /// Takes in the run that follows.
-    pub fn add(&mut self, next: &Node) {
+    pub(crate) fn add(&mut self, next: &Node) {
         self.busy = self.busy.saturating_add(next.busy);
         if self.longest_at == u32::MAX || next.longest > self.longest {
             (self.longest, self.longest_at) = (next.longest, next.longest_at);
@@ -66,7 +66,7 @@ pub struct Pyramid {
 
 impl Pyramid {
     /// Of events that begin then, by the node of each.
-    pub fn build(begin: &[u64], event: impl Fn(usize) -> Node) -> Pyramid {
+    pub(crate) fn build(begin: &[u64], event: impl Fn(usize) -> Node) -> Pyramid {
         let events = begin.len();
         let firsts: Vec<u64> = begin.iter().step_by(FAN_OUT).copied().collect();
         let (starts, total) = levels(events);
@@ -87,7 +87,7 @@ impl Pyramid {
     }
 
     /// From an index; none if there are not as many nodes as that many events have.
-    pub fn from_columns(nodes: Column<Node>, firsts: Column<u64>, events: usize) -> Option<Pyramid> {
+    pub(crate) fn from_columns(nodes: Column<Node>, firsts: Column<u64>, events: usize) -> Option<Pyramid> {
         let (starts, total) = levels(events);
         ((nodes.len(), firsts.len()) == (total, events.div_ceil(FAN_OUT))).then_some(Pyramid { nodes, firsts, starts })
     }
@@ -96,12 +96,12 @@ impl Pyramid {
         &self.nodes
     }
 
-    pub fn firsts(&self) -> &Column<u64> {
+    pub(crate) fn firsts(&self) -> &Column<u64> {
         &self.firsts
     }
 
     /// The first event from `start` on that does not begin before `time`, sought near by first.
-    pub fn seek(&self, begin: &[u64], start: usize, time: u64) -> usize {
+    pub(crate) fn seek(&self, begin: &[u64], start: usize, time: u64) -> usize {
         let run = start / FAN_OUT;
         let after = gallop(&self.firsts, run, time);
         if after <= run && after < self.firsts.len() {
@@ -114,7 +114,7 @@ impl Pyramid {
     }
 
     /// What the events from `first` up to `end` amount to; `event` gives the node of one.
-    pub fn sum(&self, first: usize, end: usize, event: impl Fn(usize) -> Node) -> Node {
+    pub(crate) fn sum(&self, first: usize, end: usize, event: impl Fn(usize) -> Node) -> Node {
         self.climb(first, end, usize::MAX, &event)
     }
 
@@ -138,7 +138,7 @@ impl Pyramid {
 
     /// The first event from `first` on whose node has what is asked for; nodes that lack it are passed over
     /// whole.
-    pub fn next(
+    pub(crate) fn next(
         &self,
         first: usize,
         events: usize,
@@ -157,7 +157,12 @@ impl Pyramid {
     }
 
     /// As [`Pyramid::next`], backwards from `before`, which is not asked.
-    pub fn previous(&self, before: usize, event: impl Fn(usize) -> Node, has: impl Fn(&Node) -> bool) -> Option<usize> {
+    pub(crate) fn previous(
+        &self,
+        before: usize,
+        event: impl Fn(usize) -> Node,
+        has: impl Fn(&Node) -> bool,
+    ) -> Option<usize> {
         let mut end = before;
         while end > 0 {
             if has(&event(end - 1)) {

@@ -11,14 +11,14 @@ use rustc_hash::FxHashMap;
 use trace::Trace;
 use trace::file::record::annotated;
 
-pub struct Ranges {
-    pub lanes: Vec<Lane>,
-    pub rows: Vec<Row>,
-    pub domains: Vec<String>,
+pub(crate) struct Ranges {
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) domains: Vec<String>,
 }
 
 /// `end`: of the trace. New names go behind the others.
-pub fn ranges(trace: &Trace, end: u64, names: &mut Vec<Name>) -> Ranges {
+pub(crate) fn ranges(trace: &Trace, end: u64, names: &mut Vec<Name>) -> Ranges {
     let ns = |ticks: u64| trace.nanoseconds(ticks).max(0) as u64;
     let opened = trace.annotated_ranges().into_iter().map(|range| (range.opened, range.end.map(ns)));
     let marks = trace.annotations().filter(|annotation| annotation.about.what == annotated::MARK);

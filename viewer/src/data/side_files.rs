@@ -15,7 +15,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    pub fn is_at(&self, path: &Path) -> bool {
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
         let mut found = Vec::new();
         // Opening a pipe would wait for who writes there.
         let read = |file: File| file.take(self.begins.len() as u64).read_to_end(&mut found);

@@ -34,6 +34,7 @@ use trace::file::preamble::{decode, encode};
 use trace::read::summary::RecordSummary;
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
+/// Ending and first bytes of index files.
 pub const INDEX: Kind = Kind { suffix: "idx", begins: &MAGIC };
 const VERSION: u32 = 16;
 const HEADER: usize = 64;
@@ -55,7 +56,7 @@ pub struct Key {
 }
 
 impl Key {
-    pub fn from_path(trace: &Path) -> Result<Key, trace::Error> {
+    pub(crate) fn from_path(trace: &Path) -> Result<Key, trace::Error> {
         let fingerprint = Trace::fingerprint(trace)?;
         let about = fs::metadata(trace).map_err(|source| trace::Error::Io { path: trace.to_path_buf(), source })?;
         let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()].map(i64::cast_unsigned);
@@ -101,14 +102,14 @@ struct Directory {
 
 /// An index that agrees with the trace, and the rest of its checks.
 pub struct Loaded {
-    pub model: Model,
-    pub known: RecordSummary,
-    pub lives: Lives,
-    pub findings: Option<Vec<Finding>>,
-    pub path: PathBuf,
-    /// None: it has been checked. Otherwise [`Unchecked::check`] is to be called, and its answer heeded.
+    pub(crate) model: Model,
+    pub(crate) known: RecordSummary,
+    pub(crate) lives: Lives,
+    pub(crate) findings: Option<Vec<Finding>>,
+    pub(crate) path: PathBuf,
+    /// None: it has been checked. Otherwise `Unchecked::check` is to be called, and its answer heeded.
     pub unchecked: Option<Unchecked>,
-    pub pages: Pages,
+    pub(crate) pages: Pages,
 }
 
 /// The pages of an index that this process has mapped in.
@@ -125,6 +126,7 @@ impl Pages {
     }
 }
 
+/// The checksums of an index's sections, not yet verified.
 pub struct Unchecked {
     path: PathBuf,
     sections: Vec<Section>,
@@ -132,7 +134,7 @@ pub struct Unchecked {
 
 impl Unchecked {
     /// Reads the whole file; false if a byte is not as it was written.
-    pub fn check(&self) -> bool {
+    pub(crate) fn check(&self) -> bool {
         let Ok(mut file) = File::open(&self.path) else { return false };
         let mut bytes = vec![0; PIECE];
         self.sections.iter().all(|section| sound(&mut file, section, &mut bytes).unwrap_or(false))
@@ -156,12 +158,16 @@ fn sound(file: &mut File, section: &Section, bytes: &mut [u8]) -> io::Result<boo
 /// The reason why an index cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
+    /// There is no index.
     #[error("it no longer exists")]
     Gone,
+    /// The index is of another version.
     #[error("an index of version {0}, this cutrace needs version {own}", own = VERSION)]
     Version(u32),
+    /// The trace changed after its index was written.
     #[error("an index of the trace as it was before it changed")]
     Changed,
+    /// A checksum or a length does not match.
     #[error("a damaged index")]
     Damaged,
 }

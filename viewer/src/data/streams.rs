@@ -12,12 +12,12 @@ use trace::model::stream::StreamId;
 use trace::model::streams::{self as model, Followed};
 
 /// The work of one stream so far.
-pub struct Work {
-    pub queue: Queue,
-    pub begin: Vec<u64>,
-    pub name: Vec<u32>,
-    pub flags: Vec<u8>,
-    pub call: Vec<u32>,
+pub(crate) struct Work {
+    pub(crate) queue: Queue,
+    pub(crate) begin: Vec<u64>,
+    pub(crate) name: Vec<u32>,
+    pub(crate) flags: Vec<u8>,
+    pub(crate) call: Vec<u32>,
     /// When it is known to be done, ns; u64::MAX if nothing tells.
     pub done: Vec<u64>,
     /// The first that is not known to be done.
@@ -26,7 +26,7 @@ pub struct Work {
 
 impl Work {
     /// Keeps the work of these calls.
-    pub fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
+    pub(crate) fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
         let kept: Vec<usize> = (0..self.call.len()).filter(|at| keeps(self.call[*at])).collect();
         self.begin = kept.iter().map(|at| self.begin[*at]).collect();
         self.name = kept.iter().map(|at| self.name[*at]).collect();
@@ -37,7 +37,7 @@ impl Work {
 }
 
 #[derive(Default)]
-pub struct Streams {
+pub(crate) struct Streams {
     model: model::Streams,
     /// By the index of the stream.
     pub work: Vec<Work>,
@@ -49,16 +49,16 @@ pub struct Streams {
     finished: Vec<StreamPosition>,
     /// By device: since when nothing is outstanding, and the call that said so.
     idle: HashMap<i32, (u64, u32)>,
-    pub gaps: Vec<Gap>,
+    pub(crate) gaps: Vec<Gap>,
 }
 
 impl Streams {
-    pub fn new(launches_wait: bool) -> Streams {
+    pub(crate) fn new(launches_wait: bool) -> Streams {
         Streams { launches_wait, ..Streams::default() }
     }
 
     /// Follows what a call changed. `name` and `flags`: of its work, if it puts any on a stream.
-    pub fn follow(&mut self, op: &Op, change: &Change, name: u32, flags: Flags) -> Followed {
+    pub(crate) fn follow(&mut self, op: &Op, change: &Change, name: u32, flags: Flags) -> Followed {
         let waits = self.launches_wait && flags.own() == Category::Launch;
         let followed = self.model.follow(op.moment(), change, waits);
         if let Change::StreamMade { stream, .. } = *change {

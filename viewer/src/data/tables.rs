@@ -8,11 +8,11 @@ pub struct Row {
     /// Index into [`Summary::names`](super::model::Summary::names).
     pub name: u32,
     pub count: u64,
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// Nanoseconds.
     pub total: u64,
-    pub least: u64,
-    pub median: u64,
+    pub(crate) least: u64,
+    pub(crate) median: u64,
     /// 99 of 100 took no longer.
     pub p99: u64,
     pub most: u64,
@@ -27,7 +27,7 @@ pub struct Row {
 pub struct Timing {
     /// As in TIMED records.
     pub source: u8,
-    pub works: u64,
+    pub(crate) works: u64,
     /// Work of recorded calls that was not timed.
     pub untimed: u64,
     pub kernels: Vec<Row>,
@@ -37,31 +37,31 @@ pub struct Timing {
 
 /// A loaded module image.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Load {
-    pub call: u32,
-    pub name: u32,
-    pub bytes: u64,
+pub(crate) struct Load {
+    pub(crate) call: u32,
+    pub(crate) name: u32,
+    pub(crate) bytes: u64,
     /// High half, whose digits other commands show, of the image's hash; 0 if the trace does not hold it.
     pub image: u64,
-    pub took: u64,
+    pub(crate) took: u64,
 }
 
 /// Collects the calls of one name.
 #[derive(Default, Clone)]
-pub struct Collected {
-    pub lengths: Vec<u32>,
+pub(crate) struct Collected {
+    pub(crate) lengths: Vec<u32>,
     /// Of calls of which only the sum is known: their average, and how many.
     alike: Vec<(u32, u64)>,
-    pub total: u64,
-    pub failed: u64,
-    pub bytes: u64,
+    pub(crate) total: u64,
+    pub(crate) failed: u64,
+    pub(crate) bytes: u64,
     most: u64,
     slowest: u32,
 }
 
 impl Collected {
     /// `call`: that it can be found by; `took` in nanoseconds.
-    pub fn add(&mut self, call: u32, took: u64, failed: bool, bytes: u64) {
+    pub(crate) fn add(&mut self, call: u32, took: u64, failed: bool, bytes: u64) {
         if took > self.most || self.lengths.is_empty() {
             (self.most, self.slowest) = (took, call);
         }
@@ -72,7 +72,7 @@ impl Collected {
     }
 
     /// As many calls that took this long together: each counts as their average.
-    pub fn add_alike(&mut self, count: u64, took: u64) {
+    pub(crate) fn add_alike(&mut self, count: u64, took: u64) {
         if let Some(average) = took.checked_div(count) {
             self.alike.push((average.min(u32::MAX.into()) as u32, count));
             self.total = self.total.saturating_add(took);
@@ -80,7 +80,7 @@ impl Collected {
     }
 
     /// Takes in what another part of the trace had of the same name.
-    pub fn merge(&mut self, other: Collected) {
+    pub(crate) fn merge(&mut self, other: Collected) {
         if other.most > self.most || self.lengths.is_empty() {
             (self.most, self.slowest) = (other.most, other.slowest);
         }
@@ -91,7 +91,7 @@ impl Collected {
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    pub fn row(mut self, name: u32) -> Option<Row> {
+    pub(crate) fn row(mut self, name: u32) -> Option<Row> {
         let count = self.alike.iter().fold(self.lengths.len() as u64, |all, (_, count)| all.saturating_add(*count));
         let last = count.checked_sub(1)?;
         if !self.alike.is_empty() {
@@ -131,14 +131,14 @@ impl Collected {
 }
 
 /// Rows of all names that have any, the largest total first.
-pub fn rows(collected: Vec<Collected>) -> Vec<Row> {
+pub(crate) fn rows(collected: Vec<Collected>) -> Vec<Row> {
     let mut rows: Vec<Row> = collected.into_iter().enumerate().filter_map(|(name, all)| all.row(name as u32)).collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.total), row.name));
     rows
 }
 
 /// The sums of a name, which may be a new one.
-pub fn collected(sums: &mut Vec<Collected>, name: u32) -> &mut Collected {
+pub(crate) fn collected(sums: &mut Vec<Collected>, name: u32) -> &mut Collected {
     let least = name as usize + 1;
     if sums.len() < least {
         sums.resize(least, Collected::default());

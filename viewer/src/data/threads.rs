@@ -7,42 +7,42 @@ use analysis::findings::holes::GapObservations;
 use rustc_hash::FxHashMap;
 
 /// A call in the form in which its lane will store it.
-pub struct LaneCall {
-    pub begin: u64,
+pub(crate) struct LaneCall {
+    pub(crate) begin: u64,
     /// u64::MAX: it did not return.
     pub end: u64,
-    pub call: u32,
-    pub sequence: u32,
-    pub name: u32,
-    pub flags: u8,
-    pub inner: bool,
+    pub(crate) call: u32,
+    pub(crate) sequence: u32,
+    pub(crate) name: u32,
+    pub(crate) flags: u8,
+    pub(crate) inner: bool,
 }
 
 /// The calls of a thread, lane by lane.
 #[derive(Default)]
-pub struct Thread {
-    pub lanes: Vec<Lane>,
+pub(crate) struct Thread {
+    pub(crate) lanes: Vec<Lane>,
     /// Calls that enclose what comes next: their ends, ns.
     open: Vec<u64>,
     calls: u64,
     /// Where the count of calls and the numbers in the file part: (calls so far, number on the thread).
     pub jumps: Vec<(u64, u32)>,
-    pub between: GapObservations,
+    pub(crate) between: GapObservations,
 }
 
 /// All data that is filled call by call, whatever their order on other threads.
 #[derive(Default)]
-pub struct Calls {
+pub(crate) struct Calls {
     /// When the last thing happened, ns.
     pub end: u64,
-    pub threads: FxHashMap<u32, Thread>,
+    pub(crate) threads: FxHashMap<u32, Thread>,
     /// By function id.
     pub functions: Vec<Collected>,
-    pub concerned: Vec<u32>,
+    pub(crate) concerned: Vec<u32>,
 }
 
 impl Calls {
-    pub fn add_calls(
+    pub(crate) fn add_calls(
         &mut self,
         by_thread: FxHashMap<u32, Vec<LaneCall>>,
         collected: Vec<Collected>,
@@ -89,7 +89,7 @@ impl Thread {
 }
 
 /// Ends the last event of a lane by then.
-pub fn cut_last(lane: &mut Lane, end: u64) {
+pub(crate) fn cut_last(lane: &mut Lane, end: u64) {
     let (Owned(begins), Owned(lengths), Owned(long)) = (&lane.begin, &mut lane.length, &mut lane.long) else {
         unreachable!("a lane under construction is not mapped");
     };
@@ -110,7 +110,7 @@ pub fn cut_last(lane: &mut Lane, end: u64) {
 }
 
 /// Puts an event behind the others; the one before ends by then at the latest.
-pub fn push(lane: &mut Lane, begin: u64, end: u64, name: u32, flags: u8, call: u32) {
+pub(crate) fn push(lane: &mut Lane, begin: u64, end: u64, name: u32, flags: u8, call: u32) {
     cut_last(lane, begin);
     let (Owned(begins), Owned(lengths), Owned(long), Owned(names), Owned(all), Owned(calls)) =
         (&mut lane.begin, &mut lane.length, &mut lane.long, &mut lane.name, &mut lane.flags, &mut lane.call)
@@ -129,7 +129,7 @@ pub fn push(lane: &mut Lane, begin: u64, end: u64, name: u32, flags: u8, call: u
 }
 
 /// Ends what did not return when the trace does.
-pub fn closed(mut lane: Lane, end: u64) -> Lane {
+pub(crate) fn closed(mut lane: Lane, end: u64) -> Lane {
     cut_last(&mut lane, end);
     lane
 }

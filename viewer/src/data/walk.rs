@@ -16,21 +16,21 @@ use trace::model::memory::End;
 /// Module loads that the table lists.
 const LOADS: usize = 10_000;
 
-pub struct Walk {
+pub(crate) struct Walk {
     /// Kernel ids to names.
     kernels: HashMap<u32, u32>,
-    pub streams: Streams,
-    pub memory: Usage,
+    pub(crate) streams: Streams,
+    pub(crate) memory: Usage,
     /// By name.
     pub launches: Vec<Collected>,
     /// By function.
     pub moves: Vec<Collected>,
-    pub loads: Vec<Load>,
+    pub(crate) loads: Vec<Load>,
 }
 
 impl Walk {
     /// `names`: how many there are; functions come first.
-    pub fn new(trace: &Trace, kernels: HashMap<u32, u32>, names: usize) -> Walk {
+    pub(crate) fn new(trace: &Trace, kernels: HashMap<u32, u32>, names: usize) -> Walk {
         Walk {
             kernels,
             streams: Streams::new(trace.preamble.launches_wait()),
@@ -42,7 +42,7 @@ impl Walk {
     }
 
     /// Goes on over what a block holds.
-    pub fn advance(&mut self, ops: &[Op], plans: &[Plan]) {
+    pub(crate) fn advance(&mut self, ops: &[Op], plans: &[Plan]) {
         for op in ops {
             let category = plans.get(usize::from(op.function)).map_or(Category::Other, |plan| plan.category);
             self.follow(op, category);
@@ -81,7 +81,7 @@ impl Walk {
 /// Work lasts until the next of its stream, or until it is known to be done. A stream does one work after the
 /// other, so where nothing tells of an end the first is the one that may be under way: it lasts until `end`,
 /// of the trace, and what was submitted behind it stands there, as work that has not begun.
-pub fn stream_lane(work: Work, end: u64) -> Lane {
+pub(crate) fn stream_lane(work: Work, end: u64) -> Lane {
     let Work { queue, begin, name, flags, call, done, .. } = work;
     let mut lane = Lane::empty(Source::Stream(queue));
     let unfinished = done.iter().position(|done| *done == u64::MAX).unwrap_or(done.len());

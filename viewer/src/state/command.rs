@@ -10,6 +10,7 @@ use analysis::text::numbers::time;
 /// The contents of a printed frame, as the command line selects them.
 #[derive(Debug, Clone, Default)]
 pub struct PrintedFrame {
+    /// The view; None for the timeline.
     pub view: Option<Tab>,
     /// Nanoseconds.
     pub window: Option<(u64, u64)>,
@@ -19,6 +20,7 @@ pub struct PrintedFrame {
     pub place: Option<String>,
     /// From the call to its work.
     pub follow: bool,
+    /// The filter's expression.
     pub filter: Option<String>,
     /// What the filter lets go of is hidden, rather than dimmed.
     pub hide: bool,
@@ -26,6 +28,7 @@ pub struct PrintedFrame {
     pub select: Option<(u64, u64)>,
     /// A column of the table, behind a minus if it is the other way round.
     pub sort: Option<String>,
+    /// The details pane is left out.
     pub no_details: bool,
     /// How the rows are arranged.
     pub arrange: Vec<Step>,

@@ -23,58 +23,74 @@ pub struct Help {
     pub scroll: usize,
     /// Only what this is in; `is_typed`: keys are letters of it.
     pub filter: String,
-    pub is_typed: bool,
+    pub(crate) is_typed: bool,
 }
 
+/// The state of the screen, and its trace.
 pub struct State {
+    /// The trace that is shown.
     pub opened: Arc<Opened>,
+    /// Keys and their actions.
     pub keymap: Keymap,
+    /// Columns and rows of the terminal.
     pub size: (u16, u16),
+    /// The areas of the screen.
     pub layout: Layout,
+    /// The visible stretch of time, with the cursor.
     pub window: Window,
     /// The whole trace, for the width of the lanes.
     pub overview: Vec<Sum>,
+    /// The rows of the timeline, from top to bottom.
     pub rows: Vec<Row>,
     /// The selected row, and the first that is on the screen.
     pub row: usize,
-    pub top: usize,
-    pub arrangement: Arrangement,
+    pub(crate) top: usize,
+    pub(crate) arrangement: Arrangement,
     /// The arrangement of this size of screen that nobody has changed.
     pub(crate) first: Arrangement,
     /// The selected event.
     pub event: Option<EventPlace>,
     /// Nothing has been chosen yet: the start page is shown.
     pub welcome: bool,
+    /// Whether the details pane is shown.
     pub details: bool,
     /// Lines of the details that were scrolled past.
     pub detail: usize,
+    /// The current view.
     pub tab: Tab,
+    /// The table of the view.
     pub table: Table,
-    pub table_row: usize,
+    pub(crate) table_row: usize,
     /// The table below the timeline, where there is room; and whether it is wanted.
     pub under: Table,
-    pub splits: bool,
+    pub(crate) splits: bool,
     /// Where the selection of time began; `fixed`: where it ended, once it has.
     pub anchor: Option<u64>,
+    /// Where the selection of time ended, ns.
     pub fixed: Option<u64>,
     /// The event whose time was selected, if one was.
     pub held: Option<EventPlace>,
     /// Tables are of the window, rather than of the whole trace.
     pub windowed: bool,
+    /// The user's marks, by time.
     pub marks: Vec<Mark>,
+    /// The current search.
     pub search: Option<Search>,
     /// The columns of the overview in which matches begin.
     pub hits: Vec<bool>,
+    /// The current filter.
     pub filter: Option<Filter>,
     /// What the filter leaves out is not drawn at all, rather than dimly.
     pub hides: bool,
+    /// The open prompt.
     pub prompt: Option<Prompt>,
     /// What was answered, the latest last.
     pub(crate) answers: Vec<(Ask, String)>,
+    /// The help, while it is shown.
     pub help: Option<Help>,
     /// What colours and signs mean is shown.
     pub legend: bool,
-    pub mouse: bool,
+    pub(crate) mouse: bool,
     /// The shortest gap on a row that g and G stop at, ns.
     pub gap: u64,
     /// What was said last; the next key clears it.
@@ -109,7 +125,7 @@ impl State {
         self.window = self.window.fitting(event.begin.saturating_sub(margin), event.end.saturating_add(margin));
     }
 
-    pub fn say(&mut self, text: impl Into<String>) {
+    pub(crate) fn say(&mut self, text: impl Into<String>) {
         self.message = text.into();
     }
 

@@ -12,9 +12,11 @@ use std::ops::Range;
 /// A pattern over names, and the number of events with such names.
 #[derive(Debug, Clone)]
 pub struct Search {
+    /// The pattern as it was typed.
     pub text: String,
     /// By name.
     hit: Vec<bool>,
+    /// Number of matching events.
     pub count: u64,
 }
 
@@ -29,7 +31,7 @@ fn pattern(text: &str) -> Result<Regex, String> {
 }
 
 impl Search {
-    pub fn new(text: &str, model: &Model) -> Result<Search, String> {
+    pub(crate) fn new(text: &str, model: &Model) -> Result<Search, String> {
         let pattern = pattern(text)?;
         let hit: Vec<bool> = model.summary.names.iter().map(|name| pattern.is_match(&name.text)).collect();
         let summary = &model.summary;
@@ -38,7 +40,7 @@ impl Search {
         Ok(Search { text: text.into(), hit, count })
     }
 
-    pub fn hits(&self, name: u32) -> bool {
+    pub(crate) fn hits(&self, name: u32) -> bool {
         self.hit.get(name as usize) == Some(&true)
     }
 }
@@ -46,18 +48,20 @@ impl Search {
 /// All terms must hold.
 #[derive(Debug, Clone)]
 pub struct Filter {
+    /// The expression as it was typed.
     pub text: String,
     terms: Vec<Term>,
     /// By lane of the model: the events that pass.
     pub lanes: Vec<Passing>,
+    /// Number of events that pass.
     pub count: u64,
 }
 
 /// A lane of the events that pass the filter, each with its place in the whole lane.
 #[derive(Clone)]
 pub struct Passing {
-    pub lane: Lane,
-    pub index: Vec<u32>,
+    pub(crate) lane: Lane,
+    pub(crate) index: Vec<u32>,
 }
 
 impl std::fmt::Debug for Passing {
@@ -84,6 +88,7 @@ enum Term {
 }
 
 impl Filter {
+    /// Parses the expression and applies it to all lanes. An error is a message for the user.
     pub fn new(text: &str, opened: &Opened) -> Result<Filter, String> {
         let model = &opened.model;
         let term = |word| term(word, opened);
@@ -95,7 +100,7 @@ impl Filter {
         Ok(filter)
     }
 
-    pub fn passes(&self, event: &Event, source: &Source) -> bool {
+    pub(crate) fn passes(&self, event: &Event, source: &Source) -> bool {
         self.passes_work(event, source, event.name)
     }
 

@@ -14,14 +14,17 @@ const NOTE: &str = "Keys are set in cutrace/view.toml in the configuration direc
 const OF_A_JOB: &str = "On a collective, a line connects its beginnings from rank to rank, and labels mark the last rank and the ranks \
                         that have not begun";
 
+/// A line of the help.
 pub struct Line {
+    /// The keys of the action.
     pub keys: String,
+    /// The action, or the heading of a group.
     pub text: String,
-    pub kind: Kind,
+    pub(crate) kind: Kind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Group,
     Action,
     Note,

@@ -11,8 +11,8 @@ const TALLEST: u16 = 3;
 pub struct Placed {
     /// Its place among all rows.
     pub row: usize,
-    pub y: u16,
-    pub height: u16,
+    pub(crate) y: u16,
+    pub(crate) height: u16,
 }
 
 /// Lines of a row, of which a lane takes so many: a group that is unfolded shows nothing but its name.

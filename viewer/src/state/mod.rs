@@ -6,7 +6,7 @@ pub mod command;
 pub(crate) mod fields;
 pub mod filter;
 pub mod help;
-pub mod hints;
+pub(crate) mod hints;
 mod lens;
 pub mod lines;
 mod listing;
@@ -16,7 +16,7 @@ mod split;
 mod start;
 pub mod table;
 mod table_scope;
-pub mod travel;
+pub(crate) mod travel;
 
 use crate::data::open::Opened;
 pub use fields::{Help, State};
@@ -33,6 +33,7 @@ use std::sync::Arc;
 use table::Table;
 
 impl State {
+    /// The timeline of the whole trace; `size` is columns and rows of the terminal.
     pub fn new(opened: Arc<Opened>, keymap: Keymap, size: (u16, u16)) -> State {
         let arrangement = Arrangement::new(&opened.model);
         let rows = parts::rows::rows(&opened.model, &arrangement);

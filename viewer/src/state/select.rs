@@ -16,13 +16,14 @@ const SNAP: u64 = 2;
 /// Sums over a piece of a lane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statistics {
+    /// Number of events.
     pub count: u64,
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// Nanoseconds of the lane's events within the piece.
     pub busy: u64,
     /// Without what was made within them.
     pub own: u64,
-    pub width: u64,
+    pub(crate) width: u64,
     /// Least, median, 99 of 100, most, of the events that touch it; none of too many.
     pub lengths: Option<[u64; 4]>,
 }

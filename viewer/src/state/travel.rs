@@ -9,7 +9,7 @@ use analysis::text::numbers::time;
 use std::sync::Arc;
 
 /// The shortest gap on a row that g and G stop at unless configured, ns.
-pub const GAP: u64 = 100_000;
+pub(crate) const GAP: u64 = 100_000;
 /// Jumps that [`State::back`] remembers.
 const TRAIL: usize = 256;
 

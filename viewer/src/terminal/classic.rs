@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// A writer that replaces `38;5;2` by `32`, `38;5;10` by `92`, and likewise for backgrounds, if enabled.
-pub struct Classic<W> {
+pub(crate) struct Classic<W> {
     out: W,
     wanted: bool,
     /// A sequence that is not whole yet.
@@ -11,7 +11,7 @@ pub struct Classic<W> {
 }
 
 impl<W: Write> Classic<W> {
-    pub fn new(out: W, wanted: bool) -> Classic<W> {
+    pub(crate) fn new(out: W, wanted: bool) -> Classic<W> {
         Classic { out, wanted, begun: Vec::new() }
     }
 }

@@ -24,19 +24,21 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// The mode that it had before, once it is known.
 static COOKED: AtomicPtr<libc::termios> = AtomicPtr::new(std::ptr::null_mut());
 
+/// The terminal in full-screen mode, until it is dropped.
 pub struct Term {
-    pub frames: Frames<BufWriter<Classic<Stdout>>>,
+    pub(crate) frames: Frames<BufWriter<Classic<Stdout>>>,
     mouse: bool,
 }
 
 /// The output to a terminal: only the changes since the last frame, and nothing if there are none.
 pub struct Frames<W: Write> {
-    pub terminal: Terminal<CrosstermBackend<W>>,
+    pub(crate) terminal: Terminal<CrosstermBackend<W>>,
     /// What is on the screen; none if that is not known.
     shown: Option<Buffer>,
 }
 
 impl<W: Write> Frames<W> {
+    /// Nothing has been drawn yet.
     pub fn new(terminal: Terminal<CrosstermBackend<W>>) -> Frames<W> {
         Frames { terminal, shown: None }
     }
@@ -93,26 +95,26 @@ impl Term {
     }
 
     /// The terminal's, in cells.
-    pub fn size(&self) -> io::Result<Rect> {
+    pub(crate) fn size(&self) -> io::Result<Rect> {
         let size = self.frames.terminal.size()?;
         Ok(Rect::new(0, 0, size.width, size.height))
     }
 
     /// Draws everything anew with the next frame. Terminal::clear asks where the cursor is, and the answer
     /// would go to the thread that reads input.
-    pub fn redraw(&mut self) -> io::Result<()> {
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
         let size = self.size()?;
         self.frames.forget(size)
     }
 
-    pub fn set_mouse(&mut self, on: bool) -> io::Result<()> {
+    pub(crate) fn set_mouse(&mut self, on: bool) -> io::Result<()> {
         self.mouse = on;
         let out = self.frames.terminal.backend_mut();
         if on { execute!(out, EnableMouseCapture) } else { execute!(out, DisableMouseCapture) }
     }
 
     /// Gives the terminal to the shell, stops, and takes it again when the shell says so.
-    pub fn suspend(&mut self) -> io::Result<()> {
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
         restore();
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
         enter(self.mouse)?;
@@ -120,7 +122,7 @@ impl Term {
     }
 
     /// Text to the terminal's clipboard, if it takes any: OSC 52.
-    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         execute!(self.frames.terminal.backend_mut(), CopyToClipboard::to_clipboard_from(text))
     }
 }

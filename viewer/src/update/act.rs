@@ -11,6 +11,7 @@ use crate::state::parts::window::Window;
 const DETAILS: usize = 4;
 
 impl State {
+    /// Does one action; returns what is to be done outside.
     pub fn act(&mut self, action: Action) -> Vec<Effect> {
         if std::mem::take(&mut self.legend) && action != Action::Suspend {
             return Vec::new();

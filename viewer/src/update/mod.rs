@@ -8,6 +8,7 @@ mod prompt;
 use crate::state::{Effect, Input, State};
 
 impl State {
+    /// Follows one input; returns what is to be done outside.
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
         let before = self.stand();
         let effects = self.handle(input);

@@ -6,17 +6,26 @@ use ratatui::style::{Color, Modifier, Style};
 /// The number of colours of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
+    /// No colours.
     None,
+    /// The 8 colours of ANSI.
     Eight,
+    /// The 8 colours and their bright variants.
     Sixteen,
+    /// 256 colours.
     Many,
+    /// 24 bits of colour.
     True,
 }
 
+/// Colours and glyphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
+    /// Number of colours.
     pub depth: Depth,
+    /// Whether the background is light.
     pub light: bool,
+    /// Whether to draw with ASCII alone.
     pub ascii: bool,
 }
 
@@ -40,6 +49,7 @@ fn darker(mut steps: [u8; 3]) -> [u8; 3] {
 }
 
 impl Theme {
+    /// Neither colours nor glyphs beyond ASCII.
     pub const PLAIN: Theme = Theme { depth: Depth::None, light: false, ascii: true };
 
     fn ink(&self, ink: &Ink) -> Color {
@@ -60,7 +70,7 @@ impl Theme {
     }
 
     /// What events of a category are filled with.
-    pub fn category(&self, category: Category) -> Color {
+    pub(crate) fn category(&self, category: Category) -> Color {
         use Color::*;
         self.ink(&match category {
             Category::Launch => Ink(71, LightGreen, Green),
@@ -81,12 +91,13 @@ impl Theme {
         })
     }
 
+    /// The colour of failures.
     pub fn bad(&self) -> Color {
         self.ink(&Ink(160, Color::LightRed, Color::Red))
     }
 
     /// An event's cells: its colour behind the text.
-    pub fn fill(&self, category: Category, failed: bool) -> Style {
+    pub(crate) fn fill(&self, category: Category, failed: bool) -> Style {
         match self.depth {
             Depth::None if failed => Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD),
             Depth::None => Style::new().add_modifier(Modifier::REVERSED),
@@ -101,7 +112,7 @@ impl Theme {
     }
 
     /// The colour of glyphs that stand for events.
-    pub fn ink_of(&self, category: Category, failed: bool) -> Style {
+    pub(crate) fn ink_of(&self, category: Category, failed: bool) -> Style {
         // These change from cell to cell: the 256 colours take half the bytes.
         let depth = if self.depth == Depth::True { Depth::Many } else { self.depth };
         let theme = Theme { depth, ..*self };
@@ -113,7 +124,7 @@ impl Theme {
         }
     }
 
-    pub fn quiet(&self) -> Style {
+    pub(crate) fn quiet(&self) -> Style {
         match (self.depth, self.light) {
             (Depth::None | Depth::Eight, _) => Style::new().add_modifier(Modifier::DIM),
             (Depth::Sixteen, _) => Style::new().fg(Color::DarkGray),
@@ -122,11 +133,11 @@ impl Theme {
         }
     }
 
-    pub fn title(&self) -> Style {
+    pub(crate) fn title(&self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    pub fn alarm(&self) -> Style {
+    pub(crate) fn alarm(&self) -> Style {
         match self.depth {
             Depth::None => Style::new().add_modifier(Modifier::BOLD),
             _ => Style::new().fg(self.bad()).add_modifier(Modifier::BOLD),
@@ -134,7 +145,7 @@ impl Theme {
     }
 
     /// The selected row of a list: what is behind it, and what stands there without a colour of its own.
-    pub fn chosen(&self) -> Style {
+    pub(crate) fn chosen(&self) -> Style {
         match (self.depth, self.light) {
             (Depth::None | Depth::Eight | Depth::Sixteen, _) => self.cursor(),
             (_, false) => Style::new().bg(Color::Indexed(237)).fg(Color::Indexed(255)),
@@ -143,12 +154,12 @@ impl Theme {
     }
 
     /// Where one types.
-    pub fn cursor(&self) -> Style {
+    pub(crate) fn cursor(&self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
     /// Time that is selected.
-    pub fn selected(&self) -> Style {
+    pub(crate) fn selected(&self) -> Style {
         match (self.depth, self.light) {
             (Depth::None, _) => Style::new().add_modifier(Modifier::UNDERLINED),
             (Depth::Eight | Depth::Sixteen, _) => Style::new().bg(Color::Blue).fg(Color::White),
@@ -159,7 +170,7 @@ impl Theme {
 
     /// In the lowest line of a column of which some events failed: a tick over what it would show else, which
     /// is of a category and that high, of 8.
-    pub fn tick(&self, category: Category, eighths: usize) -> (&'static str, Style) {
+    pub(crate) fn tick(&self, category: Category, eighths: usize) -> (&'static str, Style) {
         let failed = self.ink_of(category, true);
         if self.ascii || self.depth == Depth::None {
             return ("!", failed);
@@ -168,19 +179,19 @@ impl Theme {
         ("\u{2581}", behind.map_or(failed, |behind| failed.bg(behind)))
     }
 
-    pub fn match_style(&self) -> Style {
+    pub(crate) fn match_style(&self) -> Style {
         Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }
 
     /// How full a cell is, from nothing to all, of 8.
-    pub fn level(&self, eighths: usize) -> &'static str {
+    pub(crate) fn level(&self, eighths: usize) -> &'static str {
         const BLOCKS: [&str; 9] =
             [" ", "\u{2581}", "\u{2582}", "\u{2583}", "\u{2584}", "\u{2585}", "\u{2586}", "\u{2587}", "\u{2588}"];
         const PLAIN: [&str; 9] = [" ", ".", ".", ":", ":", "-", "=", "#", "#"];
         if self.ascii { PLAIN[eighths.min(8)] } else { BLOCKS[eighths.min(8)] }
     }
 
-    pub fn glyph(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
+    pub(crate) fn glyph(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.ascii { ascii } else { unicode }
     }
 }

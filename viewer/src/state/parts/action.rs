@@ -4,9 +4,11 @@ use super::tab::{Tab, VIEWS};
 
 /// An action, its name in the configuration, its help, and its default keys.
 pub struct Line {
+    /// The action.
     pub action: Action,
-    pub name: &'static str,
-    pub about: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// The default keys by name.
     pub keys: &'static [&'static str],
     /// Under which heading the help has it.
     pub group: &'static str,
@@ -17,7 +19,8 @@ macro_rules! actions {
         /// An action of the user, by key, palette or mouse.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Action {
-            $($($action,)*)*
+            $($(#[doc = $about] $action,)*)*
+            /// Show a view.
             Show(Tab),
         }
 
@@ -118,7 +121,7 @@ pub fn actions() -> impl Iterator<Item = &'static Line> {
 }
 
 impl Action {
-    pub fn by_name(name: &str) -> Option<Action> {
+    pub(crate) fn by_name(name: &str) -> Option<Action> {
         actions().find(|line| line.name == name).map(|line| line.action)
     }
 }

@@ -44,6 +44,7 @@ impl Key {
     }
 }
 
+/// The action of each key.
 #[derive(Debug, Clone)]
 pub struct Keymap {
     keys: HashMap<Key, Action>,
@@ -57,12 +58,13 @@ impl Default for Keymap {
 }
 
 impl Keymap {
+    /// The action of this key.
     pub fn action(&self, key: &Key) -> Option<Action> {
         self.keys.get(key).copied()
     }
 
     /// Gives an action these keys and no others. What was wrong, if something was.
-    pub fn set(&mut self, action: &str, keys: &[String]) -> Result<(), String> {
+    pub(crate) fn set(&mut self, action: &str, keys: &[String]) -> Result<(), String> {
         let Some(wanted) = Action::by_name(action) else {
             let known: Vec<&str> = actions().map(|line| line.name).collect();
             return Err(format!("no action {action:?}; actions: {}", known.join(", ")));
@@ -78,14 +80,14 @@ impl Keymap {
     }
 
     /// The first key that an action has by itself and still has, or else any that it was given.
-    pub fn first(&self, action: Action) -> Option<&str> {
+    pub(crate) fn first(&self, action: Action) -> Option<&str> {
         let own = actions().find(|line| line.action == action).map_or(&[][..], |line| line.keys);
         let kept = own.iter().copied().find(|key| self.action(&Key((*key).into())) == Some(action));
         kept.or_else(|| self.keys(action).first().copied())
     }
 
     /// The keys of an action, in a fixed order, the shortest first.
-    pub fn keys(&self, action: Action) -> Vec<&str> {
+    pub(crate) fn keys(&self, action: Action) -> Vec<&str> {
         let mut keys: Vec<&str> =
             self.keys.iter().filter(|(_, of)| **of == action).map(|(key, _)| key.0.as_str()).collect();
         keys.sort_by_key(|key| (key.chars().count(), *key));

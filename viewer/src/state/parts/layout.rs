@@ -3,14 +3,18 @@
 /// A rectangle of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Area {
+    /// Column of the left edge.
     pub x: u16,
+    /// Row of the upper edge.
     pub y: u16,
+    /// Number of columns.
     pub width: u16,
+    /// Number of rows.
     pub height: u16,
 }
 
 impl Area {
-    pub fn contains(&self, x: u16, y: u16) -> bool {
+    pub(crate) fn contains(&self, x: u16, y: u16) -> bool {
         (self.x..self.x.saturating_add(self.width)).contains(&x)
             && (self.y..self.y.saturating_add(self.height)).contains(&y)
     }
@@ -19,18 +23,19 @@ impl Area {
 /// From top to bottom: title, overview of the whole trace, time axis, main part, details, status, keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Layout {
-    pub title: Area,
-    pub overview: Area,
-    pub axis: Area,
+    pub(crate) title: Area,
+    pub(crate) overview: Area,
+    pub(crate) axis: Area,
     /// Names of rows, left of the lanes.
     pub names: Area,
+    /// The lanes, right of the names.
     pub lanes: Area,
     /// The whole main part, where tables and lists stand.
     pub main: Area,
     /// Below the lanes of a high screen: a table, its title first.
     pub under: Area,
-    pub details: Area,
-    pub status: Area,
+    pub(crate) details: Area,
+    pub(crate) status: Area,
     /// The keys that fit.
     pub keys: Area,
 }

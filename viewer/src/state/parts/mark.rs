@@ -5,5 +5,6 @@
 pub struct Mark {
     /// Nanoseconds.
     pub time: u64,
+    /// The user's text, which may be empty.
     pub note: String,
 }

@@ -9,16 +9,16 @@ use crate::data::lane::{Source, views};
 pub struct Sum {
     /// Of all threads' time, in calls.
     pub share: f64,
-    pub failed: u64,
-    pub waits: u64,
-    pub loads: u64,
+    pub(crate) failed: u64,
+    pub(crate) waits: u64,
+    pub(crate) loads: u64,
 }
 
 /// More events are not looked through for marks.
 const SOUGHT: usize = 20_000_000;
 
 /// In which columns something of these names begins; empty if there is too much to look through.
-pub fn hits(model: &Model, named: impl Fn(u32) -> bool, end: u64, columns: u64) -> Vec<bool> {
+pub(crate) fn hits(model: &Model, named: impl Fn(u32) -> bool, end: u64, columns: u64) -> Vec<bool> {
     let lanes: Vec<_> = model.lanes.iter().filter(|lane| lane.source.is_own()).collect();
     if columns == 0 || lanes.iter().map(|lane| lane.len()).sum::<usize>() > SOUGHT {
         return Vec::new();
@@ -43,7 +43,7 @@ pub fn hits(model: &Model, named: impl Fn(u32) -> bool, end: u64, columns: u64) 
 }
 
 /// `end`: where the last column ends, ns.
-pub fn sums(model: &Model, end: u64, columns: u64) -> Vec<Sum> {
+pub(crate) fn sums(model: &Model, end: u64, columns: u64) -> Vec<Sum> {
     if columns == 0 {
         return Vec::new();
     }

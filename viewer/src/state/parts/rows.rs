@@ -65,7 +65,7 @@ pub struct Row {
 
 impl Row {
     /// Whether this is the lane's own row, rather than a group that it is folded into.
-    pub fn is_of(&self, lane: usize) -> bool {
+    pub(crate) fn is_of(&self, lane: usize) -> bool {
         self.lanes == [lane]
             && !matches!(self.id, Id::Process | Id::Device(_) | Id::Context(..) | Id::Second | Id::Peer(_))
     }
@@ -73,10 +73,10 @@ impl Row {
 
 /// The user's arrangement of the rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Arrangement {
-    pub folded: HashSet<Id>,
-    pub pinned: Vec<Id>,
-    pub hidden: HashSet<Id>,
+pub(crate) struct Arrangement {
+    pub(crate) folded: HashSet<Id>,
+    pub(crate) pinned: Vec<Id>,
+    pub(crate) hidden: HashSet<Id>,
     /// Rows that were moved past a neighbour, up (true) or down, in this order.
     pub moved: Vec<(Id, bool)>,
 }
@@ -84,7 +84,7 @@ pub struct Arrangement {
 impl Arrangement {
     /// Calls within calls are folded away at first, and ranges nested more than three deep: what is around
     /// them stands for them.
-    pub fn new(model: &Model) -> Arrangement {
+    pub(crate) fn new(model: &Model) -> Arrangement {
         let deep = model.lanes.iter().filter_map(|lane| match lane.source {
             Source::Thread { thread, depth: 1 } => Some(Id::Thread { thread, depth: 0 }),
             _ => None,
@@ -107,7 +107,7 @@ impl Arrangement {
 }
 
 /// The rows to show, from top to bottom: pinned ones first.
-pub fn rows(model: &Model, arrangement: &Arrangement) -> Vec<Row> {
+pub(crate) fn rows(model: &Model, arrangement: &Arrangement) -> Vec<Row> {
     let mut all = Vec::new();
     let mut folded_at: Option<u16> = None;
     let mut tree = tree(model);
@@ -358,7 +358,7 @@ fn name_of_communicator(opened: &Opened, id: u64) -> String {
 }
 
 /// What a row is called.
-pub fn title(row: &Row, opened: &Opened) -> String {
+pub(crate) fn title(row: &Row, opened: &Opened) -> String {
     let (model, trace, second) = (&opened.model, &opened.trace, opened.second.as_deref());
     match row.id {
         Id::Process => process(opened, opened.job.as_ref().map(|job| job.label(0))),

@@ -3,6 +3,7 @@
 /// Where an event is: lane of the model, and place in it.
 pub type EventPlace = (usize, usize);
 
+/// The part of the trace that tables and totals are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The whole trace.
@@ -18,7 +19,7 @@ pub enum Scope {
 
 impl Scope {
     /// The piece of time that it is about; none of the whole trace.
-    pub fn time(&self) -> Option<(u64, u64)> {
+    pub(crate) fn time(&self) -> Option<(u64, u64)> {
         match *self {
             Scope::Whole => None,
             Scope::Window(from, to) | Scope::Selection(from, to) | Scope::Range(_, from, to) => Some((from, to)),
@@ -29,8 +30,8 @@ impl Scope {
 /// The inputs of a table, by which it is known when it must be made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Basis {
-    pub scope: Scope,
-    pub filter: Option<String>,
+    pub(crate) scope: Scope,
+    pub(crate) filter: Option<String>,
 }
 
 impl Basis {

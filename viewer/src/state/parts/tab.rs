@@ -7,7 +7,7 @@ macro_rules! views {
         /// A tab of the main part.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Tab {
-            $($view),*
+            $(#[doc = $about] $view),*
         }
 
         /// The actions that show them.
@@ -15,9 +15,10 @@ macro_rules! views {
             &[$(Line { action: Action::Show(Tab::$view), name: $name, about: $about, keys: &[$key], group: "Views" }),*];
 
         impl Tab {
+            /// All views in their order.
             pub const ALL: &[Tab] = &[$(Tab::$view),*];
 
-            pub fn title(self) -> &'static str {
+            pub(crate) fn title(self) -> &'static str {
                 match self { $(Tab::$view => $title),* }
             }
 
@@ -48,11 +49,12 @@ views! {
 }
 
 impl Tab {
+    /// The view with this name on the command line.
     pub fn by_name(name: &str) -> Option<Tab> {
         Tab::ALL.iter().copied().find(|tab| tab.name() == name)
     }
 
-    pub fn is_table(self) -> bool {
+    pub(crate) fn is_table(self) -> bool {
         !matches!(self, Tab::Timeline | Tab::Events)
     }
 

@@ -8,19 +8,26 @@ use std::cmp::Ordering;
 /// A cell: its text, and its sort key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
+    /// A text, sorted by its letters.
     Text(String),
+    /// A number of things.
     Count(u64),
+    /// A length of time, ns.
     Time(u64),
+    /// A number of bytes.
     Bytes(u64),
+    /// A part and its whole, shown as a percentage.
     Share(u64, u64),
     /// Nanoseconds since the start of the trace.
     Moment(u64),
     /// From the first to the second: nanoseconds.
     Change(u64, u64),
+    /// No value.
     None,
 }
 
 impl Value {
+    /// The value as the table shows it.
     pub fn text(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),
@@ -37,7 +44,7 @@ impl Value {
         }
     }
 
-    pub fn is_number(&self) -> bool {
+    pub(crate) fn is_number(&self) -> bool {
         !matches!(self, Value::Text(_))
     }
 
@@ -57,8 +64,10 @@ impl Value {
 /// The target of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lead {
+    /// The row leads nowhere.
     #[default]
     Nowhere,
+    /// The call with this number.
     Call(u32),
     /// The longest event of this name: work of a call, or an annotation.
     Slowest(u32, Option<u32>),
@@ -68,31 +77,38 @@ pub enum Lead {
     Mark(usize),
 }
 
+/// A row of a table.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
+    /// The cells by column.
     pub cells: Vec<Value>,
+    /// The place to which the row leads.
     pub lead: Lead,
 }
 
 /// The contents of a table, in the order of its rows.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
+    /// The headings.
     pub columns: Vec<&'static str>,
     /// The column that takes what width is left.
     pub wide: usize,
+    /// The rows as they are sorted.
     pub rows: Vec<Line>,
     /// What the figures mean, where that is not plain.
     pub note: &'static str,
     /// What it is of, for its title; and what it was made of.
     pub of: String,
-    pub basis: Option<Basis>,
+    pub(crate) basis: Option<Basis>,
     /// Which it is, where that is not the view's own.
     pub tab: Option<Tab>,
     /// How busy devices were meanwhile.
     pub busy: Vec<String>,
     /// Cells of the wide column that were scrolled past.
     pub skipped: usize,
+    /// The column that rows are sorted by.
     pub sorted: usize,
+    /// Whether the order is the reverse of the column's usual one.
     pub reversed: bool,
     /// Not as it begins, but as somebody asked for.
     pub asked: bool,

@@ -15,7 +15,7 @@ pub struct Window {
 }
 
 impl Window {
-    pub fn whole(end: u64, columns: u64) -> Window {
+    pub(crate) fn whole(end: u64, columns: u64) -> Window {
         let end = end.max(1);
         Window { from: 0, to: end, cursor: 0, columns: columns.max(1), end }.settled()
     }
@@ -35,7 +35,7 @@ impl Window {
     }
 
     /// The column that shows a moment; none if it is outside.
-    pub fn column(&self, time: u64) -> Option<u64> {
+    pub(crate) fn column(&self, time: u64) -> Option<u64> {
         if time < self.from || time >= self.to {
             return None;
         }
@@ -46,7 +46,7 @@ impl Window {
     }
 
     /// Where the columns begin, and where the last ends.
-    pub fn edges(&self) -> Vec<u64> {
+    pub(crate) fn edges(&self) -> Vec<u64> {
         (0..=self.columns).map(|column| self.column_begin(column)).collect()
     }
 
@@ -61,19 +61,19 @@ impl Window {
         self
     }
 
-    pub fn resized(self, columns: u64) -> Window {
+    pub(crate) fn resized(self, columns: u64) -> Window {
         Window { columns: columns.max(1), ..self }.settled()
     }
 
     /// Over a trace that has grown or shrunk; one that showed all of it goes on doing so.
-    pub fn ended(self, end: u64) -> Window {
+    pub(crate) fn ended(self, end: u64) -> Window {
         let end = end.max(1);
         let to = if self.from == 0 && self.to >= self.end { end } else { self.to };
         Window { to, end, ..self }.settled()
     }
 
     /// The cursor stays where it is on the screen. `times` 0.5 shows half as much.
-    pub fn zoomed(self, times: f64) -> Window {
+    pub(crate) fn zoomed(self, times: f64) -> Window {
         let width =
             ((self.width() as f64 * times) as u64).max(self.columns.max(1) * CLOSEST).min(self.end.max(self.columns));
         let share = (self.cursor - self.from) as f64 / self.width() as f64;
@@ -91,7 +91,7 @@ impl Window {
     }
 
     /// With the cursor at a moment that is in the window; a margin of a tenth if the window had to move.
-    pub fn showing(self, time: u64) -> Window {
+    pub(crate) fn showing(self, time: u64) -> Window {
         let time = time.min(self.end.max(self.columns).saturating_sub(1));
         if (self.from..self.to).contains(&time) {
             return Window { cursor: time, ..self };
@@ -106,7 +106,7 @@ impl Window {
     }
 
     /// The cursor by so many columns, taking the window along at its edges.
-    pub fn stepped(self, columns: i64) -> Window {
+    pub(crate) fn stepped(self, columns: i64) -> Window {
         let column = self.column(self.cursor).unwrap_or(0) as i64 + columns;
         if (0..self.columns as i64).contains(&column) {
             return Window { cursor: self.column_begin(column as u64), ..self };
@@ -115,7 +115,7 @@ impl Window {
     }
 
     /// Exactly a piece of time, as far as the trace goes; the cursor stays if it is in it.
-    pub fn with_range(self, from: u64, to: u64) -> Window {
+    pub(crate) fn with_range(self, from: u64, to: u64) -> Window {
         Window { from, to: to.max(from.saturating_add(1)), ..self }.settled()
     }
 

@@ -8,11 +8,11 @@ use crate::text::{duration, percent};
 use std::collections::BTreeMap;
 
 /// Pieces of work that are put in order for one answer: for a table that is asked for, and for a frame.
-pub const ASKED: usize = 4_000_000;
-pub const FRAME: usize = 200_000;
+pub(crate) const ASKED: usize = 4_000_000;
+pub(crate) const FRAME: usize = 200_000;
 
 /// One line for each device. `most`: more work is not put in order.
-pub fn lines(opened: &Opened, scope: Scope, most: usize) -> Vec<String> {
+pub(crate) fn lines(opened: &Opened, scope: Scope, most: usize) -> Vec<String> {
     let (from, to) = scope.time().unwrap_or((0, opened.summary().end));
     if opened.summary().timing.is_none() {
         return Vec::new();

@@ -11,7 +11,7 @@ fn text_after(text: String, cells: usize) -> String {
 }
 
 /// Cells between two columns.
-pub const BETWEEN: usize = 2;
+pub(crate) const BETWEEN: usize = 2;
 
 impl Table {
     /// The cells of so many rows, from this one on.

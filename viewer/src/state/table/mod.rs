@@ -1,11 +1,11 @@
 //! The tables of a trace, and the contents of each.
 
-pub mod busy;
-pub mod columns;
+pub(crate) mod busy;
+pub(crate) mod columns;
 mod csv;
 mod lists;
-pub mod piece;
-pub mod sums;
+pub(crate) mod piece;
+pub(crate) mod sums;
 
 use super::fields::State;
 use crate::data::open::Opened;

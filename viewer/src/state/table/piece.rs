@@ -22,7 +22,7 @@ use trace::read::requested_size::moved;
 const READ: usize = 200_000;
 
 /// A piece of a trace whose events are summed by name.
-pub struct Piece<'s> {
+pub(crate) struct Piece<'s> {
     opened: &'s Opened,
     filter: Option<&'s Filter>,
     scope: Scope,
@@ -41,7 +41,7 @@ struct Adding {
 }
 
 impl<'s> Piece<'s> {
-    pub fn new(opened: &'s Opened, filter: Option<&'s Filter>, scope: Scope) -> Piece<'s> {
+    pub(crate) fn new(opened: &'s Opened, filter: Option<&'s Filter>, scope: Scope) -> Piece<'s> {
         let (calls, sums, kernels) = (Vec::new(), FxHashMap::default(), FxHashMap::default());
         let mut piece = Piece { opened, filter, scope, calls, sums, read: 0, kernels };
         piece.calls = piece.threads();
@@ -49,7 +49,7 @@ impl<'s> Piece<'s> {
     }
 
     /// Rows of a table, the largest total first; none if the table has none of this kind.
-    pub fn sums(mut self, tab: Tab) -> Vec<Sum> {
+    pub(crate) fn sums(mut self, tab: Tab) -> Vec<Sum> {
         let timed = self.opened.summary().timing.is_some();
         match tab {
             Tab::Api => self.functions(false),
@@ -63,7 +63,7 @@ impl<'s> Piece<'s> {
     }
 
     /// Events of these lanes by name, whatever they are: of a row of the timeline.
-    pub fn of_lanes(mut self, lanes: &[usize]) -> Vec<Sum> {
+    pub(crate) fn of_lanes(mut self, lanes: &[usize]) -> Vec<Sum> {
         for at in lanes {
             let Some(lane) = self.opened.model.lanes.get(*at) else { continue };
             for index in self.touched(lane) {
@@ -271,7 +271,7 @@ impl<'s> Piece<'s> {
 
     /// How long a lane has something to do within the piece; none of a range, of whose own work that is
     /// asked.
-    pub fn busy(&self, lane: &Lane) -> Option<u64> {
+    pub(crate) fn busy(&self, lane: &Lane) -> Option<u64> {
         match self.scope {
             Scope::Range(..) => None,
             _ => self.scope.time().or(Some((0, u64::MAX))).map(|(from, to)| lane.cell(from, to).busy),
@@ -279,12 +279,12 @@ impl<'s> Piece<'s> {
     }
 
     /// At most how many pieces of work of a lane are in the piece.
-    pub fn works_of(&self, lane: &Lane) -> usize {
+    pub(crate) fn works_of(&self, lane: &Lane) -> usize {
         if matches!(self.scope, Scope::Range(..)) { self.work_of_range(lane).len() } else { self.touched(lane).len() }
     }
 
     /// The times of the work that the piece's device lanes show, within it; of a range of its own work.
-    pub fn device_times(&self, lane: &Lane, into: &mut Vec<(u64, u64)>) {
+    pub(crate) fn device_times(&self, lane: &Lane, into: &mut Vec<(u64, u64)>) {
         match self.scope {
             Scope::Range(..) => {
                 let own = self.work_of_range(lane).filter(|index| self.is_own(lane.call[*index]));

@@ -11,14 +11,14 @@ use trace::file::record::timed;
 /// The events of one name, and their total duration, which exceeds the row's if only a part of it lies in the
 /// piece of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sum {
-    pub row: Row,
+pub(crate) struct Sum {
+    pub(crate) row: Row,
     /// Nanoseconds.
     pub whole: u64,
 }
 
 /// Of the whole trace.
-pub fn whole(tab: Tab, model: &Model) -> Vec<Sum> {
+pub(crate) fn whole(tab: Tab, model: &Model) -> Vec<Sum> {
     let summary = &model.summary;
     let rows = match (tab, &summary.timing) {
         (Tab::Kernels, Some(timing)) => &timing.kernels,
@@ -32,7 +32,7 @@ pub fn whole(tab: Tab, model: &Model) -> Vec<Sum> {
 }
 
 /// By the times of a device where there are some, or else by what the host saw.
-pub fn table(tab: Tab, model: &Model, all: &[Sum]) -> Table {
+pub(crate) fn table(tab: Tab, model: &Model, all: &[Sum]) -> Table {
     let timing = model.summary.timing.as_ref().filter(|_| matches!(tab, Tab::Kernels | Tab::Copies));
     let (name, count) = match (tab, timing.is_some()) {
         (Tab::Kernels, true) => ("Kernel", "Instances"),
@@ -84,7 +84,7 @@ fn sums(
 }
 
 /// Of two traces beside each other.
-pub fn compared(tab: Tab, first: &Model, second: &Model) -> Table {
+pub(crate) fn compared(tab: Tab, first: &Model, second: &Model) -> Table {
     let timed = first.summary.timing.is_some() && second.summary.timing.is_some();
     let rows_of = |model: &Model| -> Vec<(String, Row)> {
         let rows = match (&model.summary.timing, tab) {
