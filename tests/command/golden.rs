@@ -99,3 +99,19 @@ fn make_golden_traces() {
         forge.write(directory().join(format!("{name}.bin")));
     }
 }
+
+/// The training loop on an H200 has device times and annotations, so that no report lacks anything.
+#[test]
+fn every_report_answers_on_a_real_trace() {
+    let place = Place::new();
+    std::fs::copy(source("data/training.bin"), place.join("training.bin")).expect("copied");
+    let names = run(&mut place.cutrace(["report", "--list", "--json"])).expect(0).stdout;
+    let names: serde_json::Value = serde_json::from_str(&names).expect("JSON");
+    for report in names["reports"].as_array().expect("reports") {
+        let name = report["name"].as_str().expect("a name");
+        let ran = run(&mut place.cutrace(["report", "training.bin", "-r", name])).expect(0);
+        assert!(ran.stdout.lines().count() > 1 && ran.stderr.is_empty(), "{name}: {ran:?}");
+    }
+    let info = run(&mut place.cutrace(["info", "training.bin"])).expect(0).stdout;
+    assert!(info.starts_with("verdict: replayable\n") && info.contains("NVIDIA H200"), "{info}");
+}

@@ -381,6 +381,15 @@ fn reports_that_cannot_be_had_are_refused_by_name() {
         let why = "needs device times, and this trace has none: cutrace replay trace.bin --profile -o timed.bin";
         assert!(ran.stderr.starts_with(&format!("cutrace: report {name} {why}")), "{}", ran.stderr);
     }
+    // No replay is proposed of a trace that cannot be replayed.
+    let without = Place::new();
+    run(without.recorded(client("vector_add.c")).env("CUTRACE_DATA", "none")).expect(0);
+    let ran = report(&without, &["-r", "gaps"]).expect(2);
+    assert!(
+        ran.stderr.contains("has none: record with --gpu-times") && !ran.stderr.contains("replay "),
+        "{}",
+        ran.stderr
+    );
     for name in ["nvtx_sum", "nvtx_pushpop_sum", "nvtx_gpu_proj_sum"] {
         let ran = report(&place, &["-r", name]).expect(2);
         assert!(ran.stderr.contains("needs NVTX annotations"), "{}", ran.stderr);

@@ -230,9 +230,12 @@ impl<'t> Report<'t> for Errors<'t> {
         }
         if let Some(((function, _), failures)) = self.first_sticky() {
             let path = shell(&[ending.trace.path.display().to_string()]);
+            let how = match ending.trace.may_be_replayed() {
+                true => format!(". cutrace replay {path} {NAMES_LAUNCH} names the launch"),
+                false => String::new(),
+            };
             table.note(format!(
-                "the error of call {}, {function}, belongs to earlier work; every later call returns it again. \
-                 cutrace replay {path} {NAMES_LAUNCH} names the launch",
+                "the error of call {}, {function}, belongs to earlier work; every later call returns it again{how}",
                 failures.first
             ));
         }
@@ -245,7 +248,7 @@ impl<'t> Report<'t> for Errors<'t> {
         if said.rows.is_empty() { vec![table] } else { vec![table, said] }
     }
 
-    fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
+    fn findings(&self, ending: &Ending<'t>) -> Vec<Finding> {
         let sorted = self.sorted();
         let Some(((function, result), first)) = sorted.first() else { return Vec::new() };
         let calls: u64 = sorted.iter().fold(0, |all, (_, failures)| all.saturating_add(failures.calls));
@@ -264,7 +267,10 @@ impl<'t> Report<'t> for Errors<'t> {
             }
             _ => String::new(),
         };
-        let next = sticky.map_or("cutrace report -r errors".into(), |_| format!("cutrace replay {NAMES_LAUNCH}"));
+        let next = match sticky.filter(|_| ending.trace.may_be_replayed()) {
+            Some(_) => format!("cutrace replay {NAMES_LAUNCH}"),
+            None => "cutrace report -r errors".into(),
+        };
         vec![Finding {
             kind: "failed_calls".into(),
             what: format!("{} failed{more}", counted(calls - again, "call")),

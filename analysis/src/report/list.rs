@@ -32,7 +32,12 @@ impl Needs {
             (_, true) => Some(NO_ANNOTATIONS.into()),
             (true, _) => {
                 let path = shell(&[trace.path.display().to_string()]);
-                let how = format!("cutrace replay {path} --profile -o timed.bin adds them, or record with --gpu-times");
+                let how = match trace.may_be_replayed() {
+                    true => {
+                        format!("cutrace replay {path} --profile -o timed.bin adds them, or record with --gpu-times")
+                    }
+                    false => "record with --gpu-times (this trace cannot be replayed)".into(),
+                };
                 Some(format!("needs device times, and this trace has none: {how}"))
             }
             _ => None,

@@ -46,7 +46,9 @@ fn origin(out: &mut impl Write, trace: &Trace) -> Result<()> {
     let packed = if trace.is_packed() { format!(" packed, of {}", size(trace.length())) } else { String::new() };
     let closed = not_closed(trace);
     line(out, format!("trace        {} ({}{packed}{closed})", trace.path.display(), size(trace.bytes_on_disk())))?;
-    line(out, format!("program      {} (process {} on {})", about.program, about.pid, about.host))?;
+    // A redacted trace has no host.
+    let on = if about.host.is_empty() { String::new() } else { format!(" on {}", about.host) };
+    line(out, format!("program      {} (process {}{on})", about.program, about.pid))?;
     line(out, format!("command      {}", shell(&about.command_line)))?;
     line(out, format!("directory    {}", about.directory))?;
     let driver = match about.driver_version {

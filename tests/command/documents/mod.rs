@@ -122,7 +122,7 @@ fn the_first_page_is_short_and_the_contents_are_whole() {
 #[test]
 fn the_pictures_are_screens_of_this_viewer() {
     let pictures: [(&str, &[&str]); 2] = [
-        ("viewer", &["vectorized_elementwise_kernel", "step 1", "NVIDIA H200"]),
+        ("viewer", &["weight_gradient", "backward", "NVIDIA H200"]),
         ("viewer-job", &["rank 2 1016", "NCCL world", "7.65 ms earlier"]),
     ];
     for (name, parts) in pictures {

@@ -352,6 +352,11 @@ impl Trace {
         self.map.len() as u64
     }
 
+    /// Whether a replay is worth a hint: `record` has not judged it "no", or not judged it at all.
+    pub fn may_be_replayed(&self) -> bool {
+        self.footer.as_ref().is_none_or(|footer| footer.verdict != "no")
+    }
+
     /// Whether the simulated driver made its times, which predict nothing of a GPU.
     pub fn is_simulated(&self) -> bool {
         self.devices.iter().any(|device| device.name == SIMULATED_DEVICE)

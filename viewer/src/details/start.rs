@@ -68,7 +68,7 @@ fn host(state: &State) -> String {
     let whole = end.saturating_mul(threads.len() as u64);
     let of = counted(threads.len() as u64, "thread");
     let outside = duration(whole.saturating_sub(busy));
-    format!("{} in the driver ({}), {outside} outside of it, {of}", duration(busy), percent(busy, whole))
+    format!("{} in the driver ({}), {outside} outside it, {of}", duration(busy), percent(busy, whole))
 }
 
 /// Each device, with how busy it was.
@@ -84,7 +84,11 @@ fn devices(state: &State) -> Vec<String> {
         let name = named.map_or(String::new(), |about| format!(" {}", about.name));
         let own = format!("device {number}: ");
         let share = busy.iter().find_map(|line| line.strip_prefix(&own));
-        let share = share.unwrap_or("no device times: busy share unknown (replay --profile)");
+        let no_share = match state.opened.trace.may_be_replayed() {
+            true => "no device times: busy share unknown (replay --profile)",
+            false => "no device times: busy share unknown (record --gpu-times)",
+        };
+        let share = share.unwrap_or(no_share);
         tame(&format!("{number}{name}: {share}"))
     });
     lines.collect()
