@@ -71,9 +71,9 @@ Exit status:
 #[derive(Subcommand)]
 enum Command {
     Record(record::Arguments),
-    /// Start recording in a running process
+    /// Resume recording in a process under cutrace record
     On(switch::Arguments),
-    /// Pause recording in a running process
+    /// Pause recording in a process under cutrace record
     Off(switch::Arguments),
     Replay(Box<replay::Arguments>),
     View(view::Arguments),

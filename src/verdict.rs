@@ -42,6 +42,15 @@ pub fn in_words(trace: &Trace) -> (String, Vec<String>) {
     (verdict.to_string(), words(&reasons))
 }
 
+/// A verdict as people read it; JSON and traces have `partly` and `no`.
+pub fn describe(verdict: &str) -> &str {
+    match verdict {
+        "partly" => "partly replayable",
+        "no" => "not replayable",
+        other => other,
+    }
+}
+
 fn words(reasons: &[Reason]) -> Vec<String> {
     reasons.iter().map(ToString::to_string).collect()
 }

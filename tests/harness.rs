@@ -38,5 +38,5 @@ pub use place::Place;
 pub use process::{children, computed, heeds, is_asleep, is_pending, until};
 pub use ranks::hanging_ranks;
 pub use recording::{calls_named, names, objects, sound, thread_names};
-pub use run::{Outcome, Running, begin, run, run_within};
+pub use run::{Outcome, Running, begin, is_verified, run, run_within};
 pub use screen::Screen;

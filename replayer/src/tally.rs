@@ -138,7 +138,7 @@ impl Tally {
     }
 
     /// What a call brings differs, and may depend on what one has not written that was refused.
-    pub fn dependents(&mut self, call: u64, refused: u64) {
+    pub fn add_dependent(&mut self, call: u64, refused: u64) {
         self.not_compared(call);
         self.dependents.insert(call, refused);
     }

@@ -48,7 +48,7 @@ part_profile() {
             rm -f "$work/$source.bin"
             timeout 300 "$cutrace" replay --profile --times $source -o "$work/$source.bin" "$trace" >"$logs/$name.$source" 2>&1 ||
                 failed "replay --profile --times $source: exit $?"
-            grep -E '^(verified|diverged|unverified|cutrace:)|^ +(timed|not timed|made again)' "$logs/$name.$source" | sed "s/^/  $source: /"
+            grep -E '^(verified|diverged|unverified|cutrace:)|^ +(timed|not timed|replayed)' "$logs/$name.$source" | sed "s/^/  $source: /"
             "$cutrace" dump --json "$work/$source.bin" >"$work/$source.jsonl" 2>>"$logs/profile.err"
         done
         [ ! -s "$logs/$name.times" ] || python3 compare_times.py "$logs/$name.times" "$work/cupti.jsonl" "$work/events.jsonl" 2>&1 ||
@@ -99,7 +99,7 @@ print(f"{sum(rows(json.load(sys.stdin))) / 1e6:.3f} ms")' 2>>"$logs/gpu_times.er
         untimed=$(fact "$trace" device_times.untimed)
         printf '%-20s %-8s %8s/%8s %12s %12s  %s\n' "$name" "$same" "$(fact "$trace" device_times.works)" \
             "$(fact "$work/replayed.bin" device_times.works)" "$(device_time "$trace")" "$(device_time "$work/replayed.bin")" "$untimed"
-        grep -E 'device times are taken' "$logs/$name.gpu_times.err" | sed 's/^/    /'
+        grep -E 'device times are recorded' "$logs/$name.gpu_times.err" | sed 's/^/    /'
         [ "$same" = same ] || failed "$name recorded with --gpu-times: $same"
         if [ "$(fact "$trace" device_times.works)" != "$(fact "$work/replayed.bin" device_times.works)" ]; then
             failed "$name: not all of its work has times, see $name.gpu_times.err"
@@ -120,7 +120,7 @@ print(f"{sum(rows(json.load(sys.stdin))) / 1e6:.3f} ms")' 2>>"$logs/gpu_times.er
         timeout 120 "$cutrace" record --gpu-times -o "$trace" -- python3 torch_profiler.py >"$work/profiler.out" 2>"$logs/torch_profiler.gpu_times.err"
         printf '%-20s exit %s, %s; %s works with times\n' torch_profiler $? \
             "$(grep -m1 -E 'Self CUDA time total: [1-9]' "$work/profiler.out" || echo 'its profiler has NO device times')" "$(fact "$trace" device_times.works)"
-        grep -E 'device times are taken' "$logs/torch_profiler.gpu_times.err" | sed 's/^/    /' | grep . || failed "nothing is said of PyTorch's use of CUPTI"
+        grep -E 'device times are recorded' "$logs/torch_profiler.gpu_times.err" | sed 's/^/    /' | grep . || failed "nothing is said of PyTorch's use of CUPTI"
         grep -qE 'Self CUDA time total: [1-9]' "$work/profiler.out" || failed "PyTorch's profiler does not work beside --gpu-times"
     fi
 

@@ -124,7 +124,7 @@ part_ranges() {
         printf '%-28s %7s calls, %4s launches; %s; %s\n' "$*" \
             "$("$cutrace" info --json "$trace" | python3 -c 'import json,sys; print(json.load(sys.stdin)["calls"])')" \
             "$("$cutrace" dump "$trace" 2>/dev/null | grep -cE ' cuLaunchKernel(Ex)?\(')" \
-            "$(head -1 "$logs/range.$name.replay")" "$(grep -m1 -E '^ +compared' "$logs/range.$name.replay" | tr -s ' ')"
+            "$(head -1 "$logs/range.$name.replay")" "$(compared "$logs/range.$name.replay")"
         cmp -s "$logs/range.whole.out" "$logs/range.$name.out" || failed "the program's output has changed, see range.$name.out"
     }
     ranged whole

@@ -97,7 +97,7 @@ impl File {
                 }
                 format!("all have rank {rank}: pass the file")
             }
-            (_, known) => format!("choose one with --rank: {}", ranges(known)),
+            (_, known) => format!("or choose with --rank: {}", ranges(known)),
         };
         Err(failure(USAGE, format!("{shown}: {}; {which}", one_of(&all))))
     }
@@ -252,7 +252,7 @@ fn one_of(all: &[PathBuf]) -> String {
     const NAMED: usize = 8;
     let named = all.iter().take(NAMED).map(|path| path.display().to_string());
     let more = if all.len() > NAMED { ", ..." } else { "" };
-    format!("{} traces; pass one: {}{more}", all.len(), named.collect::<Vec<_>>().join(", "))
+    format!("{} traces, expected one: pass {}{more}", all.len(), named.collect::<Vec<_>>().join(", "))
 }
 
 /// The traces of a job. What is wrong with others is said.

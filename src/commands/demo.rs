@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Record a small program and run every command on its trace
+/// Record a small program and show info, replay, report and view of its trace
 ///
 /// Needs no GPU: the simulated driver interprets the program's kernel. Each command is printed before it
 /// runs, so that you can try it by hand.
@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Use this machine's driver instead of the simulated one
     #[arg(long)]
     gpu: bool,
-    /// Run as a sample program (default: the demo's own)
+    /// Only run the sample program NAME, to be recorded [default: steps]
     #[arg(long, exclusive = true, value_name = "NAME", num_args = 0..=1, default_missing_value = "steps")]
     sample: Option<Sample>,
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 use summary::Summary;
 use trace::Trace;
 
-/// Show the verdict on a trace's replay, and what was recorded
+/// Show whether a trace can be replayed, and what was recorded
 ///
 /// Counts cover the calls selected by --calls, --window, --thread and --grep (which here matches function
 /// names); --limit is the number of functions listed. `record` writes a summary into a long trace when it

@@ -122,7 +122,7 @@ pub struct Arguments {
     /// Start recording SECONDS after the first driver call
     #[arg(long, help_heading = "Recording a part of the run", value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     delay: Option<f64>,
-    /// Stop recording SECONDS after the range began
+    /// Stop recording SECONDS after it began
     #[arg(long, help_heading = "Recording a part of the run", value_name = "SECONDS", allow_negative_numbers = true, value_parser = some_seconds)]
     duration: Option<f64>,
     /// Stop recording after N calls; calls that are always recorded do not count
@@ -131,12 +131,12 @@ pub struct Arguments {
     /// Start paused: `cutrace on PID` starts recording, `cutrace off PID` pauses it
     #[arg(long, help_heading = "Recording a part of the run")]
     paused: bool,
-    /// Stop recording before the trace of a process exceeds SIZE: 500M, 2G, 1Gi
+    /// Stop recording before the trace of a process exceeds SIZE: 500M, 2G, 1Gi (at least 1M)
     ///
     /// SIZE counts calls and data. The program continues, and the trace replays up to that call.
     #[arg(long, help_heading = "Recording a part of the run", value_name = "SIZE", allow_negative_numbers = true, value_parser = max_size)]
     max_size: Option<String>,
-    /// Record device times with CUPTI, for 1 to 2 us a launch
+    /// Record device times with CUPTI; adds 1 to 2 us to each launch
     ///
     /// If libcupti is not found, or the program uses CUPTI itself, no device times are recorded and a message
     /// says so.

@@ -199,7 +199,7 @@ impl Done<'_> {
         }
         writeln!(out, "still in the copy: {}", stays.join(", "))?;
         let verdict = copy.footer.as_ref().map_or("?", |footer| &footer.verdict);
-        writeln!(out, "verdict: {verdict}")?;
+        writeln!(out, "verdict: {}", verdict::describe(verdict))?;
         Ok(())
     }
 
@@ -218,7 +218,7 @@ impl Done<'_> {
         ];
         let there = counts.into_iter().filter(|(_, count, ..)| *count > 0);
         let there = there.map(|(what, count, of, how)| format!("{what}{}{how}", counted(count, of)));
-        there.chain(["names of variables, numbers and addresses in call arguments".into()]).collect()
+        there.chain(["names of module variables, numbers and addresses in call arguments".into()]).collect()
     }
 }
 

@@ -74,7 +74,7 @@ fn missing(trace: &Trace) -> u64 {
 
 /// Version of the JSON form. Fields may be added within a version.
 const SCHEMA: u32 = 1;
-const MISSING: &str = "data of these calls, not in the file";
+const MISSING: &str = "recorded data that is not in the file";
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let mut out = Results::begin();
@@ -91,7 +91,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             let (trace, told) = repaired(&arguments, &path)?;
             if !arguments.json {
                 told.tell(&mut out, &trace)?;
-                writeln!(out, "verdict: {}", told.done.verdict)?;
+                writeln!(out, "verdict: {}", verdict::describe(&told.done.verdict))?;
             }
             (told.object(), told.status().max(status))
         }
@@ -140,7 +140,7 @@ fn each(out: &mut Results, arguments: &Arguments) -> Result<(Value, u8)> {
         let failed = if errors.is_empty() { String::new() } else { format!(", {} not repaired", errors.len()) };
         writeln!(
             out,
-            "{name}: {traces}: {closed} closed, {lacking} incomplete{failed}; verdict: cutrace info {shell}"
+            "{name}: {traces}: {closed} newly closed, {lacking} incomplete{failed}; verdict: cutrace info {shell}"
         )?;
     }
     let object = json!({
@@ -261,7 +261,7 @@ impl Repaired {
             }
             return tell_lost(out, MISSING, self.missing);
         }
-        writeln!(out, "{name}: {calls}, {segments} segments ({sealed} sealed now), {bytes}; footer written")?;
+        writeln!(out, "{name}: {calls}, {segments} segments ({sealed} sealed now), {bytes}; index written")?;
         let lost: HashSet<&str> = losses.iter().map(|(what, _)| what.as_str()).collect();
         for damage in &trace.damage {
             let at = format!("at offset {}: {}", damage.offset, damage.what);

@@ -200,7 +200,7 @@ fn say_recorded(
     say(closing_line(closed, open, job.as_ref()) + &how + others + &inside + &kept + &instead);
     // Of several processes one may be the launcher of the others.
     if let Some(why) = empty.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
-        say(format_args!("the range never began: {why}"));
+        say(format_args!("no device work was recorded, as the range never began: {why}"));
     }
 }
 

@@ -60,7 +60,7 @@ pub struct Arguments {
     /// Start at row N, from 0
     #[arg(long, hide_short_help = true, value_name = "N")]
     row: Option<usize>,
-    /// Start with this filter, written as after the & key
+    /// Start with this filter: REGEX, failed, >10us, is:copy, t0 (? lists all)
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
     /// Hide filtered-out events instead of dimming them
@@ -72,8 +72,8 @@ pub struct Arguments {
     /// Sort the table by this column; -COLUMN reverses the order
     #[arg(long, hide_short_help = true, value_name = "COLUMN", requires = "view", allow_hyphen_values = true)]
     sort: Option<String>,
-    /// Fold or unfold all rows, or move (up, down), pin or hide one by its number in the original, unfolded
-    /// order
+    /// Arrange rows: fold:N, unfold:N, up:N, down:N, pin:N or hide:N; N is the number of a row, from 0, as it is
+    /// without this option
     #[arg(long, hide_short_help = true, value_name = "STEP:ROW", value_delimiter = ',')]
     arrange: Vec<Step>,
     /// Start without the details panel

@@ -105,7 +105,7 @@ fn put_below(base: &Path, leaf: &Path, name: &str, bytes: &[u8]) -> Result<PathB
     }
     let found = std::fs::symlink_metadata(&directory).map_err(in_words)?;
     if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
-        return Err("writable by others".into());
+        return Err("not a private directory of yours (expected mode 0700)".into());
     }
     if is_noexec() {
         return Err(NOEXEC.into());

@@ -109,10 +109,10 @@ impl Set {
             return anyhow::Error::from(error).context(shown(at));
         }
         let kept = partial.keep();
-        let mut told = format!("{}: {error}; of {} files ", shown(at), self.names.len());
+        let mut told = format!("{}: {error}; of {} files, ", shown(at), self.names.len());
         told += &match at {
-            0 => "none is in place".to_owned(),
-            _ => format!("the first {at} are in place, up to {}", shown(at - 1)),
+            0 => "none in place".to_owned(),
+            _ => format!("{at} in place, up to {}", shown(at - 1)),
         };
         told += &format!(", the others are in {}", kept.display());
         if is_aside {

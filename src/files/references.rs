@@ -27,7 +27,7 @@ pub fn follow(trace: &mut Trace, among: &[PathBuf]) -> Result<()> {
             names.push(&more);
         }
         let what = format!(
-            "{path}: {} in {} were recorded by reference to {}: give the file with --weights FILE|DIR",
+            "{path}: {} in {} were recorded by reference to parts of {}: give them with --weights FILE|DIR",
             size(bytes),
             counted(pieces, "piece"),
             names.join(", "),

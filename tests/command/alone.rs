@@ -304,7 +304,7 @@ fn one_device_does_for_the_rank_of_another() {
         for (here, there) in [("0", "1"), ("0", "2"), ("1", "2"), ("0=1,1=0", "2")] {
             let ran = run(replay(&place, rank, &["--device", here]).env("CUTRACE_SIM_DEVICES", there)).expect(0);
             let told = format!("rank {rank}, --device {here} of {there}: {}", ran.stdout);
-            assert!(ran.stdout.starts_with("verified: "), "{told}");
+            assert!(is_verified(&ran.stdout), "{told}");
             for skipped in [
                 "cuDeviceGetP2PAttribute (2, first call 17): concerns two devices that map to the same one",
                 "cuDevicePrimaryCtxGetState (2, first call 22): queries a device that several recorded devices map to",
@@ -334,8 +334,8 @@ fn what_was_not_kept_is_refused() {
     let ran = run(&mut replay(&place, 0, &[])).expect(1);
     assert!(ran.stderr.contains("record them with --collectives"), "{}", ran.stderr);
     for (arguments, why) in [
-        (&["replay", "run/", "--alone"][..], "2 traces; pass one: "),
-        (&["replay", "run/", "--alone", "--rank", "0-1"], "; choose one with --rank: 0-1\n"),
+        (&["replay", "run/", "--alone"][..], "2 traces, expected one: pass "),
+        (&["replay", "run/", "--alone", "--rank", "0-1"], "; or choose with --rank: 0-1\n"),
         (&["replay", "run/", "--alone", "--rank", "7"], "no rank 7; this job has the ranks 0-1"),
         (&["replay", "trace.bin", "--alone", "--rank", "0"], "applies to a directory of traces"),
     ] {

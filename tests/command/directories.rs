@@ -122,9 +122,9 @@ fn a_rank_of_several_processes_is_not_one_trace() {
     run(place.cutrace(record).arg(client("ends.c"))).expect(0);
     let refused = |ranks: &[&str]| run(place.cutrace(["dump", "run/"]).args(ranks)).expect(2).stderr;
     let all = refused(&[]);
-    assert!(all.contains("run/: 3 traces; pass one: ") && all.ends_with("; choose one with --rank: 0-1\n"));
+    assert!(all.contains("run/: 3 traces, expected one: pass ") && all.ends_with("; or choose with --rank: 0-1\n"));
     let same = refused(&["--rank", "0"]);
-    assert!(same.contains("run/: 2 traces; pass one: "), "{same}");
+    assert!(same.contains("run/: 2 traces, expected one: pass "), "{same}");
     assert!(same.ends_with("; all have rank 0: pass the file\n"), "{same}");
     run(&mut place.cutrace(["dump", "run/", "--rank", "1"])).expect(0);
 }

@@ -83,7 +83,7 @@ fn many_processes_without_calls_take_a_line() {
     let record = ["record", "--driver", "sim", "-o", "run/", "--", "sh", "-c", script];
     run(place.cutrace(record).arg(client("vector_add.c"))).expect(0);
     let text = run(&mut place.cutrace(["info", "run/"])).expect(0).stdout;
-    assert!(text.contains(" more never called CUDA and did not fail (--json "), "{text}");
+    assert!(text.contains(" more never called CUDA, without a known failure (--json "), "{text}");
     assert_eq!(text.matches("never called CUDA").count(), 2, "{text}");
     let all = run(&mut place.cutrace(["info", "run/", "--json"])).expect(0).stdout;
     assert!(all.matches("\"trace\": null").count() > 12, "{all}");
@@ -156,8 +156,8 @@ fn several_record_into_one_directory() {
     let why = "run/: --rank selects no process: no trace for rank 2 of 4 ranks\n";
     assert!(refused.stderr.ends_with(why), "{}", refused.stderr);
     let refused = run(&mut place.cutrace(["dump", "run/"])).expect(2);
-    assert!(refused.stderr.contains("cutrace: run/: 3 traces; pass one: run/"), "{}", refused.stderr);
-    assert!(refused.stderr.ends_with("; choose one with --rank: 0-1,3\n"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("cutrace: run/: 3 traces, expected one: pass run/"), "{}", refused.stderr);
+    assert!(refused.stderr.ends_with("; or choose with --rank: 0-1,3\n"), "{}", refused.stderr);
 }
 
 #[test]
@@ -175,10 +175,10 @@ fn what_is_wrong_with_a_rank_is_said_and_the_rest_works() {
     std::fs::remove_file(path(fourth)).expect("our own file");
     let all = info(&place, 3);
     let warnings: Vec<&str> = all["warnings"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
-    let said = |what: &str| warnings.iter().any(|trouble| trouble.contains(what));
+    let said = |what: &str| warnings.iter().any(|warning| warning.contains(what));
     assert!(said("not a cutrace trace"), "{warnings:?}");
     assert!(said(&format!("the trace of process {}, is missing", second["pid"])), "{warnings:?}");
-    assert!(said("no trace for rank 0-1 of 3 ranks"), "{warnings:?}");
+    assert!(said("no trace for ranks 0-1 of 3 ranks"), "{warnings:?}");
     assert_eq!(processes(&all, "/ends")[2]["verdict"], "replayable");
     let report = run(&mut place.cutrace(["report", "run/", "-r", "cuda_api_sum"])).expect(3);
     assert!(report.stdout.contains("cuMemsetD8"), "{}", report.stdout);
@@ -366,7 +366,7 @@ fn record_says_that_ranks_are_absent() {
     let without = told("none/", &[("WORLD_SIZE", "3")], &[]);
     assert!(without.contains(partly), "{without}");
     let of_info = run(&mut place.cutrace(["info", "none/"])).expect(3);
-    assert!(of_info.stdout.contains("verdict: partly\n"), "{}", of_info.stdout);
+    assert!(of_info.stdout.contains("verdict: partly replayable\n"), "{}", of_info.stdout);
     // A process that makes no driver call is no other rank.
     for rank in ["0", "1"] {
         let with = [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
@@ -480,7 +480,7 @@ fn a_directory_that_was_recorded_last_is_what_is_read() {
     assert_eq!(first["reports"][0]["rows"][0]["rank"], 0);
     assert!(ran(&["view", "--once", "--no-index"], 0).stdout.contains("2 processes on one time axis"));
     assert!(ran(&["replay", "--driver", "sim"], 6).stdout.contains("unverified: 2 processes in "));
-    assert!(ran(&["dump"], 2).stderr.contains("run: 2 traces; pass one: run/"));
+    assert!(ran(&["dump"], 2).stderr.contains("run: 2 traces, expected one: pass run/"));
     plain();
     assert!(ran(&["info"], 0).stderr.contains("reading trace.1.bin, the latest of 2 traces here"));
     let refused = ran(&["info", "--rank", "0"], 2).stderr;
@@ -516,7 +516,7 @@ fn processes_without_a_rank_are_not_chosen_by_one() {
 
     run(&mut record(&place, "\"$0\" return; true", client("ends.c"))).expect(0);
     let alone = run(&mut place.cutrace(["replay", "run/", "--alone", "--recording", "all"])).expect(2);
-    assert!(alone.stderr.contains(": 2 traces; pass one: run/"), "{}", alone.stderr);
+    assert!(alone.stderr.contains(": 2 traces, expected one: pass run/"), "{}", alone.stderr);
     assert!(alone.stderr.ends_with("; its processes have no ranks\n"), "{}", alone.stderr);
 }
 

@@ -85,7 +85,7 @@ fn a_sticky_error_is_one_failure_and_what_it_kept_from_being_freed_is_no_leak() 
     let kinds: Vec<&str> = findings.iter().filter_map(|row| row["kind"].as_str()).collect();
     assert!(!kinds.contains(&"not_freed") && !kinds.contains(&"not_destroyed"), "{findings:?}");
     let failed = one(&findings, "kind", "failed_calls");
-    assert_eq!(failed["what"], format!("2 calls failed; 12 later calls with the error of call {first} again"));
+    assert_eq!(failed["what"], format!("2 calls failed; 12 later calls repeat the error of call {first}"));
     assert_eq!(failed["next"], "cutrace replay trace.bin --sync-launches");
 }
 

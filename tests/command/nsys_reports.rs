@@ -44,7 +44,7 @@ fn reports_are_listed_and_named_as_there() {
     );
     for (wrong, why) in [
         ("osrt_sum", "osrt_sum: Nsight Systems takes this report from other sources"),
-        ("sync:base", "sync takes no :base: no name of a kernel is in it"),
+        ("sync:base", "sync has no kernel names, so :base does not apply"),
         ("cuda_gpu_kern_sum:first", "cuda_gpu_kern_sum takes :base, :mangled and :nvtx-name, not :first"),
         ("nvtx_kern_sum:nvtx-name", "nvtx_kern_sum takes no :nvtx-name: it is by range"),
     ] {

@@ -102,7 +102,7 @@ fn a_trace_that_lost_its_beginning_cannot_be_replayed() {
     let again = run(&mut place.cutrace(["repair", "trace.bin"])).expect(3).stdout;
     assert!(again.contains("closed, incomplete") && again.contains("lost: at offset "), "{again}");
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(1);
-    assert!(ran.stdout.starts_with("verdict: no"), "{}", ran.stdout);
+    assert!(ran.stdout.starts_with("verdict: not replayable"), "{}", ran.stdout);
 }
 
 /// Each trace of a job; one that a process still writes, or that is none any more, does not keep the others.
@@ -122,12 +122,12 @@ fn the_traces_of_a_directory_are_repaired_one_by_one() {
     let ran = run(&mut place.cutrace(["repair", "run/"])).expect(3);
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(lines[0].starts_with(&format!("{first}: closed and complete: 19 calls, ")), "{}", ran.stdout);
-    assert!(lines[1].starts_with(&format!("{second}: ")) && lines[1].ends_with("; footer written"), "{}", ran.stdout);
+    assert!(lines[1].starts_with(&format!("{second}: ")) && lines[1].ends_with("; index written"), "{}", ran.stdout);
     assert!(ran.stdout.contains("\nlost: ") || ran.stdout.contains("\ndamage: "), "{}", ran.stdout);
     assert!(lines.iter().any(|line| line.starts_with(&format!("{third}: closed and complete: "))), "{}", ran.stdout);
-    assert_eq!(lines.last(), Some(&"run/: 3 traces: 1 closed, 1 incomplete; verdict: cutrace info run/"));
+    assert_eq!(lines.last(), Some(&"run/: 3 traces: 1 newly closed, 1 incomplete; verdict: cutrace info run/"));
     let again = run(&mut place.cutrace(["repair", "run/"])).expect(3).stdout;
-    assert!(again.ends_with("run/: 3 traces: 0 closed, 1 incomplete; verdict: cutrace info run/\n"), "{again}");
+    assert!(again.ends_with("run/: 3 traces: 0 newly closed, 1 incomplete; verdict: cutrace info run/\n"), "{again}");
     // Of the job it is still known.
     let told = run(&mut place.cutrace(["info", "run/"])).expect(3).stderr;
     assert!(told.contains(&format!("{second}: ")), "{told}");
@@ -135,7 +135,7 @@ fn the_traces_of_a_directory_are_repaired_one_by_one() {
     run(&mut place.cutrace(["report", "run/", "-r", "ranks", "--rank", "0,2"])).expect(0);
 
     let some = run(&mut place.cutrace(["repair", "run/", "--rank", "0,2"])).expect(0).stdout;
-    assert!(some.ends_with("run/: 2 traces: 0 closed, 0 incomplete; verdict: cutrace info run/\n"), "{some}");
+    assert!(some.ends_with("run/: 2 traces: 0 newly closed, 0 incomplete; verdict: cutrace info run/\n"), "{some}");
     let one = run(&mut place.cutrace(["repair", "run/", "--rank", "1", "-o", "one.bin"])).expect(3).stdout;
     assert!(one.starts_with("one.bin: "), "{one}");
 
@@ -177,11 +177,11 @@ fn a_link_out_of_a_directory_is_not_followed() {
         "{}",
         ran.stderr
     );
-    assert!(ran.stdout.contains("run/: 2 traces: 1 closed, 0 incomplete, 1 not repaired"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("run/: 2 traces: 1 newly closed, 0 incomplete, 1 not repaired"), "{}", ran.stdout);
     assert!(std::fs::read(&elsewhere).expect("a trace") == before);
     run(&mut place.cutrace(["repair", "elsewhere.bin"])).expect(0);
     let ran = run(&mut place.cutrace(["repair", "run/"])).expect(0);
-    assert!(ran.stdout.contains("run/: 2 traces: 0 closed, 0 incomplete; "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("run/: 2 traces: 0 newly closed, 0 incomplete; "), "{}", ran.stdout);
 }
 
 /// It waits between two traces, for the one who reads what it says of the second.

@@ -538,7 +538,7 @@ fn work_that_a_hanging_program_waits_for() {
 #[test]
 fn failures_quote_what_the_driver_says_of_graphs() {
     let place = recorded("graphs_refused.c");
-    let said = rows(&place, "errors", "said");
+    let said = rows(&place, "errors", "messages");
     let text = |what: &str| {
         let row = said.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{what}: {said:?}"));
         (row["function"].as_str().expect("a name"), row["text"].as_str().expect("a line"))
@@ -552,7 +552,7 @@ fn failures_quote_what_the_driver_says_of_graphs() {
 #[test]
 fn failures_quote_the_compiler_and_the_linker() {
     let place = recorded("linker_logs.c");
-    let said = rows(&place, "errors", "said");
+    let said = rows(&place, "errors", "messages");
     let first_lines: Vec<(&str, &str)> = said
         .iter()
         .step_by(2)
@@ -620,7 +620,7 @@ fn arguments_that_are_not_as_declared_are_told() {
     const FAULT: i32 = 128 + 11;
     let place = Place::new();
     run(&mut place.recorded(client("wrong_arguments.c"))).expect(FAULT);
-    let said = rows(&place, "errors", "said");
+    let said = rows(&place, "errors", "messages");
     let texts: Vec<Value> = said.iter().map(|row| row["text"].clone()).collect();
     assert_eq!(texts, ["add_two: 16 bytes passed, 12 declared"]);
     let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0);
@@ -643,14 +643,14 @@ fn arguments_that_are_not_as_declared_are_told() {
     let info = run(&mut place.cutrace(["info"])).expect(0);
     assert!(info.stdout.contains("cuLaunchKernel of twice, since"), "{}", info.stdout);
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
-    assert!(replayed.stdout.starts_with("verified: "), "{}", replayed.stdout);
+    assert!(is_verified(&replayed.stdout), "{}", replayed.stdout);
 }
 
 /// Only where it is certain.
 #[test]
 fn launches_that_ask_for_too_much_are_told() {
     let place = recorded("refused_launches.c");
-    let said = rows(&place, "errors", "said");
+    let said = rows(&place, "errors", "messages");
     let told: Vec<&str> = said.iter().filter_map(|row| row["text"].as_str()).collect();
     let expected = [
         "2048 threads in a block; the limit is 1024",
@@ -681,7 +681,7 @@ fn a_call_that_frees_memory_waits_for_what_is_under_way() {
 #[test]
 fn failures_are_explained_by_what_was_done_before() {
     let place = recorded("failures_explained.c");
-    let said = rows(&place, "errors", "said");
+    let said = rows(&place, "errors", "messages");
     let told: Vec<(&str, &str)> =
         said.iter().map(|row| (row["what"].as_str().expect("a word"), row["text"].as_str().expect("a line"))).collect();
     let call = |name: &str, nth: usize| calls_named(&place.trace(), name)[nth].number;

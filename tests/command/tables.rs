@@ -371,7 +371,7 @@ fn what_cannot_be_replaced_is_kept() {
     std::fs::write(place.join("tables").join(&second), "in the way").expect("written");
     let both = [&files[..], &["--to", "parquet", "-o", "tables", "--force"]].concat();
     let told = export(&place, &both).expect(1).stderr;
-    assert!(told.contains(&format!("of 2 files the first 1 are in place, up to tables/{first}/image=1, ")), "{told}");
+    assert!(told.contains(&format!("of 2 files, 1 in place, up to tables/{first}/image=1, ")), "{told}");
     let kept = told.trim_end().rsplit(' ').next().expect("where the others are");
     let has_calls = |within: &Path| within.join("image=1/CUPTI_ACTIVITY_KIND_RUNTIME.parquet").is_file();
     assert!(has_calls(&place.join("tables").join(&first)) && has_calls(&place.join(kept).join(&second)), "{told}");

@@ -143,3 +143,9 @@ fn text(file: &mut File) -> String {
     file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("a temporary file can be read");
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+/// Whether a replay has printed that all of it agrees, without an exception.
+pub fn is_verified(stdout: &str) -> bool {
+    let first = stdout.lines().next().unwrap_or_default();
+    first.starts_with("verified: ") && (first.ends_with(" identical") || first.ends_with(" within the tolerance"))
+}

@@ -20,7 +20,9 @@ fn is_cut_at_the_limit(place: &Place, ran: &Outcome, made: u64) -> Trace {
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
     let why = format!("recording ended at its size limit of 3M, after {} calls", trace.calls_made());
     assert!(
-        info.contains(&format!("verdict: partly\n  {why}: at least this many later calls are missing ({beyond})\n")),
+        info.contains(&format!(
+            "verdict: partly replayable\n  {why}: at least this many later calls are missing ({beyond})\n"
+        )),
         "{info}"
     );
     assert!(!info.contains("unfinished: "), "{info}");
@@ -58,7 +60,7 @@ fn data_fill_the_trace() {
     assert!(trace.calls().last().is_some_and(|call| call.result.is_none() && call.name() == "cuMemcpyHtoD_v2"));
     assert!(trace.losses.iter().all(|(what, _)| what.starts_with("calls beyond the size limit")), "{:?}", trace.losses);
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0).stdout;
-    assert!(replayed.starts_with("verified: ") && replayed.contains(&format!("{copied} copies to the host")));
+    assert!(is_verified(&replayed) && replayed.contains(&format!("{copied} copies to the host")));
     assert!(replayed.contains("recording ended at its size limit of 3000K, after "), "{replayed}");
 }
 

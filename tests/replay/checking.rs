@@ -34,8 +34,7 @@ fn a_fault_that_was_recorded_is_met_again() {
     let place = recorded("late_fault.c", &[]);
     let ran = replayed(&place, &[]).expect(0);
     assert!(
-        ran.stdout.starts_with("verified: ")
-            && ran.stdout.contains("find the failing launch with replay --sync-launches"),
+        is_verified(&ran.stdout) && ran.stdout.contains("find the failing launch with cutrace replay "),
         "{}",
         ran.stdout
     );
@@ -92,7 +91,7 @@ fn freed_pinned_memory_is_compared_first() {
 fn pinned_memory_is_written_when_its_copy_has_read_it() {
     let place = recorded("pinned_rewritten_after_callback.c", &[]);
     for options in [&[][..], &["--no-placement"]] {
-        assert!(replayed(&place, options).expect(0).stdout.starts_with("verified: "));
+        assert!(is_verified(&replayed(&place, options).expect(0).stdout));
     }
 }
 
@@ -118,7 +117,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {
-            assert!(replayed(&place, options).expect(0).stdout.starts_with("verified: "), "{app}");
+            assert!(is_verified(&replayed(&place, options).expect(0).stdout), "{app}");
         }
     }
 }
@@ -139,7 +138,7 @@ fn what_kernels_write_beside_copies_is_not_the_cpus() {
     let dry = report(&place, &["--dry-run"], 0);
     assert_eq!((&dry["verdict"], &dry["notes"]), (&"replayable".into(), &serde_json::json!([])));
     for place in [place, recorded("copy_during_callback.c", &[])] {
-        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
+        assert!(is_verified(&replayed(&place, &[]).expect(0).stdout));
     }
 }
 
@@ -155,7 +154,7 @@ fn what_the_cpu_may_have_put_back_is_named() {
 fn what_the_cpu_writes_where_a_copy_has_landed_is_not_an_earlier_callbacks() {
     let place = recorded("write_found_by_other_callback.c", &[]);
     for _ in 0..3 {
-        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
+        assert!(is_verified(&replayed(&place, &[]).expect(0).stdout));
     }
 }
 
@@ -163,7 +162,7 @@ fn what_the_cpu_writes_where_a_copy_has_landed_is_not_an_earlier_callbacks() {
 fn what_a_copy_has_replaced_is_not_what_a_graph_brought() {
     let place = recorded("graph_copy_overwritten.c", &[]);
     for _ in 0..3 {
-        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
+        assert!(is_verified(&replayed(&place, &[]).expect(0).stdout));
     }
 }
 
@@ -173,13 +172,13 @@ fn what_a_waiting_copy_brings_is_not_the_cpus() {
     let trace = place.trace();
     let found = trace.found_writes();
     assert!(!found.is_empty() && found.iter().all(|found| trace.call(found.call).is_some_and(|call| call.thread == 0)));
-    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
+    assert!(is_verified(&replayed(&place, &[]).expect(0).stdout));
 }
 
 #[test]
 fn what_changes_while_it_is_stored_is_stored_whole() {
     let place = recorded("graph_source_written_by_thread.c", &[]);
-    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified: "));
+    assert!(is_verified(&replayed(&place, &[]).expect(0).stdout));
 }
 
 #[test]
@@ -342,7 +341,7 @@ fn long_inputs_of_graphs_are_recorded() {
     let (verdict, reasons) = trace.footer.as_ref().map(|footer| (&footer.verdict, &footer.reasons)).expect("closed");
     assert_eq!((verdict.as_str(), &trace.losses[..]), ("replayable", &[][..]), "{reasons:?}");
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
-    assert!(replayed.stdout.starts_with("verified: "), "{}", replayed.stdout);
+    assert!(is_verified(&replayed.stdout), "{}", replayed.stdout);
     // In pieces or not, the length of all is shown.
     let dump = run(&mut place.cutrace(["dump", "--grep", "cuMemcpyHtoDAsync|cuGraphAddMemcpyNode"])).expect(0).stdout;
     let lengths = ["69206016 bytes>", "69197824 bytes>"].map(|length| dump.matches(length).count());

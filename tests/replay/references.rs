@@ -63,7 +63,7 @@ impl Recorded {
     #[track_caller]
     fn verifies(&self, more: &[&str]) {
         let replayed = self.replay(more).expect(0).stdout;
-        assert!(replayed.starts_with("verified: "), "{replayed}");
+        assert!(is_verified(&replayed), "{replayed}");
     }
 
     #[track_caller]

@@ -398,7 +398,13 @@ impl Group<'_> {
         let there: BTreeSet<u64> = self.members.iter().filter_map(|member| u64::try_from(member.rank?).ok()).collect();
         let missing: Vec<u64> = (0..u64::from(of)).filter(|rank| !there.contains(rank)).collect();
         let all = counted(of.into(), "rank");
-        (!missing.is_empty()).then(|| format!("no trace was read for rank {} of its {all}", ranges(&missing)))
+        (!missing.is_empty()).then(|| {
+            format!(
+                "no trace was read for {} {} of its {all}",
+                if missing.len() == 1 { "rank" } else { "ranks" },
+                ranges(&missing)
+            )
+        })
     }
 }
 

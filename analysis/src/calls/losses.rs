@@ -5,7 +5,7 @@ use trace::write::finish;
 
 /// The damage of a trace in one line.
 pub fn damage_of(trace: &Trace) -> Option<String> {
-    let more = |count: usize| if count > 1 { format!(" (and {} more places)", count - 1) } else { String::new() };
+    let more = |count: usize| if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
     let path = trace.path.display();
     if let Some(first) = trace.damage.first() {
         return Some(format!("{path}: at offset {}: {}{}", first.offset, first.what, more(trace.damage.len())));

@@ -40,7 +40,7 @@ impl Hole {
     pub fn title(&self) -> String {
         match self.calls() {
             Some(calls) => format!("t{}: {} lost", self.thread, counted(calls.into(), "call")),
-            None => format!("t{}: all later calls lost", self.thread),
+            None => format!("t{}: all calls from here on lost", self.thread),
         }
     }
 

@@ -96,7 +96,9 @@ impl Job {
                 without(&mut told.into_iter())
             }),
         };
-        (!without.is_empty()).then(|| format!("no trace for rank {} of {what}", ranges(&without)))
+        (!without.is_empty()).then(|| {
+            format!("no trace for {} {} of {what}", if without.len() == 1 { "rank" } else { "ranks" }, ranges(&without))
+        })
     }
 
     /// Ranks that several processes are.

@@ -72,7 +72,7 @@ const COLUMNS: &[Column] = &[
 
 const SAID: Head = Head {
     report: "errors",
-    part: "said",
+    part: "messages",
     title: "Causes and messages (errors)",
     columns: &[column("call", "call"), column("function", "function"), column("what", "what"), column("text", "text")],
     layout: Layout::Grid,
@@ -263,7 +263,12 @@ impl<'t> Report<'t> for Errors<'t> {
         let again: u64 = sticky.map_or(0, |failures| failures.calls - 1);
         let more = match sticky {
             Some(failures) if again > 0 => {
-                format!("; {} with the error of call {} again", counted(again, "later call"), failures.first)
+                format!(
+                    "; {} {} the error of call {}",
+                    counted(again, "later call"),
+                    if again == 1 { "repeats" } else { "repeat" },
+                    failures.first
+                )
             }
             _ => String::new(),
         };

@@ -5,7 +5,7 @@ use super::walk::{Ending, Needs, Report, Step};
 use crate::findings::finding::{Cost, Finding, IDLE};
 use crate::tables::table::{Cell, Column, Head, Layout, Table, column};
 use crate::tables::tally::KEPT;
-use crate::text::figures::{counted, duration};
+use crate::text::figures::{counted, duration, grouped};
 use trace::Trace;
 use trace::api::roles::Class;
 
@@ -128,13 +128,13 @@ const COLUMNS: &[Column] = &[
 const OUTSIDE: Head = Head {
     report: "host",
     part: "outside",
-    title: "The longest gaps without a thread in the driver (host)",
+    title: "Longest times with no thread in the driver (host)",
     columns: COLUMNS,
     layout: Layout::Grid,
 };
 
 const IDLED: Head =
-    Head { part: "idle", title: "The longest gaps without submitted work, as seen from the host (host)", ..OUTSIDE };
+    Head { part: "idle", title: "Longest times with no submitted work, as seen from the host (host)", ..OUTSIDE };
 
 impl<'t> Report<'t> for Host {
     fn needs(&self) -> Needs {
@@ -184,7 +184,8 @@ impl<'t> Report<'t> for Host {
             }
             let more = stretches.count.saturating_sub(table.rows.len() as u64);
             if more > 0 {
-                table.note(format!("and {} more, {} in total", counted(more, "gap"), duration(stretches.time())));
+                let (all, time) = (counted(stretches.count, "gap"), duration(stretches.time()));
+                table.note(format!("and {} more; all {all}: {time}", grouped(more)));
             }
             if ending.trace.calls_left_out() > 0 {
                 table.note("calls outside the recorded range may have been made in these gaps");

@@ -198,7 +198,7 @@ impl<'t> Report<'t> for Leaks<'t> {
         vec![Finding {
             kind: "not_destroyed".into(),
             what: format!("{} leaked", enumerated(&what)),
-            evidence: format!("the first of each: {}", sorts.iter().map(first).collect::<Vec<_>>().join("; ")),
+            evidence: format!("created first: {}", sorts.iter().map(first).collect::<Vec<_>>().join("; ")),
             next: "cutrace report -r leaks".into(),
             cost: Cost::Objects(count),
             times: count,

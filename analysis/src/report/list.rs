@@ -275,7 +275,7 @@ pub fn find(name: &str) -> Result<Chosen, String> {
 /// The list for people.
 pub fn described() -> String {
     let line = |entry: &Entry| format!("  {:<22} {}{}\n", entry.name, entry.about, entry.needs.described());
-    let aliases = ALIASES.iter().map(|(alias, of)| format!("  {alias:<22} is {of}\n"));
+    let aliases = ALIASES.iter().map(|(alias, of)| format!("  {alias:<22} same as {of}\n"));
     REPORTS.iter().map(line).chain(aliases).collect()
 }
 

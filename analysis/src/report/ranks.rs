@@ -50,11 +50,11 @@ const COLUMNS: &[Column] = &[
     column("from host", "bytes_from_host"),
     column("to host", "bytes_to_host"),
     column("first to last", "elapsed_ns"),
-    column("in waits", "waiting_ns"),
-    column("outside waits", "outside_ns"),
-    column("waits %", "waiting_percent"),
-    column("last to end", "last_to_end_ns"),
-    column("inside", "inside"),
+    column("waiting", "waiting_ns"),
+    column("not waiting", "outside_ns"),
+    column("waiting %", "waiting_percent"),
+    column("after last call", "last_to_end_ns"),
+    column("inside call", "inside"),
     column("trace", "trace"),
 ];
 

@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Result<ReportRequest, String> {
     for suffix in parts {
         match suffix {
             _ if !chosen.has_kernels() => {
-                return Err(format!("{name} takes no :{suffix}: no name of a kernel is in it"));
+                return Err(format!("{name} has no kernel names, so :{suffix} does not apply"));
             }
             "base" => report.style = Some(Style::Short),
             "mangled" => report.style = Some(Style::Mangled),

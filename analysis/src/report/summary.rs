@@ -73,7 +73,7 @@ const TIME: Head = Head {
         column("longest", "longest_ns"),
         column("call", "longest_call"),
         column("kind", "kind"),
-        column("the longest is", "longest_function"),
+        column("longest call of", "longest_function"),
     ],
     ..head("host_time", "Host time in the driver", Layout::Grid)
 };

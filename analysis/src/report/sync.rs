@@ -69,8 +69,8 @@ const COLUMNS: &[Column] = &[
     column("thread", "thread"),
     column("function", "function"),
     column("waits for", "object"),
-    column("last for call", "longest_waited_for_call"),
-    column("which was", "longest_waited_for"),
+    column("waited for call", "longest_waited_for_call"),
+    column("submitted as", "longest_waited_for"),
 ];
 
 const HEAD: Head = Head {

@@ -48,7 +48,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A recorded device is mapped to an ordinal that the driver does not have.
-    #[error("device {here} does not exist on this machine (the driver has {count}); map it with --device")]
+    #[error("device {here} does not exist on this machine (the driver has {count}); choose others with --device")]
     NoDevice {
         /// The ordinal.
         here: i32,

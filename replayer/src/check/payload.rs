@@ -62,7 +62,7 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
         if found.is_some()
             && let Some(refused) = session.refused_before(call)
         {
-            tally.dependents(call, refused);
+            tally.add_dependent(call, refused);
             return;
         }
         if let (Some((at, expected, found)), Some(call)) = (found, session.trace.call(call)) {

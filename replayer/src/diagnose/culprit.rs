@@ -126,7 +126,7 @@ impl Culprit {
             thread: call.thread,
             failure: match how {
                 Symptom::Fails(code) => result_name(code),
-                Symptom::NeverEnds(given) => format!("not finished after {:.1} s", given.as_secs_f64()),
+                Symptom::NeverEnds(given) => format!("waited {:.1} s", given.as_secs_f64()),
             },
             never_ends: match how {
                 Symptom::Fails(_) => None,

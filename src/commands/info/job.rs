@@ -217,7 +217,7 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
     shown.table(&table)?;
     shown.finish()?;
     if is_folded {
-        writeln!(out, "{} more never called CUDA and did not fail (--json lists them)", grouped(quiet as u64))?;
+        writeln!(out, "{} more never called CUDA, without a known failure (--json lists them)", grouped(quiet as u64))?;
     }
     let notes: Vec<String> = groups.iter().filter(|group| group.is_reported_by_nccl()).flat_map(Group::notes).collect();
     if !notes.is_empty() {
@@ -226,7 +226,11 @@ fn write(out: &mut impl Write, job: &Job, all: &[Option<Recorded>], groups: &[Gr
         let directory = shell(&[job.directory.display().to_string()]);
         writeln!(out, "  details: cutrace report {directory} -r collectives")?;
     }
-    writeln!(out, "\nverdict: {}", worst(all.iter().flatten().map(|recorded| &recorded.said)))?;
+    writeln!(
+        out,
+        "\nverdict: {}",
+        crate::verdict::describe(worst(all.iter().flatten().map(|recorded| &recorded.said)))
+    )?;
     if all.iter().flatten().any(|recorded| recorded.said.alone.is_some()) {
         let directory = shell(&[job.directory.display().to_string()]);
         writeln!(

@@ -2,7 +2,7 @@
 
 use super::counts::{Counts, Functions};
 use crate::commands::info::summary::Summary;
-use crate::verdict::Said;
+use crate::verdict::{Said, describe};
 use analysis::calls::device_work::{self, SIMULATED};
 use analysis::calls::unfinished::{Unfinished, not_closed};
 use analysis::text::figures::{counted, grouped, size};
@@ -50,7 +50,9 @@ fn origin(out: &mut impl Write, trace: &Trace) -> Result<()> {
     let on = if about.host.is_empty() { String::new() } else { format!(" on {}", about.host) };
     line(out, format!("program      {} (process {}{on})", about.program, about.pid))?;
     line(out, format!("command      {}", shell(&about.command_line)))?;
-    line(out, format!("directory    {}", about.directory))?;
+    if !about.directory.is_empty() {
+        line(out, format!("directory    {}", about.directory))?;
+    }
     let driver = match about.driver_version {
         0 => "version unknown".into(),
         number => format!("CUDA {}", version(number)),
@@ -75,7 +77,10 @@ fn origin(out: &mut impl Write, trace: &Trace) -> Result<()> {
         line(out, format!("ended        {ended}"))?;
     }
     for (name, value) in &about.more {
-        line(out, format!("{name:<12} {value}"))?;
+        match name.as_str() {
+            Trace::FOLLOWS => line(out, "CPU writes   recorded".into())?,
+            _ => line(out, format!("{name:<12} {value}"))?,
+        }
     }
     Ok(())
 }
@@ -243,7 +248,7 @@ fn verdict(out: &mut impl Write, said: &Said, colored: bool) -> Result<()> {
         (true, "partly") => ("\x1b[33m", "\x1b[0m"),
         (true, _) => ("\x1b[31m", "\x1b[0m"),
     };
-    writeln!(out, "verdict: {on}{}{off}", said.verdict)?;
+    writeln!(out, "verdict: {on}{}{off}", describe(&said.verdict))?;
     for reason in &said.reasons {
         line(out, format!("  {reason}"))?;
     }

@@ -75,7 +75,7 @@ pub struct Finding {
     /// differing bytes still hold it. Physical memory of cuMemCreate and variables of modules are not filled.
     #[arg(long, value_name = "BYTE", value_parser = byte, conflicts_with = "dry_run")]
     fill: Option<u8>,
-    /// Compare exactly, or as numbers within ATOL + RTOL * |recorded|
+    /// Compare as numbers within ATOL + RTOL * |recorded| [default: exact]
     ///
     /// TYPE is f16, bf16, f32 (the default) or f64. Comparing numbers needs a trace of record --data=all.
     #[arg(

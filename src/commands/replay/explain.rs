@@ -187,16 +187,17 @@ impl Explanation {
 
     /// The first line of a report.
     pub fn line(&self) -> String {
-        let nondeterministic = |what: String| format!("diverged: {what}");
-        let something = |when: &str| nondeterministic(format!("call {} copies other bytes {when}", self.call));
+        let diverged = |what: String| format!("diverged: {what}");
+        let something =
+            |when: &str| diverged(format!("nondeterministic, call {} has another result {when}", self.call));
         match (&self.why, &self.parting, &self.unordered) {
             (Why::GivenUp(_), ..) => "diverged".into(),
             (Why::Replay, _, None) => "diverged: the replay differs from the recording".into(),
             (Why::Replay, _, Some(pair)) => {
                 format!("diverged: the replay differs from the recording; {}", no_order(pair))
             }
-            (_, _, Some(pair)) => nondeterministic(no_order(pair)),
-            (Why::Launch, Some(parting), None) => nondeterministic(parted(parting, self.cause())),
+            (_, _, Some(pair)) => diverged(no_order(pair)),
+            (Why::Launch, Some(parting), None) => diverged(parted(parting, self.cause())),
             (Why::Order, ..) => something("if each launch is waited for: is a synchronisation missing?"),
             _ => something("in each run"),
         }
@@ -206,6 +207,11 @@ impl Explanation {
     fn cause(&self) -> Option<String> {
         let causes = self.causes.as_ref()?.as_ref().ok()?;
         causes.first().map(|cause| cause.what().to_owned())
+    }
+
+    /// Whether no kernel and no order is to blame, as far as is known.
+    pub fn blames_the_replay(&self) -> bool {
+        matches!((&self.why, &self.unordered), (Why::Replay | Why::GivenUp(_), None))
     }
 
     pub fn is_found(&self) -> bool {

@@ -14,16 +14,17 @@ pub fn text(out: &mut impl Write, explained: &Explanation) -> Result<()> {
     let launches = counted(explained.compared, "launch");
     let call = explained.call;
     let agree = match (&explained.parting, explained.agree) {
-        (Some(parting), _) => format!("they differ first at call {}, after {launches}", parting.call),
-        (None, Some(true)) => format!("they agree on all {launches} before call {call}, and on its bytes"),
-        (None, _) => format!("they agree on {launches}, but call {call} copies other bytes"),
+        (Some(parting), _) => format!("they differ first at call {}, launch {}", parting.call, explained.compared),
+        (None, Some(true)) if explained.compared == 0 => format!("both find the same at call {call}"),
+        (None, Some(true)) => format!("they agree on all {launches} before call {call}, and on its result"),
+        (None, _) => format!("they agree on {launches}, but not on the result of call {call}"),
     };
     let times = if explained.was_followed { "once more" } else { "twice" };
     writeln!(out, "  again        {times}, with launches one by one: {agree}")?;
     if let Some(parting) = explained.parting.as_ref().filter(|parting| !parting.memory.is_empty()) {
         writeln!(out, "  differs in   {}", parting.memory.join(", "))?;
         if !matches!(explained.why, Why::Launch) {
-            writeln!(out, "               which does not affect the bytes of call {call}")?;
+            writeln!(out, "               which does not affect the result of call {call}")?;
         }
     }
     because(out, explained)?;
@@ -33,7 +34,7 @@ pub fn text(out: &mut impl Write, explained: &Explanation) -> Result<()> {
             false => "if each launch is waited for",
         };
         let not = if explained.has_waited { "without waiting" } else { "here" };
-        writeln!(out, "  waiting      {how}: call {call} then copies other bytes than {not}")?;
+        writeln!(out, "  waiting      {how}: call {call} then has another result than {not}")?;
     }
     if let Some(UnorderedPair(earlier, later)) = &explained.unordered {
         writeln!(out, "  no order     {}", submission(earlier))?;
@@ -43,7 +44,7 @@ pub fn text(out: &mut impl Write, explained: &Explanation) -> Result<()> {
     if explained.depends_on_fill {
         writeln!(
             out,
-            "  because      it reads memory that was never written: replay --fill 0xa5 gives another result"
+            "  likely cause it reads memory that was never written: replay --fill 0xa5 gives another result"
         )?;
     }
     Ok(())
@@ -58,14 +59,14 @@ fn because(out: &mut impl Write, explained: &Explanation) -> Result<()> {
         Some(Ok(causes)) if causes.is_empty() => {
             writeln!(
                 out,
-                "  because      unknown: the code of {kernel} shows no cause; a race, or uninitialised memory?"
+                "  likely cause unknown: the code of {kernel} shows no cause; a race, or uninitialised memory?"
             )
         }
         Some(Ok(causes)) => {
-            causes.iter().try_for_each(|cause| writeln!(out, "  because      {kernel} {}", cause.what()))
+            causes.iter().try_for_each(|cause| writeln!(out, "  likely cause {kernel} {}", cause.what()))
         }
-        Some(Err(Some(why))) => writeln!(out, "  because      unknown: the code of {kernel} is {}", why.why()),
-        Some(Err(None)) => writeln!(out, "  because      unknown: the trace has no readable code of {kernel}"),
+        Some(Err(Some(why))) => writeln!(out, "  likely cause unknown: the code of {kernel} is {}", why.why()),
+        Some(Err(None)) => writeln!(out, "  likely cause unknown: the trace has no readable code of {kernel}"),
     }
 }
 

@@ -186,7 +186,7 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &RepeatTimes) ->
         let bytes = size(repeated.brought);
         writeln!(
             out,
-            "  alone        {bytes} of recorded results replace {launches} of NCCL and other processes, included in the times"
+            "  alone        {bytes} of recorded results in each run replace {launches} of NCCL and other processes, included in the times"
         )?;
     }
     writeln!(out, "  restored     {} each time", size(repeated.restored))?;

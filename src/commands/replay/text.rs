@@ -7,6 +7,7 @@ use crate::commands::replay::{comparison, explanation_text};
 use crate::terminal::color;
 use crate::terminal::standard_output::Results;
 use analysis::text::figures::{counted, grouped, size};
+use analysis::text::shell::shell;
 use anyhow::Result;
 use replayer::{Divergence, Outcome, Plan, Report, Verdict};
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use trace::read::shared_handles::exports;
 pub fn plan(trace: &Trace, plan: &Plan, planned: &Planned) -> Result<()> {
     let mut out = Results::begin();
     let (device, host) = (planned.device_bytes, planned.host_bytes);
-    writeln!(out, "verdict: {}", plan.judgement.verdict)?;
+    writeln!(out, "verdict: {}", crate::verdict::describe(plan.judgement.verdict.name()))?;
     for reason in &planned.reasons {
         writeln!(out, "  {reason}")?;
     }
@@ -28,8 +29,13 @@ pub fn plan(trace: &Trace, plan: &Plan, planned: &Planned) -> Result<()> {
     writeln!(out, "{} of {}", counted(trace.len() as u64, "call"), counted(trace.threads.len() as u64, "thread"))?;
     writeln!(out, "{} of device memory on {devices}, {} of pinned host memory", size(device), size(host))?;
     let launches = counted(plan.counts.launches, "launch");
-    let reach = if plan.counts.unreached_launches == 1 { "reaches" } else { "reach" };
-    writeln!(out, "{launches}; {} {reach} no comparison", grouped(plan.counts.unreached_launches))?;
+    let checked = match (plan.counts.launches, plan.counts.unreached_launches) {
+        (_, 0) => "all".into(),
+        (all, unreached) => grouped(all.saturating_sub(unreached)),
+    };
+    if plan.counts.launches > 0 {
+        writeln!(out, "{launches}, {checked} covered by a comparison")?;
+    }
     if !planned.place {
         writeln!(out, "no memory at its recorded address, all addresses are translated: {}", replayer::UNTRANSLATED)?;
     }
@@ -48,13 +54,10 @@ pub fn text(
 ) -> Result<()> {
     let verbose = verbose || report.outcome == Outcome::Diverged;
     let mut line = Vec::new();
-    outcome(&mut line, plan, report, explained)?;
+    outcome(&mut line, trace, plan, report, explained)?;
     match color_of(report.outcome).filter(|_| color::is_wanted()) {
         Some(code) => writeln!(out, "\x1b[{code}m{}\x1b[0m", String::from_utf8_lossy(&line).trim_end_matches('\n'))?,
         None => out.write_all(&line)?,
-    }
-    if let Some((call, function)) = &report.stopped_before {
-        writeln!(out, "  stopped      before call {call} {function}")?;
     }
     let elapsed = report.elapsed.as_secs_f64();
     let calls = counted(report.tally.executed + report.tally.emulated, "call");
@@ -106,7 +109,7 @@ pub fn text(
     if let Some(explained) = explained {
         explanation_text::text(out, explained)?;
     }
-    advice(out, report, place, explained.is_some_and(Explanation::is_found))
+    advice(out, trace, report, place, explained.is_some_and(Explanation::is_found))
 }
 
 /// Of the line that says what came of it.
@@ -131,8 +134,35 @@ fn in_part(plan: &Plan) -> String {
     plan.judgement.reasons.first().map_or_else(String::new, |first| format!("; partly recorded: {first}{}", more()))
 }
 
+/// The first difference if it is the return code of a call, where nothing else explains it.
+fn other_result(report: &Report, explained: Option<&Explanation>) -> String {
+    let first = report.tally.first.as_ref().filter(|first| first.what == "result");
+    let first = first.filter(|_| explained.is_none_or(Explanation::blames_the_replay));
+    first.map_or_else(String::new, |first| {
+        let Divergence { call, function, expected, found, .. } = first;
+        format!(": call {call} {function} returned {found}, not {expected}")
+    })
+}
+
+/// Why nothing was copied to the host that could be compared.
+fn nothing_copied(trace: &Trace, report: &Report) -> String {
+    match &report.recorded_fault {
+        Some((failure, call)) => {
+            format!("the recorded program failed ({failure}, call {call}) before it copied a result")
+        }
+        None if trace.calls_left_out() > 0 => "the recorded range has no copy of a result to the host".into(),
+        None => "the program copied no result to the host".into(),
+    }
+}
+
 /// In one line.
-fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option<&Explanation>) -> Result<()> {
+fn outcome(
+    out: &mut impl Write,
+    trace: &Trace,
+    plan: &Plan,
+    report: &Report,
+    explained: Option<&Explanation>,
+) -> Result<()> {
     let differing = report.repeated.as_ref().is_some_and(|repeated| repeated.differing > 0);
     match (report.outcome, report.refused()) {
         (Outcome::Verified, 0) if differing => writeln!(out, "the first run verified, later runs differ from it")?,
@@ -146,17 +176,22 @@ fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option
         }
         (Outcome::Diverged, _) => {
             let line = explained.map_or_else(|| "diverged".into(), Explanation::line);
-            writeln!(out, "{line}{}", in_part(plan))?;
+            writeln!(out, "{line}{}{}", other_result(report, explained), in_part(plan))?;
         }
         (Outcome::Stopped, _) => match (&plan.missing, &report.stopped_before) {
             (Some(missing), Some((call, _))) if missing.call == *call => {
                 let why = if missing.blob.is_some() { "damaged or not in the file" } else { "not recorded" };
                 writeln!(out, "stopped: data of call {call} is {why}; no difference before it")?;
             }
-            _ if report.compared_no_launch() => {
-                writeln!(out, "stopped; no device result was compared before that")?;
+            _ if report.repeated.is_some() => writeln!(out, "measured; no difference before the range")?,
+            (_, before) => {
+                let at =
+                    before.as_ref().map_or(String::new(), |(call, function)| format!(" before call {call} {function}"));
+                match report.compared_no_launch() {
+                    true => writeln!(out, "stopped{at}; no device result was compared until then")?,
+                    false => writeln!(out, "stopped{at}; no difference until then")?,
+                }
             }
-            _ => writeln!(out, "stopped; no difference before that")?,
         },
         (Outcome::Faulted, _) if report.culprit.as_ref().is_some_and(|culprit| culprit.never_ends.is_some()) => {
             writeln!(out, "a launch does not finish, as recorded")?;
@@ -172,22 +207,22 @@ fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option
             writeln!(out, "unverified: the copies to the host could not be compared")?;
         }
         (Outcome::Unverified, _) => {
-            writeln!(out, "unverified: the program copied no result to the host")?;
+            writeln!(out, "unverified: {}", nothing_copied(trace, report))?;
         }
     }
     Ok(())
 }
 
-/// `22 results, 1 output, 1 copy to the host (65.5 kB) identical`
+/// `22 return codes, 1 output argument, 1 copy to the host (65.5 kB) identical`
 fn identical(report: &Report) -> String {
     let how = if report.tally.checked.within_tolerance == 0 { "identical" } else { "within the tolerance" };
     format!("{} {how}", compared(report))
 }
 
-/// `22 results, 1 output, 1 copy to the host (65.5 kB)`
+/// `22 return codes, 1 output argument, 1 copy to the host (65.5 kB)`
 fn compared(report: &Report) -> String {
     let checked = &report.tally.checked;
-    let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
+    let (results, outputs) = (counted(checked.results, "return code"), counted(checked.outputs, "output argument"));
     format!("{results}, {outputs}, {} to the host ({})", counted(checked.copies, "copy"), size(checked.bytes))
 }
 
@@ -335,20 +370,23 @@ fn first_few(out: &mut impl Write, trace: &Trace, calls: impl Iterator<Item = u6
 }
 
 /// What to ask next, where nothing has been asked beyond a replay.
-fn advice(out: &mut impl Write, report: &Report, place: bool, is_explained: bool) -> Result<()> {
+fn advice(out: &mut impl Write, trace: &Trace, report: &Report, place: bool, is_explained: bool) -> Result<()> {
     if report.watched.is_some() || report.stopped_before.is_some() || report.outcome == Outcome::Replayed {
         return Ok(());
     }
+    let path = shell(&[trace.path.display().to_string()]);
     let is_about = |failure: &str| report.tally.first.as_ref().is_some_and(|first| first.expected == failure);
     let line = match &report.recorded_fault {
         Some((failure, call)) if is_about(failure) => {
             format!("not met      {failure}, recorded at call {call}: {}", culprit::not_met(place))
         }
         Some((failure, call)) => {
-            format!("recorded     {failure} at call {call}: find the failing launch with replay --sync-launches")
+            format!(
+                "recorded     {failure} at call {call}: find the failing launch with cutrace replay {path} --sync-launches"
+            )
         }
         None if report.outcome == Outcome::Diverged && !is_explained => {
-            "next         run replay --bisect to see whether a kernel is nondeterministic".into()
+            format!("next         see whether a kernel is nondeterministic: cutrace replay {path} --bisect")
         }
         None => return Ok(()),
     };
@@ -368,7 +406,7 @@ fn divergence(out: &mut impl Write, first: &Divergence, all: u64) -> Result<()> 
         comparison::text(out, extent)?;
     }
     for launch in &first.launches {
-        writeln!(out, "  earlier launch with this memory: call {} {}", launch.call, launch.kernel)?;
+        writeln!(out, "  earlier launch with this address: call {} {}", launch.call, launch.kernel)?;
     }
     Ok(())
 }

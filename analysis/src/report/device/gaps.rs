@@ -20,7 +20,7 @@ use trace::read::device_times::Work;
 const DEVICES: Head = Head {
     report: "gaps",
     part: "causes",
-    title: "Why devices and streams were idle (gaps)",
+    title: "Busy and idle time by cause (gaps)",
     columns: &[
         column("where", "where"),
         column("cause", "cause"),

@@ -152,7 +152,7 @@ impl Left {
             table.row(cells);
         }
         if ending.trace.footer.is_none() {
-            table.note("the trace was not closed: the program was killed or is still running");
+            table.note("the trace was not closed: the program may have been killed, or still be running");
         }
         table
     }
@@ -172,12 +172,15 @@ impl Left {
         (count > 0).then(|| Finding {
             kind: "not_freed".into(),
             what: format!("{} ({}) leaked", counted(count, "allocation"), size(bytes)),
-            evidence: format!(
-                "the first by call {first}; the largest group: {} ({}), the first by call {}",
-                counted(most.count(), "allocation"),
-                size(most.bytes),
-                most.first()
-            ),
+            evidence: match most.count() == count {
+                true => format!("the first by call {first}"),
+                false => format!(
+                    "the first by call {first}; the largest group: {} ({}), the first by call {}",
+                    counted(most.count(), "allocation"),
+                    size(most.bytes),
+                    most.first()
+                ),
+            },
             next: "cutrace report -r leaks".into(),
             cost: Cost::Memory(bytes),
             times: count,

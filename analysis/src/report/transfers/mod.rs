@@ -128,7 +128,7 @@ const AGAIN: Head = Head {
         column("redundant", "redundant"),
         column("repeated", "repeated"),
         column("bytes each", "bytes"),
-        column("time", "redundant_ns"),
+        column("redundant time", "redundant_ns"),
         column("first sent", "original_call"),
         column("last again", "latest_call"),
         column("to", "destination"),

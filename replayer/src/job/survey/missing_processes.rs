@@ -15,7 +15,8 @@ use trace::model::change::Change;
 use trace::read::shared_handles::{self, Crossing, What, exported_address};
 use trace::{Call, Function, Trace};
 
-const WRITTEN_BY_OTHERS: &str = "exported memory may be written by processes that are not replayed";
+const WRITTEN_BY_OTHERS: &str =
+    "exported memory may be written by processes that are not replayed: their writes are not in the trace";
 
 const USES: &str = "uses memory of a process that is not replayed";
 

@@ -96,11 +96,8 @@ impl Survey {
             }
         }
         if is_unrecorded {
-            let why = match trace.preamble.data {
-                Data::None => "removed",
-                Data::Inputs | Data::All => "not recorded",
-            };
-            self.reasons.about_call(format!("{}: some of its input was {why}", function.name), call.number);
+            let why = if trace.preamble.is_data_left_out() { "removed" } else { "not recorded" };
+            self.reasons.about_call(format!("{}: part of its input was {why}", function.name), call.number);
         }
         if let Some((blob, len)) = gone {
             // The first of each function: a forged trace may name any number.

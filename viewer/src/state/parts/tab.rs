@@ -75,7 +75,7 @@ impl Tab {
             (Tab::Modules, _) => "modules",
             (Tab::Findings, _) => "summary",
             (Tab::Ranges, _) => "nvtx_sum",
-            (Tab::Objects, _) => "pending",
+            (Tab::Objects, _) => "leaks",
             (Tab::Timeline | Tab::Events | Tab::Marks, _) => return None,
         })
     }
