@@ -40,7 +40,11 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     if let Some(sample) = arguments.sample {
-        writeln!(Results::begin(), "{}", sample::run(sample).map_err(|why| failure(FAILED, why))?)?;
+        writeln!(
+            Results::begin(),
+            "{}",
+            sample::run(sample).map_err(|why| failure(FAILED, format!("sample: {why}")))?
+        )?;
         return Ok(DONE);
     }
     let directory = tempfile::Builder::new()

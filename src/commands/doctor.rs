@@ -71,6 +71,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
                 writeln!(out, "{:<15}{line}", if index == 0 { about } else { "" })?;
             }
         }
+        match checks.iter().filter(|check| !check.ok).map(|check| check.about).collect::<Vec<_>>()[..] {
+            [] => writeln!(out, "no problem found")?,
+            ref problems => writeln!(out, "problems: {}", problems.join(", "))?,
+        }
     }
     out.flush()?;
     Ok(match checks.iter().all(|check| check.ok) {

@@ -172,14 +172,14 @@ impl FromStr for Devices {
     fn from_str(text: &str) -> Result<Devices, String> {
         let number = |text: &str| match text.trim().parse() {
             Ok(number @ 0..) => Ok(number),
-            _ => Err(format!("{text:?} is not a device number")),
+            _ => Err(format!("{text:?} is not a device number; expected 0=1,1=0 or one number")),
         };
         if !text.contains('=') {
             return number(text).map(Devices::All);
         }
         let pair = |pair: &str| match pair.split_once('=') {
             Some((recorded, here)) => Ok((number(recorded)?, number(here)?)),
-            None => Err(format!("{pair:?} is not RECORDED=HERE")),
+            None => Err(format!("{pair:?} is not RECORDED=HERE; expected 0=1,1=0 or one number")),
         };
         text.split(',').map(pair).collect::<Result<_, String>>().map(Devices::Each)
     }

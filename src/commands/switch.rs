@@ -28,7 +28,7 @@ Exit status:
   0 switched      1 no process to switch, or not possible      2 usage")]
 pub struct Arguments {
     /// A recorded process, or a parent of recorded processes (`cutrace record`, a shell)
-    #[arg(value_name = "PID", required = true)]
+    #[arg(value_name = "PID", required = true, value_parser = pid)]
     pids: Vec<u32>,
     /// Include all recorded descendants of PID
     #[arg(long)]
@@ -54,6 +54,10 @@ pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
         false => all.iter().filter_map(said).try_for_each(|line| writeln!(out, "{line}"))?,
     }
     Ok(status)
+}
+
+fn pid(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected a process id".into())
 }
 
 /// Of a process that was switched.

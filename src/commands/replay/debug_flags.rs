@@ -1,5 +1,6 @@
 //! The flags of `replay` for debugging the program or the replay.
 
+use crate::arguments::reading::call_number;
 use crate::commands::replay::comparison::Verify;
 use crate::files::output::Output;
 use crate::terminal::exit::{USAGE, failure};
@@ -28,7 +29,7 @@ pub struct Finding {
     #[arg(long, conflicts_with = "dry_run")]
     pub sync_launches: bool,
     /// Stop after call CALL
-    #[arg(long, hide_short_help = true, value_name = "CALL", conflicts_with = "stop")]
+    #[arg(long, hide_short_help = true, value_name = "CALL", value_parser = call_number, conflicts_with = "stop")]
     until: Option<u64>,
     /// Stop before the n-th call of driver function NAME, or launch of kernel NAME [default n: 1]
     ///

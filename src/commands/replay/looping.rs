@@ -30,7 +30,7 @@ pub struct Looping {
         id = "loop",
         long = "loop",
         value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..),
+        value_parser = repetitions,
         conflicts_with_all = ["profile", "sync_launches", "bisect", "until", "stop", "dry_run"]
     )]
     times: Option<u64>,
@@ -46,6 +46,10 @@ pub struct Looping {
     /// it.
     #[arg(long, hide_short_help = true, value_name = "NAME[#n]", requires = "loop", conflicts_with = "scope")]
     nvtx: Option<String>,
+}
+
+fn repetitions(text: &str) -> Result<u64, String> {
+    text.trim().parse().ok().filter(|times| *times > 0).ok_or_else(|| "expected a count of 1 or more".into())
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
