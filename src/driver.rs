@@ -1,12 +1,12 @@
 //! The location of the driver.
 
-pub mod calls;
+pub(crate) mod calls;
 pub(crate) mod cupti;
 mod embedded;
 pub(crate) mod left_memory;
 mod libraries;
 
-pub use libraries::{put_simulated_with_recorder, recorder};
+pub(crate) use libraries::{put_simulated_with_recorder, recorder};
 
 use crate::process::layout;
 use crate::terminal::exit::{NO_DRIVER, failure, say};
@@ -22,7 +22,7 @@ use trace::Trace;
 
 /// The selected driver.
 #[derive(Debug, Clone)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// The one the machine has.
     System,
     /// The simulated one.
@@ -32,7 +32,7 @@ pub enum Choice {
 
 impl Choice {
     /// As an option names it.
-    pub fn as_argument(&self) -> OsString {
+    pub(crate) fn as_argument(&self) -> OsString {
         match self {
             Choice::System => OsString::new(),
             Choice::Sim => "sim".into(),
@@ -50,22 +50,22 @@ impl FromStr for Choice {
 }
 
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     pub path: PathBuf,
     pub how: String,
 }
 
 /// Paths at which a file was searched, and the reason why each was rejected.
 #[derive(Debug, Default)]
-pub struct Tried(pub Vec<String>);
+pub(crate) struct Tried(pub Vec<String>);
 
 impl Tried {
-    pub fn as_failure(&self, what: &str) -> anyhow::Error {
+    pub(crate) fn as_failure(&self, what: &str) -> anyhow::Error {
         failure(NO_DRIVER, format_args!("{what}; {}", self.told()))
     }
 
     /// What to do, first: places are many.
-    pub fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         format!("without a GPU, {SIM_HINT}; tried {}", self.0.join("; "))
     }
 
@@ -97,17 +97,17 @@ const DIRECTORIES: &[&str] = &[
     "/usr/local/cuda/compat",
 ];
 
-pub const SIM_HINT: &str = "--driver sim is the simulated driver";
+pub(crate) const SIM_HINT: &str = "--driver sim is the simulated driver";
 
 const NAME: &str = "libcuda.so.1";
 
 /// Whether a driver is ours.
-pub fn is_simulated(driver: &Path) -> bool {
+pub(crate) fn is_simulated(driver: &Path) -> bool {
     driver.file_name() == Some(OsStr::new(libraries::SIM))
 }
 
 /// What a trace is replayed on if no driver is named: the simulated one, if it was recorded on that.
-pub fn of_recording(trace: &Trace) -> Choice {
+pub(crate) fn of_recording(trace: &Trace) -> Choice {
     let path = Path::new(&trace.preamble.driver_path);
     let is_sim = is_simulated(path) || trace.is_simulated();
     let is_named = env::var_os("CUTRACE_LIBCUDA").is_some_and(|path| !path.is_empty());
@@ -121,7 +121,7 @@ pub fn of_recording(trace: &Trace) -> Choice {
 }
 
 /// The driver that is meant, or everything that was tried.
-pub fn find(choice: &Choice) -> Result<Found, Tried> {
+pub(crate) fn find(choice: &Choice) -> Result<Found, Tried> {
     let mut tried = Tried::default();
     let found = match choice {
         Choice::Path(path) => {
@@ -135,7 +135,7 @@ pub fn find(choice: &Choice) -> Result<Found, Tried> {
 }
 
 /// Whether the loader takes it for a library; it is not asked for anything.
-pub fn loads(found: &Found) -> Result<()> {
+pub(crate) fn loads(found: &Found) -> Result<()> {
     // SAFETY: as for `by_loader`.
     let library = unsafe { Library::open(Some(&found.path), RTLD_LAZY | RTLD_LOCAL) };
     match library {

@@ -2,6 +2,8 @@
 //!
 //! Results go to stdout, everything else to stderr.
 
+#![warn(unreachable_pub)]
+
 mod arguments;
 mod commands;
 mod driver;

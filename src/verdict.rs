@@ -7,11 +7,11 @@ use replayer::{Judgement, Plan, Reason};
 use trace::Trace;
 
 /// Calls of the longest trace that is judged where nobody asks about it by itself, which takes seconds.
-pub const JUDGED: usize = 5_000_000;
+pub(crate) const JUDGED: usize = 5_000_000;
 
 /// A verdict in words.
 #[derive(Clone, Encode, Decode)]
-pub struct Said {
+pub(crate) struct Said {
     /// `replayable`, `partly` or `no`.
     pub verdict: String,
     /// Why not.
@@ -20,13 +20,13 @@ pub struct Said {
     pub notes: Vec<String>,
 }
 
-pub fn of(trace: &Trace) -> Said {
+pub(crate) fn of(trace: &Trace) -> Said {
     let Judgement { verdict, reasons, notes } = replayer::judge(trace);
     Said { verdict: verdict.to_string(), reasons: words(&reasons), notes: all_notes(trace, &notes) }
 }
 
 /// What is good to know before a replay.
-pub fn notes(trace: &Trace, plan: &Plan) -> Vec<String> {
+pub(crate) fn notes(trace: &Trace, plan: &Plan) -> Vec<String> {
     all_notes(trace, &plan.judgement.notes)
 }
 
@@ -37,13 +37,13 @@ fn all_notes(trace: &Trace, of_plan: &[Reason]) -> Vec<String> {
 }
 
 /// The verdict and its reasons, as a footer keeps them.
-pub fn in_words(trace: &Trace) -> (String, Vec<String>) {
+pub(crate) fn in_words(trace: &Trace) -> (String, Vec<String>) {
     let Judgement { verdict, reasons, .. } = replayer::judge(trace);
     (verdict.to_string(), words(&reasons))
 }
 
 /// A verdict as people read it; JSON and traces have `partly` and `no`.
-pub fn describe(verdict: &str) -> &str {
+pub(crate) fn describe(verdict: &str) -> &str {
     match verdict {
         "partly" => "partly replayable",
         "no" => "not replayable",

@@ -35,7 +35,7 @@ const STREAMS: u32 = 1 << 30;
 const COPIES: [&str; 11] = ["Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"];
 
 /// The state that all processes share.
-pub struct Chrome {
+pub(crate) struct Chrome {
     arguments: bool,
     names: Names,
     flows: u64,
@@ -44,7 +44,7 @@ pub struct Chrome {
 }
 
 /// The events of one process.
-pub struct ProcessEvents<'x, 't> {
+pub(crate) struct ProcessEvents<'x, 't> {
     process: &'x Process<'t>,
     devices: Devices<'t>,
     counters: Counters,
@@ -96,12 +96,12 @@ struct CallArgs<'x> {
 }
 
 impl Chrome {
-    pub fn new(arguments: bool) -> Chrome {
+    pub(crate) fn new(arguments: bool) -> Chrome {
         Chrome { arguments, names: Names::new(Style::Full), flows: 0, ranges: 0, is_first: true }
     }
 
     /// What stands before the events.
-    pub fn begin(&mut self, out: &mut impl Write, processes: &[Process]) -> Result<()> {
+    pub(crate) fn begin(&mut self, out: &mut impl Write, processes: &[Process]) -> Result<()> {
         let mut about = Map::new();
         about.insert("schemaVersion".into(), 1.into());
         about.insert("displayTimeUnit".into(), "ns".into());
@@ -123,7 +123,7 @@ impl Chrome {
         Ok(writeln!(out, "{open},\"traceEvents\":[")?)
     }
 
-    pub fn end(&mut self, out: &mut impl Write) -> Result<()> {
+    pub(crate) fn end(&mut self, out: &mut impl Write) -> Result<()> {
         Ok(out.write_all(b"\n]}\n")?)
     }
 
@@ -143,7 +143,11 @@ impl Chrome {
         self.line(out, &json!({ "ph": "M", "name": what, "pid": pid, "tid": tid, "args": args }))
     }
 
-    pub fn process<'x, 't>(&mut self, out: &mut impl Write, process: &'x Process<'t>) -> Result<ProcessEvents<'x, 't>> {
+    pub(crate) fn process<'x, 't>(
+        &mut self,
+        out: &mut impl Write,
+        process: &'x Process<'t>,
+    ) -> Result<ProcessEvents<'x, 't>> {
         let (trace, pid) = (process.trace, process.number(process.trace.preamble.pid));
         self.name(out, "process_name", pid, 0, json!({ "name": process.title() }))?;
         self.name(out, "process_labels", pid, 0, json!({ "labels": "CUDA driver" }))?;
@@ -157,7 +161,7 @@ impl Chrome {
         Ok(ProcessEvents { process, devices, counters, submitted, titles: HashMap::new() })
     }
 
-    pub fn call<'t>(
+    pub(crate) fn call<'t>(
         &mut self,
         out: &mut impl Write,
         of: &mut ProcessEvents<'_, 't>,
@@ -301,7 +305,7 @@ impl Chrome {
     }
 
     /// What is not of a call: counters that change later, and what the program said by NVTX.
-    pub fn finish(&mut self, out: &mut impl Write, mut of: ProcessEvents, selection: &Selection) -> Result<()> {
+    pub(crate) fn finish(&mut self, out: &mut impl Write, mut of: ProcessEvents, selection: &Selection) -> Result<()> {
         let points = of.counters.finish();
         self.counters(out, &of, points)?;
         let left = of.submitted.as_mut().map(Submitted::finish).unwrap_or_default();

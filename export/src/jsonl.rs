@@ -11,25 +11,25 @@ use trace::Trace;
 use trace::model::objects::Objects;
 use trace::read::device_times::ByCall;
 
-pub struct Jsonl<'t> {
+pub(crate) struct Jsonl<'t> {
     trace: &'t Trace,
     annotations: Annotations<'t>,
     works: ByCall<'t>,
 }
 
 impl<'t> Jsonl<'t> {
-    pub fn new(trace: &'t Trace, selection: &'t Selection) -> Result<Jsonl<'t>> {
+    pub(crate) fn new(trace: &'t Trace, selection: &'t Selection) -> Result<Jsonl<'t>> {
         // Before anything is written.
         let _is_there = selection.test(trace)?;
         Ok(Jsonl { trace, annotations: Annotations::new(trace, selection, true)?, works: ByCall::new(trace) })
     }
 
     /// In front of the first call.
-    pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
+    pub(crate) fn begin(&mut self, out: &mut impl Write) -> Result<()> {
         write_line(out, &line::header(self.trace))
     }
 
-    pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
+    pub(crate) fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
         self.annotations.print(out, call.begin, event.objects, |_| ())?;
         write_line(out, &line::object(self.trace, call, event.decoded.as_ref(), event.objects))?;
@@ -37,7 +37,7 @@ impl<'t> Jsonl<'t> {
     }
 
     /// Behind the last call of the trace.
-    pub fn finish(&mut self, out: &mut impl Write, objects: &Objects) -> Result<()> {
+    pub(crate) fn finish(&mut self, out: &mut impl Write, objects: &Objects) -> Result<()> {
         self.annotations.print(out, u64::MAX, objects, |_| ())
     }
 }

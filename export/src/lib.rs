@@ -20,8 +20,7 @@
 //! Of this workspace's crates `analysis` and `trace` are below. Within this one, `events` is below the
 //! formats.
 
-#![warn(missing_docs)]
-
+#![warn(missing_docs, unreachable_pub)]
 mod chrome;
 mod events;
 mod jsonl;

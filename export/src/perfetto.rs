@@ -64,7 +64,7 @@ impl<'t> Interned<'t> {
 }
 
 /// The export of one process.
-pub struct Perfetto<'x, 't> {
+pub(crate) struct Perfetto<'x, 't> {
     process: &'x Process<'t>,
     trace: &'t Trace,
     /// With the arguments of the calls.
@@ -91,7 +91,7 @@ pub struct Perfetto<'x, 't> {
 }
 
 impl<'x, 't> Perfetto<'x, 't> {
-    pub fn new(process: &'x Process<'t>, selection: &Selection, arguments: bool) -> Result<Perfetto<'x, 't>> {
+    pub(crate) fn new(process: &'x Process<'t>, selection: &Selection, arguments: bool) -> Result<Perfetto<'x, 't>> {
         let trace = process.trace;
         Ok(Perfetto {
             process,
@@ -116,7 +116,7 @@ impl<'x, 't> Perfetto<'x, 't> {
     }
 
     /// The tracks.
-    pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
+    pub(crate) fn begin(&mut self, out: &mut impl Write) -> Result<()> {
         let (process, trace, about) = (self.process, self.trace, &self.trace.preamble);
         let pid = process.number(about.pid);
         self.write_packet(out, |packet| {
@@ -147,7 +147,7 @@ impl<'x, 't> Perfetto<'x, 't> {
         Ok(())
     }
 
-    pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
+    pub(crate) fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
         let begin = self.process.nanoseconds(call.begin);
         let points = self.counters.call(self.process, event);
@@ -331,7 +331,7 @@ impl<'x, 't> Perfetto<'x, 't> {
     }
 
     /// `is_cut`: the calls that were asked for went on.
-    pub fn finish(&mut self, out: &mut impl Write, is_cut: bool) -> Result<()> {
+    pub(crate) fn finish(&mut self, out: &mut impl Write, is_cut: bool) -> Result<()> {
         self.annotations(out, u64::MAX, is_cut)?;
         let points = self.counters.finish();
         self.count(out, &points)?;

@@ -11,7 +11,7 @@
 //! file imports from a layer above its own. The parts of `job/` that belong to the plan, to placement and to
 //! the run count with those.
 
-#![warn(missing_docs)]
+#![warn(missing_docs, unreachable_pub)]
 
 mod base;
 mod call;

@@ -209,7 +209,7 @@ impl Tally {
 }
 
 /// The first bytes, to be shown.
-pub fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     const SHOWN: usize = 16;
     let mut text: Vec<String> = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
     if bytes.len() > SHOWN {

@@ -33,6 +33,7 @@
 //! `readback`, `host_memory`, `recording`, `records`, `submission`, `capture`, `job`, `entry`. Each `mod.rs`
 //! describes its contents; no file imports from a folder above its own (tests/command/layers.rs).
 
+#![warn(unreachable_pub)]
 mod capture;
 mod driver;
 mod entry;

@@ -25,6 +25,8 @@
 //! CPU's page table whenever a kernel has run), `CUTRACE_SIM_GUARD` (copies and launches use only host memory
 //! that the program has registered: see `base::guard`).
 
+#![warn(unreachable_pub)]
+
 mod abi;
 mod base;
 mod cupti;

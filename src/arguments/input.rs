@@ -19,7 +19,7 @@ use trace::{Error, Trace};
 const DEFAULT: &str = "trace.bin";
 
 #[derive(Args)]
-pub struct File {
+pub(crate) struct File {
     /// The trace [default: the latest one here]
     ///
     /// Without FILE, the latest of trace.bin, trace.1.bin, ... and recorded directories in the working
@@ -29,7 +29,7 @@ pub struct File {
 }
 
 #[derive(Args)]
-pub struct Files {
+pub(crate) struct Files {
     /// One or more traces [default: the latest one here]
     ///
     /// Without FILE, the latest of trace.bin, trace.1.bin, ... and recorded directories in the working
@@ -42,14 +42,14 @@ pub struct Files {
 
 impl File {
     /// The one trace of a directory that is meant; how the command ends if it ends well.
-    pub fn one(path: &Path, among: &Among) -> Result<(PathBuf, u8)> {
+    pub(crate) fn one(path: &Path, among: &Among) -> Result<(PathBuf, u8)> {
         let mut file = File { file: Some(path.to_path_buf()) };
         let status = file.choose(among)?;
         Ok((file.path()?, status))
     }
 
     /// Names the latest, if nothing is named.
-    pub fn find(&mut self) -> Result<()> {
+    pub(crate) fn find(&mut self) -> Result<()> {
         if self.file.is_none() {
             self.file = Some(latest()?);
         }
@@ -57,7 +57,7 @@ impl File {
     }
 
     /// A directory of more than one trace, or that should have more; any, if not all of it is asked for.
-    pub fn job(&self, is_all: bool) -> Result<Option<&Path>> {
+    pub(crate) fn job(&self, is_all: bool) -> Result<Option<&Path>> {
         let Some(directory) = self.file.as_deref().filter(|path| path.is_dir()) else { return Ok(None) };
         if !is_all {
             return Ok(Some(directory));
@@ -69,7 +69,7 @@ impl File {
 
     /// Of a directory, the trace of one process; how the command ends if it ends well, by what is missing of
     /// the job. Of several of one rank the only one that used NCCL is meant, and that is said.
-    pub fn choose(&mut self, among: &Among) -> Result<u8> {
+    pub(crate) fn choose(&mut self, among: &Among) -> Result<u8> {
         let Some(directory) = self.file.as_deref().filter(|path| path.is_dir()) else {
             return among.refuse().map(|()| DONE);
         };
@@ -102,12 +102,12 @@ impl File {
         Err(failure(USAGE, format!("{shown}: {}; {which}", one_of(&all))))
     }
 
-    pub fn path(&self) -> Result<PathBuf> {
+    pub(crate) fn path(&self) -> Result<PathBuf> {
         self.path_or(|_| String::new())
     }
 
     /// `of_several`: what is to be said besides of a directory of several traces.
-    pub fn path_or(&self, of_several: impl FnOnce(&Path) -> String) -> Result<PathBuf> {
+    pub(crate) fn path_or(&self, of_several: impl FnOnce(&Path) -> String) -> Result<PathBuf> {
         let path = self.file.clone().map_or_else(latest, Ok)?;
         is_there(&path)?;
         if !path.is_dir() {
@@ -119,14 +119,14 @@ impl File {
         }
     }
 
-    pub fn open(&self) -> Result<Trace> {
+    pub(crate) fn open(&self) -> Result<Trace> {
         Ok(Trace::open(self.path()?)?)
     }
 }
 
 /// The traces to read.
 #[derive(Default)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     pub paths: Vec<PathBuf>,
     /// As many traces are named, also such as cannot be read.
     pub named: usize,
@@ -140,7 +140,7 @@ pub struct Chosen {
 
 impl Files {
     /// Traces; those of a directory instead of it, by rank. Of what cannot be read it is said why.
-    pub fn chosen(&self) -> Result<Chosen> {
+    pub(crate) fn chosen(&self) -> Result<Chosen> {
         let named = self.named()?;
         let (mut chosen, mut unopened) = (Chosen { named: named.len(), ..Chosen::default() }, DONE);
         let (_, unread) = readable(&named, |path| {
@@ -160,7 +160,7 @@ impl Files {
     }
 
     /// The same, with those of the traces that can be opened. Of others it is said why not.
-    pub fn opened(&self) -> Result<(Chosen, Vec<Trace>)> {
+    pub(crate) fn opened(&self) -> Result<(Chosen, Vec<Trace>)> {
         let (named, mut chosen) = (self.named()?, Chosen::default());
         let (mut traces, mut unopened) = (Vec::new(), DONE);
         let (_, unread) = readable(&named, |path| {
@@ -193,7 +193,7 @@ impl Files {
     }
 
     /// Traces, and directories of them; whether they are there is not known.
-    pub fn named(&self) -> Result<Vec<PathBuf>> {
+    pub(crate) fn named(&self) -> Result<Vec<PathBuf>> {
         let mut named = if self.files.is_empty() { vec![latest()?] } else { self.files.clone() };
         if !named.iter().any(|path| path.is_dir()) {
             self.among.refuse()?;
@@ -220,7 +220,7 @@ fn is_lines(path: &Path) -> bool {
 
 /// What can be read of all that is named, and how the command ends by the rest, of which it is said why not; if
 /// nothing can be read, that of the last is the error.
-pub fn readable<T>(paths: &[PathBuf], mut read: impl FnMut(&Path) -> Result<T>) -> Result<(Vec<T>, u8)> {
+pub(crate) fn readable<T>(paths: &[PathBuf], mut read: impl FnMut(&Path) -> Result<T>) -> Result<(Vec<T>, u8)> {
     let (mut all, mut failed) = (Vec::new(), Vec::new());
     for path in paths {
         match is_there(path).and_then(|()| read(path)) {
@@ -238,7 +238,7 @@ pub fn readable<T>(paths: &[PathBuf], mut read: impl FnMut(&Path) -> Result<T>) 
 }
 
 /// Says what is expected where nothing of this name is.
-pub fn is_there(path: &Path) -> Result<()> {
+pub(crate) fn is_there(path: &Path) -> Result<()> {
     let expected = "expected a trace, or a directory of traces; record one with cutrace record -o NAME PROGRAM";
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => {

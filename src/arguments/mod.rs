@@ -1,5 +1,5 @@
 //! Flags that several commands share, and the traces that they select. Imports the folders below it.
 
-pub mod input;
-pub mod rank_filter;
-pub mod reading;
+pub(crate) mod input;
+pub(crate) mod rank_filter;
+pub(crate) mod reading;

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 /// Which processes of a directory.
 #[derive(Args, Debug, Default)]
-pub struct Among {
+pub(crate) struct Among {
     /// In a directory, only these ranks: 0,3-5 or %q{VAR}
     ///
     /// %q{VAR} is replaced by the environment variable VAR.
@@ -31,16 +31,16 @@ enum Recordings {
 }
 
 impl Among {
-    pub fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.ranks.is_none() && self.recordings.is_none()
     }
 
-    pub fn has(&self, process: &Process) -> bool {
+    pub(crate) fn has(&self, process: &Process) -> bool {
         self.ranks.as_ref().is_none_or(|ranks| ranks.has(process.rank))
     }
 
     /// What is wrong where no directory is named.
-    pub fn refuse(&self) -> Result<()> {
+    pub(crate) fn refuse(&self) -> Result<()> {
         let option = match self {
             Among { ranks: Some(_), .. } => "--rank",
             Among { recordings: Some(_), .. } => "--recording",
@@ -50,7 +50,7 @@ impl Among {
     }
 
     /// Of a directory the recordings that are meant, with all their ranks.
-    pub fn job(&self, directory: &Path) -> Result<Job> {
+    pub(crate) fn job(&self, directory: &Path) -> Result<Job> {
         let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
         let there = job.recordings.len() as u64;
         match &self.recordings {
@@ -71,13 +71,13 @@ impl Among {
     }
 
     /// Says what is wrong with it, and which of its recordings is read.
-    pub fn tell(&self, job: &Job) {
+    pub(crate) fn tell(&self, job: &Job) {
         let recordings = job.recordings_in_words().filter(|_| self.recordings.is_none());
         job.warnings.iter().chain(&recordings).for_each(say);
     }
 
     /// Of a job these processes only. What is wrong with it is said.
-    pub fn of(&self, directory: &Path) -> Result<Job> {
+    pub(crate) fn of(&self, directory: &Path) -> Result<Job> {
         let mut job = self.job(directory)?;
         let there = |process: &&Process| process.trace.is_some();
         self.choose(&mut job, there)?;
@@ -89,7 +89,7 @@ impl Among {
     }
 
     /// Leaves out the ranks that are not meant. `counts`: the processes of which one has to be left.
-    pub fn choose(&self, job: &mut Job, counts: impl Fn(&&Process) -> bool) -> Result<()> {
+    pub(crate) fn choose(&self, job: &mut Job, counts: impl Fn(&&Process) -> bool) -> Result<()> {
         let Some(asked) = &self.ranks else { return Ok(()) };
         asked.are_of(job)?;
         // One that is left out may be one whose trace is lost.
@@ -119,7 +119,7 @@ impl FromStr for Recordings {
 }
 
 /// All that is in a directory. What is wrong with it is said.
-pub fn whole(directory: &Path) -> Result<Job> {
+pub(crate) fn whole(directory: &Path) -> Result<Job> {
     let mut job = Job::open(directory).with_context(|| directory.display().to_string())?;
     job.keep(|_| true);
     job.judge(None);
@@ -131,6 +131,6 @@ pub fn whole(directory: &Path) -> Result<Job> {
 }
 
 /// How a command ends that has read it, if all else is well.
-pub fn status(job: &Job) -> u8 {
+pub(crate) fn status(job: &Job) -> u8 {
     if job.is_whole() { DONE } else { UNREADABLE }
 }

@@ -32,14 +32,14 @@ struct Flags {
     color: ColorChoice,
 }
 
-pub struct Reading {
+pub(crate) struct Reading {
     pub selection: Selection,
     pub json: bool,
     color: ColorChoice,
 }
 
 impl Reading {
-    pub fn colored(&self) -> bool {
+    pub(crate) fn colored(&self) -> bool {
         crate::terminal::color::is_wanted_with(self.color)
     }
 }
@@ -69,10 +69,10 @@ impl Args for Reading {
 
 /// How many.
 /// The number of a call, as `dump` prints it.
-pub fn call_number(text: &str) -> Result<u64, String> {
+pub(crate) fn call_number(text: &str) -> Result<u64, String> {
     text.trim().replace('_', "").parse().map_err(|_| "expected a call number, such as 1234".into())
 }
 
-pub fn count(text: &str) -> Result<u64, String> {
+pub(crate) fn count(text: &str) -> Result<u64, String> {
     text.trim().replace('_', "").parse().map_err(|_| format!("expected a count, from 0 to {}", u64::MAX))
 }

@@ -11,12 +11,12 @@ use std::io::Write;
 Examples:
   cutrace completions bash > /etc/bash_completion.d/cutrace
   cutrace completions zsh > ~/.zfunc/_cutrace")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     shell: clap_complete::Shell,
 }
 
 /// `command`: the whole of `cutrace`.
-pub fn run(arguments: Arguments, mut command: Command) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments, mut command: Command) -> Result<u8> {
     // Into memory first: the generator panics on a pipe that is closed.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "cutrace", &mut script);

@@ -26,7 +26,7 @@ Examples:
                                 record a sample program of docs/tutorial.md
 
 Exit status: 0 all commands worked, else the status of the command that failed.")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Save the trace under this name
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub struct Arguments {
     sample: Option<Sample>,
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments) -> Result<u8> {
     if let Some(sample) = arguments.sample {
         writeln!(
             Results::begin(),

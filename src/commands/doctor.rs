@@ -27,7 +27,7 @@ Examples:
   cutrace doctor --free          free shared memory of recordings whose trace no longer exists
 
 Exit status: 0 no problem found, 1 a problem, 5 no usable driver.")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The driver to check: a path, or "sim"
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
@@ -55,7 +55,7 @@ fn check(about: &'static str, ok: bool, found: impl IntoIterator<Item = String>)
     Check { about, ok, found: found.into_iter().collect() }
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments) -> Result<u8> {
     let driver = driver(arguments.driver.as_ref().unwrap_or(&Choice::System));
     let usable = driver.ok;
     let mut checks =

@@ -39,7 +39,7 @@ Exit status:
   1 a thread cannot be started
   2 usage
   3 a trace is missing, or cannot be read completely")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     file: File,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub struct Arguments {
     writes: bool,
 }
 
-pub fn run(mut arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     arguments.file.find()?;
     let status = arguments.file.choose(&arguments.among)?;
     let trace = arguments.file.open()?;

@@ -59,7 +59,7 @@ Exit status:
   1 the file exists or cannot be written
   2 usage
   3 a trace cannot be read completely")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Format,
@@ -110,7 +110,7 @@ impl Format {
 /// Version of the JSON form of what is said at the end. Fields may be added within a version.
 const SCHEMA: u32 = 1;
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { to, output, reading, .. } = &arguments;
     arguments.check()?;
     let chosen = arguments.files.chosen()?;

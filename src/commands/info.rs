@@ -2,11 +2,11 @@
 
 mod as_json;
 mod counts;
-pub mod footer_summary;
+pub(crate) mod footer_summary;
 mod job;
-pub mod summary;
+pub(crate) mod summary;
 mod text;
-pub mod verdicts;
+pub(crate) mod verdicts;
 
 use crate::arguments::input::{Files, readable};
 use crate::arguments::reading::Reading;
@@ -39,7 +39,7 @@ Exit status:
   0 done
   2 usage
   3 a trace is missing, or cannot be read completely")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
@@ -94,7 +94,7 @@ impl Subject {
     }
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments) -> Result<u8> {
     let reading = &arguments.reading;
     let paths = arguments.files.named()?;
     let mut out = BufWriter::new(Results::begin());

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Examples:
   cutrace man ~/.local/share/man/man1           then: man cutrace-record")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The output directory; created if missing
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
@@ -28,7 +28,7 @@ pub struct Arguments {
 }
 
 /// `command`: the whole of `cutrace`.
-pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments, command: Command) -> Result<u8> {
     let Arguments { directory, force, json } = arguments;
     let mut command = command.disable_help_subcommand(true);
     command.build();

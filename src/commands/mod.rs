@@ -1,19 +1,19 @@
 //! One file per command, each thin over the libraries; a folder beside it holds that command's own parts.
 
-pub mod completions;
-pub mod demo;
-pub mod doctor;
-pub mod dump;
-pub mod export;
-pub mod info;
-pub mod man;
-pub mod pack;
-pub mod record;
-pub mod redact;
-pub mod repair;
-pub mod replay;
-pub mod report;
-pub mod session;
-pub mod switch;
-pub mod view;
-pub mod watch;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod dump;
+pub(crate) mod export;
+pub(crate) mod info;
+pub(crate) mod man;
+pub(crate) mod pack;
+pub(crate) mod record;
+pub(crate) mod redact;
+pub(crate) mod repair;
+pub(crate) mod replay;
+pub(crate) mod report;
+pub(crate) mod session;
+pub(crate) mod switch;
+pub(crate) mod view;
+pub(crate) mod watch;

@@ -48,7 +48,7 @@ Exit status:
   2 usage
   3 written, but a part of the trace is damaged; or a trace is missing, or a
     file of --weights has changed")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The trace, or a directory of traces
     #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
@@ -75,7 +75,7 @@ pub struct Arguments {
 /// Version of the JSON form. Fields may be added within a version.
 const SCHEMA: u32 = 1;
 
-pub fn run(mut arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     is_there(&arguments.file)?;
     let mut status = exit::DONE;
     match arguments.among.is_all() {
@@ -238,7 +238,7 @@ impl Written {
 }
 
 /// Puts a packed trace into the place of one that was just closed; its size.
-pub fn in_place(path: &Path) -> Result<u64> {
+pub(crate) fn in_place(path: &Path) -> Result<u64> {
     let output = Output::replacing(path)?;
     let bytes = pack::pack(&Trace::open(path)?, output.file()).with_context(|| path.display().to_string())?;
     output.finish()?;

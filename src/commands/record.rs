@@ -89,7 +89,7 @@ Exit status:
   5 the driver of --driver is missing or not a library
   1 the trace cannot be written (if the program itself ended with 0)
   2 usage")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Name of the trace, or a directory [default: CUTRACE_OUTPUT, else trace.bin]
     ///
     /// In a name, %p is the process id, %n the program, %h the host, %q{VAR} a variable and %% a percent
@@ -170,7 +170,7 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments) -> Result<u8> {
     if arguments.print_preload {
         let recorder = preload(&recorder()?, None)?;
         driver::put_simulated_with_recorder();

@@ -47,7 +47,7 @@ Exit status:
     removed names
   2 usage
   3 written, but a part of the trace is damaged and lost; or not a trace")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     file: File,
     #[command(flatten)]
@@ -117,7 +117,7 @@ const HARMLESS: [&str; 28] = [
     "CUDA_VISIBLE_DEVICES",
 ];
 
-pub fn run(mut arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let status = match arguments.among.is_all() {
         true => DONE,
         false => arguments.file.choose(&arguments.among)?,

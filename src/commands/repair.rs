@@ -46,7 +46,7 @@ Exit status:
   3 closed, but a part was damaged and is lost; or a trace is missing, or
     the file is not one
 Commands that read a trace with lost parts also end with 3.")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The trace, or a directory of traces
     #[arg(value_name = "FILE|DIR")]
     file: PathBuf,
@@ -76,7 +76,7 @@ fn missing(trace: &Trace) -> u64 {
 const SCHEMA: u32 = 1;
 const MISSING: &str = "recorded data that is not in the file";
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments) -> Result<u8> {
     let mut out = Results::begin();
     is_there(&arguments.file)?;
     let is_all = arguments.among.is_all();

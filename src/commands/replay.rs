@@ -88,7 +88,7 @@ Exit status:
   6 unverified: no device result could be compared, or kernels printed lines
     missing from the recorded output
   128 + signal if interrupted")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     file: File,
     #[command(flatten)]
@@ -193,7 +193,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 impl Arguments {
     /// Whether no driver runs in this process.
-    pub fn is_dry(&self) -> bool {
+    pub(crate) fn is_dry(&self) -> bool {
         self.dry_run
     }
 
@@ -286,7 +286,7 @@ impl Devices {
     }
 }
 
-pub fn run(mut arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     arguments.file.find()?;
     if arguments.alone {
         arguments.file.choose(&std::mem::take(&mut arguments.among))?;

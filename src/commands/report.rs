@@ -35,7 +35,7 @@ use trace::show::text::plain;
 /// same columns.
 #[derive(clap::Args)]
 #[command(after_help = help())]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Reports to print, separated by commas; may be repeated (see --list)
     ///
     /// NAME:base uses short kernel names as --short, NAME:mangled mangled ones as --mangled, and
@@ -146,7 +146,7 @@ impl Arguments {
         }
     }
 
-    pub fn is_json(&self) -> bool {
+    pub(crate) fn is_json(&self) -> bool {
         self.format() == Format::Json
     }
 }
@@ -176,7 +176,7 @@ Exit status:
     )
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments) -> Result<u8> {
     if arguments.list || arguments.report.contains(&ReportRequest::List) {
         return say_reports(&arguments);
     }

@@ -32,7 +32,7 @@ use trace::write::finish::{self, Finished, finish_with};
 use trace::{Call, Trace};
 
 /// The recording and its options.
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     /// The file in which each process has announced its trace, a line each: its id, a space, the path.
     pub session: &'a Path,
     /// What they have said of themselves; where there is no memory for that, why.
@@ -63,13 +63,13 @@ pub struct Asked<'a> {
 }
 
 /// What could not be made, and where.
-pub fn temporary(what: &str) -> String {
+pub(crate) fn temporary(what: &str) -> String {
     format!("a temporary {what} in {} (set TMPDIR to use another directory)", env::temp_dir().display())
 }
 
 const PREFIX: &str = "cutrace-";
 /// A file for what the processes of this recording announce, locked as long as this process lives.
-pub fn begin() -> io::Result<NamedTempFile> {
+pub(crate) fn begin() -> io::Result<NamedTempFile> {
     let session = tempfile::Builder::new().prefix(PREFIX).tempfile()?;
     // Where there are no locks, one that is left stays.
     let _unsupported = session.as_file().try_lock();
@@ -78,7 +78,7 @@ pub fn begin() -> io::Result<NamedTempFile> {
 
 /// Removes what a `record` has left that was killed. Processes that it had started then close their traces
 /// themselves.
-pub fn remove_left() {
+pub(crate) fn remove_left() {
     let entries = std::fs::read_dir(env::temp_dir()).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix(PREFIX));
@@ -90,7 +90,7 @@ pub fn remove_left() {
 }
 
 /// How many processes could have no trace.
-pub fn close(asked: &Asked) -> u64 {
+pub(crate) fn close(asked: &Asked) -> u64 {
     let Asked { session, range, delay, paused, .. } = *asked;
     let printed = asked.printed.as_ref().map(|printed| with_body(record::PRINTED, printed)).unwrap_or_default();
     let announced = std::fs::read(session).unwrap_or_default();

@@ -26,7 +26,7 @@ A process can be switched from its first driver call on, by its user or root.
 
 Exit status:
   0 switched      1 no process to switch, or not possible      2 usage")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// A recorded process, or a parent of recorded processes (`cutrace record`, a shell)
     #[arg(value_name = "PID", required = true, value_parser = pid)]
     pids: Vec<u32>,
@@ -38,7 +38,7 @@ pub struct Arguments {
     pub json: bool,
 }
 
-pub fn run(arguments: Arguments, command: Command) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments, command: Command) -> Result<u8> {
     let (mut status, mut all) = (DONE, Vec::new());
     for pid in arguments.pids {
         let done = recorded(pid, arguments.all).and_then(|found| switch(&found, command, &mut all));

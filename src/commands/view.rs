@@ -44,7 +44,7 @@ Exit status:
   0 done
   2 usage
   3 a trace is missing, or cannot be read completely")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     files: Files,
     /// Start at a call (1234), a time (1.5s, 20ms) or a percentage (50%)
@@ -106,7 +106,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn is_once(&self) -> bool {
+    pub(crate) fn is_once(&self) -> bool {
         self.once
     }
 }
@@ -177,7 +177,7 @@ fn specs(directory: &Path, paths: &[PathBuf], status: &mut u8) -> Result<Specs> 
     Ok(Specs { directory: directory.to_path_buf(), all })
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+pub(crate) fn run(arguments: Arguments) -> Result<u8> {
     let Chosen { paths, named, directory, mut status, .. } = arguments.files.chosen()?;
     // Also where fewer can be read: what is shown follows from what is named.
     if named > 2 && directory.is_none() {

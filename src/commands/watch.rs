@@ -18,7 +18,7 @@ use trace::base::job::{EXTENSION, field, start_in};
 use trace::file::record::Ended;
 use trace::write::finish::clock;
 
-pub struct Watch {
+pub(crate) struct Watch {
     thread: JoinHandle<Watched>,
     is_over: Arc<AtomicBool>,
 }
@@ -33,7 +33,7 @@ struct Running {
 
 impl Watch {
     /// Watches for files in this folder, whose processes name this session as theirs.
-    pub fn begin(folder: &Path, session: &Path) -> io::Result<Watch> {
+    pub(crate) fn begin(folder: &Path, session: &Path) -> io::Result<Watch> {
         // SAFETY: makes a descriptor, which is ours.
         let notices = match unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) } {
             ..0 => return Err(io::Error::last_os_error()),
@@ -62,7 +62,7 @@ impl Watch {
 
     /// How those ended that have, and when (nanoseconds of CLOCK_MONOTONIC_RAW), by process. `ended`: how the one
     /// did that has been waited for.
-    pub fn end(self, waited: u32, ended: Ended) -> HashMap<u32, (Ended, u64)> {
+    pub(crate) fn end(self, waited: u32, ended: Ended) -> HashMap<u32, (Ended, u64)> {
         self.is_over.store(true, SeqCst);
         let Ok(mut watched) = self.thread.join() else { return HashMap::new() };
         if !watched.ended.contains_key(&waited) {
@@ -201,7 +201,7 @@ fn asked(descriptor: &OwnedFd) -> Option<c_int> {
 }
 
 /// The folder for the files of processes, made if it is not there.
-pub fn folder(directory: &Path) -> io::Result<PathBuf> {
+pub(crate) fn folder(directory: &Path) -> io::Result<PathBuf> {
     let folder = directory.join(trace::base::job::PROCESSES);
     std::fs::create_dir_all(&folder)?;
     // That it can be written to is to be known before the program runs.

@@ -1,6 +1,6 @@
 //! Driver functions that the command itself calls, with the prototypes of cuda.h.
 
-pub mod sample;
+pub(crate) mod sample;
 
 use libloading::Library;
 use std::ffi::{CStr, c_char, c_void};
@@ -10,13 +10,13 @@ use trace::api::enums::{CUdevice_attribute, CUresult};
 use trace::show::text::symbol;
 
 /// What every driver has, by which the loader finds one.
-pub const INIT: &[u8] = b"cuInit\0";
+pub(crate) const INIT: &[u8] = b"cuInit\0";
 
 /// Of a device's name, the terminating zero included.
 const LONGEST_NAME: usize = 256;
 
 /// A loaded driver. It stays loaded, because an initialised driver has threads that run its code.
-pub struct Driver(ManuallyDrop<Library>);
+pub(crate) struct Driver(ManuallyDrop<Library>);
 
 macro_rules! calls {
     ($($call:ident $name:literal ($($argument:ident: $type:ty),*);)*) => {
@@ -68,7 +68,7 @@ fn got<T: Default>(call: impl FnOnce(&mut T) -> Result<(), String>) -> Result<T,
 
 impl Driver {
     /// Loads and initialises it.
-    pub fn open(path: &Path) -> Result<Driver, String> {
+    pub(crate) fn open(path: &Path) -> Result<Driver, String> {
         // SAFETY: a driver's constructors only set up its own state.
         let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
         let driver = Driver(ManuallyDrop::new(library));
@@ -77,24 +77,24 @@ impl Driver {
     }
 
     /// `13000` of CUDA 13.0.
-    pub fn version(&self) -> Result<i32, String> {
+    pub(crate) fn version(&self) -> Result<i32, String> {
         got(|version| self.driver_get_version(version))
     }
 
-    pub fn devices(&self) -> Result<i32, String> {
+    pub(crate) fn devices(&self) -> Result<i32, String> {
         got(|count| self.device_get_count(count))
     }
 
-    pub fn device(&self, ordinal: i32) -> Result<Device<'_>, String> {
+    pub(crate) fn device(&self, ordinal: i32) -> Result<Device<'_>, String> {
         got(|device| self.device_get(device, ordinal)).map(|device| Device(self, device))
     }
 }
 
 /// A device of a driver, by its handle.
-pub struct Device<'d>(&'d Driver, i32);
+pub(crate) struct Device<'d>(&'d Driver, i32);
 
 impl Device<'_> {
-    pub fn name(&self) -> Result<String, String> {
+    pub(crate) fn name(&self) -> Result<String, String> {
         let mut name = [0; LONGEST_NAME];
         self.0.device_get_name(&mut name, LONGEST_NAME as i32 - 1, self.1)?;
         let bytes = name.map(|c| c as u8);
@@ -102,12 +102,12 @@ impl Device<'_> {
     }
 
     /// Bytes.
-    pub fn memory(&self) -> Result<usize, String> {
+    pub(crate) fn memory(&self) -> Result<usize, String> {
         got(|bytes| self.0.device_total_mem(bytes, self.1))
     }
 
     /// Its compute capability: major and minor.
-    pub fn compute(&self) -> Result<(i32, i32), String> {
+    pub(crate) fn compute(&self) -> Result<(i32, i32), String> {
         let attribute = |which: CUdevice_attribute| got(|value| self.0.device_get_attribute(value, which.0, self.1));
         let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         Ok((major, attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?))

@@ -7,11 +7,11 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-pub const VARIABLE: &str = "CUTRACE_CUPTI";
+pub(crate) const VARIABLE: &str = "CUTRACE_CUPTI";
 
 /// Those that are found, the newest first: an older driver takes an older one. Or where it was looked for.
 /// `program`: whose own packages are looked through, too.
-pub fn find(driver: &Choice, driver_path: &Path, program: Option<&Path>) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn find(driver: &Choice, driver_path: &Path, program: Option<&Path>) -> Result<Vec<PathBuf>, String> {
     if let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         let named: Vec<PathBuf> = env::split_paths(&path).collect();
         return match named.iter().find(|path| !path.is_file()) {

@@ -48,7 +48,7 @@ fn bytes(name: &str) -> Option<Vec<u8>> {
 }
 
 /// Where a library was put, now or before; or why there is no place for it.
-pub fn put(name: &str) -> Result<PathBuf, Tried> {
+pub(super) fn put(name: &str) -> Result<PathBuf, Tried> {
     let mut tried = Tried::default();
     let Some(bytes) = bytes(name) else {
         tried.0.push("this build of cutrace does not include it".into());

@@ -25,7 +25,7 @@ enum Search {
 type Identity = (u64, u64);
 
 /// Lines about all of it. `free`: whether such is freed as nobody can use.
-pub fn found(free: bool) -> Vec<String> {
+pub(crate) fn found(free: bool) -> Vec<String> {
     let all = match Unattached::all() {
         Ok(all) => all,
         Err(error) => return vec![format!("unknown: /proc/sysvipc/shm: {error}")],

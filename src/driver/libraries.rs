@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use trace::file::mark::{self, MARK};
 
 const RECORDER: &str = "libcutrace.so";
-pub const SIM: &str = "libcuda_sim.so";
+pub(super) const SIM: &str = "libcuda_sim.so";
 const WITHIN: &str = "within cutrace";
 
 /// The recorder, `libcutrace.so`. Of another version it would be asked for what it does not do.
-pub fn recorder() -> Result<Found, Tried> {
+pub(crate) fn recorder() -> Result<Found, Tried> {
     find("CUTRACE_SHIM", RECORDER, |path| match mark_of(path).as_deref() {
         Some(mark) if mark == MARK => with_this_glibc(path),
         other => {
@@ -43,13 +43,13 @@ fn with_this_glibc(path: &Path) -> Result<(), String> {
     }
 }
 
-pub fn simulated() -> Result<Found, Tried> {
+pub(super) fn simulated() -> Result<Found, Tried> {
     find("CUTRACE_SIM", SIM, |_| Ok(()))
 }
 
 /// Where the recorder is within cutrace, also if the path of an installed simulated driver has a space: who knows where the
 /// one is put finds the other.
-pub fn put_simulated_with_recorder() {
+pub(crate) fn put_simulated_with_recorder() {
     if recorder().is_ok_and(|found| found.how == WITHIN) {
         // Who only wants the recorder does without.
         let _placed = embedded::put(SIM);
@@ -57,7 +57,7 @@ pub fn put_simulated_with_recorder() {
 }
 
 /// Of whatever version: a driver it is not.
-pub fn is_recorder(path: &Path) -> bool {
+pub(super) fn is_recorder(path: &Path) -> bool {
     mark_of(path).is_some()
 }
 
@@ -97,10 +97,10 @@ fn find(variable: &str, name: &str, fits: impl Fn(&Path) -> Result<(), String>) 
     Err(tried)
 }
 
-pub const NOT_PRELOADED: &str = "LD_PRELOAD cannot contain a path with a space or a colon";
+pub(super) const NOT_PRELOADED: &str = "LD_PRELOAD cannot contain a path with a space or a colon";
 
 /// Spaces and colons separate the paths of LD_PRELOAD.
-pub fn can_be_preloaded(path: &Path) -> bool {
+pub(super) fn can_be_preloaded(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte))
 }
 

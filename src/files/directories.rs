@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-pub struct Set {
+pub(crate) struct Set {
     into: PathBuf,
     force: bool,
     /// Whether the directory is ours.
@@ -20,7 +20,7 @@ pub struct Set {
 
 impl Set {
     /// `into`: the directory for them, which is made if it is not there.
-    pub fn create(into: &Path, force: bool) -> Result<Set> {
+    pub(crate) fn create(into: &Path, force: bool) -> Result<Set> {
         let shown = into.display();
         let is_new = !into.exists();
         if is_new {
@@ -36,7 +36,7 @@ impl Set {
     }
 
     /// Where the files of a directory go until it has its name.
-    pub fn directory(&mut self, name: PathBuf) -> Result<PathBuf> {
+    pub(crate) fn directory(&mut self, name: PathBuf) -> Result<PathBuf> {
         let shown = self.into.join(&name).display().to_string();
         let partial = self.add(name, true, "two of the traces are of the same recording")?;
         let _held = hold();
@@ -44,7 +44,7 @@ impl Set {
         Ok(partial)
     }
 
-    pub fn file(&mut self, name: PathBuf) -> Result<File> {
+    pub(crate) fn file(&mut self, name: PathBuf) -> Result<File> {
         let shown = self.into.join(&name).display().to_string();
         let partial = self.add(name, false, "two tables have this name")?;
         let held = hold();
@@ -76,7 +76,7 @@ impl Set {
     }
 
     /// Puts all into their places. A signal that comes from now on comes too late.
-    pub fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         let Some(partial) = self.partial.take() else { return Ok(()) };
         finish_when_interrupted();
         for at in 0..self.names.len() {
@@ -123,7 +123,7 @@ impl Set {
 }
 
 /// A file in a directory that has not got its name yet.
-pub fn create(partial: &Path) -> io::Result<File> {
+pub(crate) fn create(partial: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let _held = hold();
     // Mode 0600, as a trace: it holds the application's data.

@@ -1,6 +1,6 @@
 //! Output files: each gets its name only when it is complete. Imports `process` and `terminal`.
 
-pub mod directories;
-pub mod output;
-pub mod references;
-pub mod sink;
+pub(crate) mod directories;
+pub(crate) mod output;
+pub(crate) mod references;
+pub(crate) mod sink;

@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 
 const PARTIAL: &str = ".partial";
 
-pub struct Output {
+pub(crate) struct Output {
     temporary: NamedTempFile,
     path: PathBuf,
     force: bool,
@@ -27,7 +27,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Whether both names are of one file.
-pub fn are_same(one: &Path, other: &Path) -> bool {
+pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|found| Some(found) == identity(other))
 }
 
@@ -50,7 +50,7 @@ fn begun() -> MutexGuard<'static, Begun> {
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// Whether a file that its writer keeps locked has none any more, and is this user's.
-pub fn is_left(path: &Path) -> bool {
+pub(crate) fn is_left(path: &Path) -> bool {
     let about = path.symlink_metadata().ok().filter(Metadata::is_file);
     // SAFETY: asks alone.
     let is_ours = about.as_ref().is_some_and(|about| about.uid() == unsafe { libc::geteuid() });
@@ -73,7 +73,7 @@ fn remove_left(directory: &Path, prefix: &OsStr) {
 
 impl Output {
     /// `flag`: that names it. `source`: what is being read, and must not be replaced.
-    pub fn create(flag: &str, path: &Path, force: bool, source: &Path) -> Result<Output> {
+    pub(crate) fn create(flag: &str, path: &Path, force: bool, source: &Path) -> Result<Output> {
         let shown = path.display();
         match identity(path) {
             Some(_) if are_same(path, source) => {
@@ -103,7 +103,7 @@ impl Output {
     }
 
     /// A file that takes the place of this one, and its mode. A link goes on naming it.
-    pub fn replacing(path: &Path) -> Result<Output> {
+    pub(crate) fn replacing(path: &Path) -> Result<Output> {
         let shown = path.display();
         let path = path.canonicalize().with_context(|| shown.to_string())?;
         let directory = path.parent().unwrap_or(Path::new("/"));
@@ -130,21 +130,21 @@ impl Output {
             .with_context(|| format!("{flag} {shown}: directory {} is not writable", directory.display()))
     }
 
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         self.temporary.as_file()
     }
 
     /// The name that it has until it is whole.
-    pub fn partial(&self) -> &Path {
+    pub(crate) fn partial(&self) -> &Path {
         self.temporary.path()
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// From here on a signal that ends this process leaves nothing of this trace behind, and that is said.
-    pub fn remove_when_interrupted(&self) {
+    pub(crate) fn remove_when_interrupted(&self) {
         static ONCE: Once = Once::new();
         begun().partial = Some((self.partial().to_path_buf(), self.path.clone()));
         ONCE.call_once(|| {
@@ -166,7 +166,7 @@ impl Output {
     }
 
     /// Puts the file into its place. One that is replaced is there, whole, until the new one is on the disk.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         let Output { temporary, path, force } = self;
         let shown = || path.display().to_string();
         if force {

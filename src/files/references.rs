@@ -11,7 +11,7 @@ use trace::show::text::plain;
 const NAMED: usize = 5;
 
 /// Has that data read from these files, and from no other: a stranger's trace may name any.
-pub fn follow(trace: &mut Trace, among: &[PathBuf]) -> Result<()> {
+pub(crate) fn follow(trace: &mut Trace, among: &[PathBuf]) -> Result<()> {
     let sources = trace.sources();
     if sources.is_empty() {
         return Ok(());

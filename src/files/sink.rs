@@ -12,7 +12,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{LockResult, Mutex, MutexGuard};
 
-pub enum Sink {
+pub(crate) enum Sink {
     Stdout(BufWriter<Results>),
     File(BufWriter<Output>),
     Packed(BufWriter<GzEncoder<Output>>),
@@ -21,7 +21,7 @@ pub enum Sink {
 const BUFFER: usize = 1 << 18;
 
 /// Whether what is written there is to be compressed.
-pub fn is_packed(path: &Path) -> bool {
+pub(crate) fn is_packed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
@@ -29,13 +29,13 @@ pub fn is_packed(path: &Path) -> bool {
 static BEGUN: Mutex<()> = Mutex::new(());
 
 /// Of what is to be removed when a signal comes: while something is added to it.
-pub fn hold() -> LockResult<MutexGuard<'static, ()>> {
+pub(crate) fn hold() -> LockResult<MutexGuard<'static, ()>> {
     BEGUN.lock()
 }
 
 /// What was begun, when a signal ends this process; and the directory that was made for it, if nothing else
 /// is in there.
-pub fn remove_when_interrupted(partial: &Path, directory: Option<&Path>) {
+pub(crate) fn remove_when_interrupted(partial: &Path, directory: Option<&Path>) {
     let (partial, directory) = (partial.to_path_buf(), directory.map(Path::to_path_buf));
     signals::on_interruption(move |signal| {
         let _until_the_end = hold();
@@ -49,13 +49,13 @@ pub fn remove_when_interrupted(partial: &Path, directory: Option<&Path>) {
 }
 
 /// A signal that comes from now on changes nothing: what was begun gets its name, and this process ends soon.
-pub fn finish_when_interrupted() {
+pub(crate) fn finish_when_interrupted() {
     std::mem::forget(hold());
 }
 
 impl Sink {
     /// `binary`: nothing for a terminal. `source`: what is being read, and must not be replaced.
-    pub fn create(path: &Path, force: bool, binary: bool, source: &Path) -> Result<Sink> {
+    pub(crate) fn create(path: &Path, force: bool, binary: bool, source: &Path) -> Result<Sink> {
         if path == Path::new("-") {
             if binary && io::stdout().is_terminal() {
                 return Err(failure(USAGE, "-o -: this format is binary and stdout is a terminal; give a file"));
@@ -72,7 +72,7 @@ impl Sink {
     }
 
     /// Puts the file into its place.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         match self {
             Sink::Stdout(mut out) => Ok(out.flush()?),
             Sink::File(out) => {

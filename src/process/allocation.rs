@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-pub struct Allocator;
+pub(crate) struct Allocator;
 
 thread_local! {
     /// Whether the thread's last call here was refused: the standard library aborts without another one.
@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// Whether an abort of this thread comes of refused memory.
-pub fn is_refused() -> bool {
+pub(crate) fn is_refused() -> bool {
     REFUSED.get()
 }
 

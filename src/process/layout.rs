@@ -8,13 +8,13 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// How many layouts were tried already.
-pub const TRIES: &str = "CUTRACE_REPLAY_LAYOUTS";
+pub(crate) const TRIES: &str = "CUTRACE_REPLAY_LAYOUTS";
 const MOST: u32 = 6;
 /// What stood in the way in the last one.
-pub const REFUSED: &str = "CUTRACE_REPLAY_REFUSED";
+pub(crate) const REFUSED: &str = "CUTRACE_REPLAY_REFUSED";
 
 /// Starts anew with another layout if one of our own mappings lies where recorded memory has to go.
-pub fn make_room(plan: &Plan) -> Result<()> {
+pub(crate) fn make_room(plan: &Plan) -> Result<()> {
     match plan.collides_with_own_mappings().context("/proc/self/maps")? {
         Some(mapping) if !is_last() => Err(start_anew(&mapping)),
         _ => Ok(()),
@@ -22,7 +22,7 @@ pub fn make_room(plan: &Plan) -> Result<()> {
 }
 
 /// Enough layouts were tried: the replay goes on, and translates what it cannot place.
-pub fn is_last() -> bool {
+pub(crate) fn is_last() -> bool {
     tries() >= MOST
 }
 
@@ -30,7 +30,7 @@ pub fn is_last() -> bool {
 /// refused in one layout and in the next at the same address will be in all of them (the driver's cuInit
 /// takes 0x200000000 to 0x300200000 always), so that the next is the last one. Comes back only with what
 /// stands in the way of that.
-pub fn start_anew(refused: &str) -> anyhow::Error {
+pub(crate) fn start_anew(refused: &str) -> anyhow::Error {
     let is_again = env::var(REFUSED).is_ok_and(|last| last == refused);
     let tries = if is_again { MOST } else { tries() + 1 };
     toggle_randomization();
@@ -48,7 +48,7 @@ pub fn start_anew(refused: &str) -> anyhow::Error {
 }
 
 /// Nothing was said yet by a process that this one goes on for.
-pub fn is_first() -> bool {
+pub(crate) fn is_first() -> bool {
     tries() == 0
 }
 
@@ -70,7 +70,7 @@ fn toggle_randomization() {
 }
 
 /// Sets those of the recorded variables that a replay sets and the environment does not.
-pub fn set_environment(plan: &Plan) {
+pub(crate) fn set_environment(plan: &Plan) {
     for (name, value) in plan.environment.set.iter().filter(|(name, _)| env::var_os(name).is_none()) {
         // SAFETY: until the driver is loaded the only other thread waits for a signal, and reads no
         // variables.

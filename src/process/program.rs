@@ -18,7 +18,7 @@ const EXECUTABLE: u32 = 0o111;
 const SET_ID: u32 = 0o6000;
 
 /// The file a shell would run.
-pub fn resolve(name: &OsStr) -> Result<PathBuf, Failure> {
+pub(crate) fn resolve(name: &OsStr) -> Result<PathBuf, Failure> {
     let shown = Path::new(name).display();
     if name.as_bytes().contains(&b'/') {
         return executable(Path::new(name));
@@ -56,7 +56,7 @@ fn executable(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Why a preloaded library would not get into the program; empty if nothing stands in the way.
-pub fn obstacles(path: &Path) -> Vec<String> {
+pub(crate) fn obstacles(path: &Path) -> Vec<String> {
     let mut found = Vec::new();
     inspect(path, 0, &mut found);
     found
@@ -133,7 +133,7 @@ fn elf(file: &ReadCache<File>) -> Result<(), String> {
 
 /// Whether it needs the shared runtime of AddressSanitizer, which does not begin behind a preloaded library unless
 /// [`ASAN_ORDER`] says that it may.
-pub fn is_built_with_asan(path: &Path) -> bool {
+pub(crate) fn is_built_with_asan(path: &Path) -> bool {
     let needs = |file: &ReadCache<File>| -> object::Result<bool> {
         let header = FileHeader64::<Endianness>::parse(file)?;
         let endian = header.endian()?;
@@ -147,12 +147,12 @@ pub fn is_built_with_asan(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| needs(&ReadCache::new(file)).unwrap_or(false))
 }
 
-pub const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
-pub const ASAN_ORDER: &str = "verify_asan_link_order=0";
+pub(crate) const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
+pub(crate) const ASAN_ORDER: &str = "verify_asan_link_order=0";
 
 /// The options of AddressSanitizer with which a program runs behind the recorder: the user's, and one more, unless
 /// the user has set that.
-pub fn asan_options(existing: Option<OsString>) -> OsString {
+pub(crate) fn asan_options(existing: Option<OsString>) -> OsString {
     let mut options = existing.unwrap_or_default().into_vec();
     let name = ASAN_ORDER.split('=').next().unwrap_or_default().as_bytes();
     if !options.windows(name.len()).any(|part| part == name) {

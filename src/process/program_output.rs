@@ -10,14 +10,14 @@ use trace::file::record::Printed;
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_LINES: usize = 1 << 16;
 
-pub struct Output {
+pub(crate) struct Output {
     file: File,
     start: u64,
 }
 
 impl Output {
     /// Where the program will begin to print.
-    pub fn here() -> Option<Output> {
+    pub(crate) fn here() -> Option<Output> {
         // By a description of its own: its place in the file is not the program's.
         let file =
             File::open("/proc/self/fd/1").ok().filter(|file| file.metadata().is_ok_and(|about| about.is_file()))?;
@@ -31,7 +31,7 @@ impl Output {
     }
 
     /// What has been printed since; none if that is too much.
-    pub fn printed(mut self) -> io::Result<Option<Printed>> {
+    pub(crate) fn printed(mut self) -> io::Result<Option<Printed>> {
         self.file.seek(SeekFrom::Start(self.start))?;
         let mut text = Vec::new();
         self.file.take(MOST_BYTES + 1).read_to_end(&mut text)?;

@@ -49,14 +49,14 @@ static LIMIT_IGNORED: AtomicBool = AtomicBool::new(false);
 
 /// A file that may not grow any more (RLIMIT_FSIZE) is then an error of the write, where Linux would end the
 /// process.
-pub fn outlive_the_file_size_limit() {
+pub(crate) fn outlive_the_file_size_limit() {
     LIMIT_IGNORED.store(is_ignored(libc::SIGXFSZ), SeqCst);
     // SAFETY: no handler of anybody's is replaced.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Runs a program to its end and passes on what ends programs. Its id, and how it ended.
-pub fn run(command: &mut Command) -> io::Result<(u32, ExitStatus)> {
+pub(crate) fn run(command: &mut Command) -> io::Result<(u32, ExitStatus)> {
     for signal in FORWARDED.into_iter().filter(|signal| !is_ignored(*signal)) {
         // A handler, unlike SIG_IGN, is not inherited. SAFETY: the struct is filled in before use, and the
         // handler does nothing but async-signal-safe things.
@@ -143,14 +143,14 @@ fn handle(signal: libc::c_int, handler: usize, flags: libc::c_int) {
 /// A trace that another process cuts short while it is mapped answers a read with SIGBUS: the process then
 /// says so and ends with this status, where Linux would kill it; with the other one where there is no memory.
 /// For `record`, whose program's status must not be lost, and for what only reads.
-pub fn end_where_a_trace_is_cut(status: u8, without_memory: u8) {
+pub(crate) fn end_where_a_trace_is_cut(status: u8, without_memory: u8) {
     IF_CUT.store(status.into(), SeqCst);
     handle(libc::SIGBUS, cut as *const () as usize, 0);
     end_without_memory(without_memory);
 }
 
 /// The same where a driver runs in this process: of SIGBUS at the addresses of traces alone.
-pub fn end_where_a_mapped_trace_is_cut(status: u8) {
+pub(crate) fn end_where_a_mapped_trace_is_cut(status: u8) {
     IF_CUT.store(status.into(), SeqCst);
     // Reset, so that the signal comes again to Linux's own handler.
     handle(libc::SIGBUS, cut_where_mapped as *const () as usize, libc::SA_SIGINFO | libc::SA_RESETHAND);
@@ -165,7 +165,7 @@ fn end_without_memory(status: u8) {
 /// Has `last_words` called with the signal's name, on a thread of its own, when SIGINT, SIGTERM or SIGHUP
 /// ends this process. To be called before there are other threads, which must not take the signal; a program
 /// that this one becomes by exec must call it too.
-pub fn on_interruption(last_words: impl FnOnce(&str) + Send + 'static) {
+pub(crate) fn on_interruption(last_words: impl FnOnce(&str) + Send + 'static) {
     let ending = [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM"), (libc::SIGHUP, "SIGHUP")];
     // SAFETY: plain calls on a set of our own.
     let set = unsafe {

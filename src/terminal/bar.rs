@@ -5,7 +5,7 @@ use analysis::filter::progress::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 
-pub struct Bar {
+pub(crate) struct Bar {
     bar: ProgressBar,
     started: Instant,
     done: u64,
@@ -15,7 +15,7 @@ pub struct Bar {
 const STEP: u64 = 1 << 14;
 
 impl Bar {
-    pub fn new() -> Bar {
+    pub(crate) fn new() -> Bar {
         Bar { bar: ProgressBar::hidden(), started: Instant::now(), done: 0 }
     }
 }

@@ -7,17 +7,17 @@ use std::sync::OnceLock;
 static WHEN: OnceLock<ColorChoice> = OnceLock::new();
 
 /// What was asked for.
-pub fn choose(when: ColorChoice) {
+pub(crate) fn choose(when: ColorChoice) {
     // Once, by `main`.
     let _first = WHEN.set(when);
 }
 
 /// On standard output.
-pub fn is_wanted() -> bool {
+pub(crate) fn is_wanted() -> bool {
     is_wanted_with(WHEN.get().copied().unwrap_or(ColorChoice::Auto))
 }
 
-pub fn is_wanted_with(when: ColorChoice) -> bool {
+pub(crate) fn is_wanted_with(when: ColorChoice) -> bool {
     match when {
         ColorChoice::Always => true,
         ColorChoice::Never => false,

@@ -5,7 +5,7 @@ use clap::Command;
 /// Lines of examples in `-h`.
 const LINES: usize = 4;
 
-pub fn with_short_examples(command: Command) -> Command {
+pub(crate) fn with_short_examples(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
     let command = names.into_iter().fold(command, |command, name| command.mut_subcommand(name, shorten));
     shorten(command)

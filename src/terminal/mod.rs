@@ -1,7 +1,7 @@
 //! The command's output, and its end. Imports no other folder.
 
-pub mod bar;
-pub mod color;
-pub mod exit;
-pub mod help;
-pub mod standard_output;
+pub(crate) mod bar;
+pub(crate) mod color;
+pub(crate) mod exit;
+pub(crate) mod help;
+pub(crate) mod standard_output;

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 static UNREAD: AtomicBool = AtomicBool::new(false);
 
 /// Whether the reader has gone: what is made for it alone need not be made any more.
-pub fn are_unread() -> bool {
+pub(crate) fn are_unread() -> bool {
     UNREAD.load(Relaxed)
 }
 
-pub struct Results(StdoutLock<'static>);
+pub(crate) struct Results(StdoutLock<'static>);
 
 impl Results {
-    pub fn begin() -> Results {
+    pub(crate) fn begin() -> Results {
         Results(io::stdout().lock())
     }
 }
@@ -32,7 +32,7 @@ impl Write for Results {
 }
 
 /// A JSON document of its own, with a line break behind it.
-pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut out = Results::begin();
     write_pretty(&mut out, value)?;
     writeln!(out)?;

@@ -11,7 +11,7 @@ use trace::show::text::plain;
 const NAMED: usize = 5;
 
 /// Of what was launched, as far as its code can be read.
-pub fn notes(trace: &Trace) -> Vec<String> {
+pub(super) fn notes(trace: &Trace) -> Vec<String> {
     let (all, names) = (launched(trace), Names::new(Style::Short));
     let causes = varying(trace, &all.iter().collect::<Vec<_>>());
     let reads = |id| causes.get(&id).is_some_and(|found| found.as_ref().is_ok_and(|all| all.contains(&Cause::Clock)));

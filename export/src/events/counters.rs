@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use trace::model::memory::Allocation;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Counter {
+pub(crate) enum Counter {
     /// Bytes that live on a device.
     Memory(i32),
     /// Submissions of which nothing has told that they have finished.
@@ -18,7 +18,7 @@ pub enum Counter {
 }
 
 impl Counter {
-    pub fn title(self) -> String {
+    pub(crate) fn title(self) -> String {
         match self {
             Counter::Memory(device) => format!("memory of device {device}"),
             Counter::Outstanding => "submissions in flight".into(),
@@ -27,10 +27,10 @@ impl Counter {
 }
 
 /// That it has this value from here on.
-pub type Point = (Counter, i64, i64);
+pub(crate) type Point = (Counter, i64, i64);
 
 #[derive(Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// By time, and in the order in which they came.
     ahead: BinaryHeap<Reverse<(i64, u64, Counter, i64)>>,
     changes: u64,
@@ -42,7 +42,7 @@ pub struct Counters {
 impl Counters {
     /// Points up to the entry of this call, as far as calls around it were asked for: counter, nanoseconds,
     /// value.
-    pub fn call(&mut self, process: &Process, event: &Event) -> Vec<Point> {
+    pub(crate) fn call(&mut self, process: &Process, event: &Event) -> Vec<Point> {
         let (call, followed) = (&event.call, &event.followed);
         let begin = process.nanoseconds(call.begin);
         let mut points = Vec::new();
@@ -68,7 +68,7 @@ impl Counters {
     }
 
     /// What is left.
-    pub fn finish(&mut self) -> Vec<Point> {
+    pub(crate) fn finish(&mut self) -> Vec<Point> {
         let mut points = Vec::new();
         self.advance(i64::MAX, true, &mut points);
         points

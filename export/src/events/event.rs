@@ -7,7 +7,7 @@ use trace::model::outstanding::Outstanding;
 use trace::model::streams::Followed;
 
 /// One call, and the objects alive when it is made.
-pub struct Event<'s, 't> {
+pub(crate) struct Event<'s, 't> {
     pub call: Call<'t>,
     /// None if this build does not know the function, or if nothing of it is written.
     pub decoded: Option<Decoded<'t>>,

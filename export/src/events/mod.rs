@@ -1,8 +1,8 @@
 //! The calls of a trace as events, from which slices, counters and tables are made. Imports `analysis` alone.
 
-pub mod counters;
-pub mod device_clock;
-pub mod event;
-pub mod outstanding;
-pub mod track;
-pub mod walk;
+pub(crate) mod counters;
+pub(crate) mod device_clock;
+pub(crate) mod event;
+pub(crate) mod outstanding;
+pub(crate) mod track;
+pub(crate) mod walk;

@@ -10,7 +10,7 @@ use foldhash::HashMap;
 const TRACKS: u64 = 1 << 35;
 
 /// A period in which a stream had work.
-pub struct Period {
+pub(crate) struct Period {
     pub track: u64,
     pub begin: i64,
     /// None if nothing told that all of it had finished.
@@ -23,7 +23,7 @@ pub struct Period {
 }
 
 #[derive(Default)]
-pub struct Submitted {
+pub(crate) struct Submitted {
     streams: HashMap<usize, Stream>,
     /// Of submissions that are outstanding: their streams.
     calls: HashMap<u64, usize>,
@@ -44,7 +44,7 @@ struct Open {
 
 impl Submitted {
     /// What has ended by this call. Streams that are new get their tracks.
-    pub fn call(&mut self, process: &Process, event: &Event, new: &mut Vec<Track>) -> Vec<Period> {
+    pub(crate) fn call(&mut self, process: &Process, event: &Event, new: &mut Vec<Track>) -> Vec<Period> {
         let (call, followed) = (&event.call, &event.followed);
         if let (Some(at), Some(function)) = (followed.put.filter(|_| !followed.is_done), call.function()) {
             let next = TRACKS + self.streams.len() as u64;
@@ -93,7 +93,7 @@ impl Submitted {
     }
 
     /// What has not ended.
-    pub fn finish(&mut self) -> Vec<Period> {
+    pub(crate) fn finish(&mut self) -> Vec<Period> {
         let left = self.streams.values_mut().filter_map(|stream| stream.period.take());
         let mut left: Vec<Period> = left.filter(|open| open.is_selected).map(|open| open.period).collect();
         left.sort_by_key(|period| period.track);
@@ -102,7 +102,7 @@ impl Submitted {
 }
 
 impl Period {
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         match (self.submissions, self.function) {
             (1, Some(function)) => function.into(),
             (count, Some(function)) => format!("{count} x {function}"),

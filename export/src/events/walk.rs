@@ -13,7 +13,7 @@ use trace::model::outstanding::Outstanding;
 
 /// The data that a format writes besides times, names and results.
 #[derive(Debug, Clone, Copy)]
-pub struct Needs {
+pub(crate) struct Needs {
     pub arguments: bool,
     /// Memory, streams and what is outstanding on them.
     pub model: bool,
@@ -22,7 +22,7 @@ pub struct Needs {
 }
 
 /// The calls passed to the format.
-pub struct Walked {
+pub(crate) struct Walked {
     pub calls: u64,
     /// How many they stand for.
     pub made: u64,
@@ -31,7 +31,7 @@ pub struct Walked {
 }
 
 /// Hands over the calls that are asked for.
-pub fn walk<'t>(
+pub(crate) fn walk<'t>(
     trace: &'t Trace,
     selection: &Selection,
     needs: Needs,

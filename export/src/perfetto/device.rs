@@ -14,7 +14,7 @@ use trace::read::device_times::{Work, known_number, memory_kind};
 /// Beyond those of threads.
 const TRACKS: u64 = 1 << 32;
 
-pub struct Devices<'t> {
+pub(crate) struct Devices<'t> {
     trace: &'t Trace,
     placed: Placed<'t>,
     streams: Streams,
@@ -22,12 +22,12 @@ pub struct Devices<'t> {
 }
 
 impl<'t> Devices<'t> {
-    pub fn new(trace: &'t Trace) -> Devices<'t> {
+    pub(crate) fn new(trace: &'t Trace) -> Devices<'t> {
         Devices { trace, placed: Placed::new(trace), streams: Streams::from_trace(trace), tracks: HashMap::new() }
     }
 
     /// What the call gave to devices, each with its track. `begin`: of the recorded call, in nanoseconds.
-    pub fn slices(&mut self, call: u64, begin: i64, new: &mut Vec<Track>) -> Vec<(u64, Slice<'t>)> {
+    pub(crate) fn slices(&mut self, call: u64, begin: i64, new: &mut Vec<Track>) -> Vec<(u64, Slice<'t>)> {
         let slices = self.placed.call(call, begin);
         slices.into_iter().map(|slice| (self.track(&slice.work, new), slice)).collect()
     }
@@ -73,7 +73,7 @@ impl<'t> Devices<'t> {
 }
 
 /// The facts of a slice, by their names.
-pub fn facts(work: &Work, mut add: impl FnMut(&'static str, &dyn Fn(&mut Message))) {
+pub(crate) fn facts(work: &Work, mut add: impl FnMut(&'static str, &dyn Fn(&mut Message))) {
     use super::field::{ANNOTATION_TEXT, DICTIONARY, DOUBLE, STRING, UNSIGNED};
     let about = &work.about;
     let mut number = |name: &'static str, number: Option<u64>| {

@@ -15,7 +15,7 @@ use trace::read::annotation::Annotation;
 const TRACKS: u64 = 1 << 33;
 
 /// A packet to write, at its time.
-pub enum Step<'t> {
+pub(crate) enum Step<'t> {
     Track(Track),
     Begin { track: u64, about: Annotation<'t> },
     End { track: u64, time: u64 },
@@ -31,7 +31,7 @@ enum Owner {
     Started(u32, usize),
 }
 
-pub struct Annotated<'t> {
+pub(crate) struct Annotated<'t> {
     ahead: Ahead<'t>,
     /// By owner: the number, and how many slices are open.
     tracks: HashMap<Owner, (u64, u32)>,
@@ -42,7 +42,7 @@ pub struct Annotated<'t> {
 }
 
 impl<'t> Annotated<'t> {
-    pub fn new(trace: &'t Trace, selection: &Selection) -> Result<Annotated<'t>> {
+    pub(crate) fn new(trace: &'t Trace, selection: &Selection) -> Result<Annotated<'t>> {
         Ok(Annotated {
             ahead: Ahead::new(trace, selection)?,
             tracks: HashMap::new(),
@@ -52,7 +52,7 @@ impl<'t> Annotated<'t> {
     }
 
     /// Those before `time`. `closes`: no more begin.
-    pub fn steps_before(&mut self, time: u64, closes: bool) -> Vec<Step<'t>> {
+    pub(crate) fn steps_before(&mut self, time: u64, closes: bool) -> Vec<Step<'t>> {
         let mut steps = Vec::new();
         while let Some((about, is_wanted)) = self.ahead.next_before(time) {
             let (domain, at) = (about.about.domain, about.about.time);

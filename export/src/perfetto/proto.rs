@@ -2,48 +2,48 @@
 
 /// A message being written. Fields are added by their numbers, in any order.
 #[derive(Default)]
-pub struct Message(Vec<u8>);
+pub(crate) struct Message(Vec<u8>);
 
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
 const BYTES: u64 = 2;
 
 impl Message {
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    pub fn number(&mut self, field: u64, value: u64) {
+    pub(crate) fn number(&mut self, field: u64, value: u64) {
         self.tag(field, VARINT);
         self.varint(value);
     }
 
-    pub fn fixed(&mut self, field: u64, value: u64) {
+    pub(crate) fn fixed(&mut self, field: u64, value: u64) {
         self.tag(field, FIXED64);
         self.0.extend(value.to_le_bytes());
     }
 
-    pub fn double(&mut self, field: u64, value: f64) {
+    pub(crate) fn double(&mut self, field: u64, value: f64) {
         self.fixed(field, value.to_bits());
     }
 
-    pub fn text(&mut self, field: u64, text: &str) {
+    pub(crate) fn text(&mut self, field: u64, text: &str) {
         self.bytes(field, text.as_bytes());
     }
 
     /// Bytes, or a message that was encoded before.
-    pub fn bytes(&mut self, field: u64, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, field: u64, bytes: &[u8]) {
         self.tag(field, BYTES);
         self.varint(bytes.len() as u64);
         self.0.extend(bytes);
     }
 
     /// A message within this one.
-    pub fn message(&mut self, field: u64, fill: impl FnOnce(&mut Message)) {
+    pub(crate) fn message(&mut self, field: u64, fill: impl FnOnce(&mut Message)) {
         self.tag(field, BYTES);
         // Most are shorter than 128 bytes, and then the length is one byte.
         let at = self.0.len();

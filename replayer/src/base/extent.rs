@@ -129,7 +129,7 @@ pub struct Fill {
 
 /// Compares by number; whether all is within the tolerance, and what is not. Elements that are no whole ones,
 /// at the end, must be the same.
-pub fn compare_numbers(tolerance: &Tolerance, was: &[u8], is: &[u8]) -> (bool, Elements) {
+pub(crate) fn compare_numbers(tolerance: &Tolerance, was: &[u8], is: &[u8]) -> (bool, Elements) {
     let (float, size) = (tolerance.float, tolerance.float.size());
     let of = (was.len() / size) as u64;
     let mut found = Elements { float, differing: 0, of, first: 0, largest_absolute: 0.0, largest_relative: 0.0 };
@@ -155,7 +155,7 @@ pub fn compare_numbers(tolerance: &Tolerance, was: &[u8], is: &[u8]) -> (bool, E
 }
 
 /// The extent of a difference. `was`: none where only a hash was recorded.
-pub fn extent(was: Option<&[u8]>, is: &[u8], tolerance: Option<&Tolerance>, fill: Option<u8>) -> Extent {
+pub(crate) fn extent(was: Option<&[u8]>, is: &[u8], tolerance: Option<&Tolerance>, fill: Option<u8>) -> Extent {
     let exact = Tolerance { relative: 0.0, absolute: 0.0, float: Float::F32 };
     let differs = |n: usize| was.is_none_or(|was| was[n] != is[n]);
     let bytes = was.map(|_| (0..is.len()).filter(|n| differs(*n)).count() as u64);

@@ -32,7 +32,7 @@ impl Drop for Helpers {
 }
 
 /// What `work` gives for each, in order; of so many bytes in all.
-pub fn each<T: Sync, R: Send>(all: &[T], bytes: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(crate) fn each<T: Sync, R: Send>(all: &[T], bytes: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let helpers = Helpers::for_work_on(bytes);
     let parts = all.chunks(all.len().div_ceil(helpers.0 + 1).max(1));
     let found = map(helpers.0 + 1, parts, |some| some.iter().map(&work).collect::<Vec<R>>());

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 /// Disjoint ranges in ascending order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ranges(Vec<Range<u64>>);
+pub(crate) struct Ranges(Vec<Range<u64>>);
 
 impl Ranges {
     /// The union of `ranges`, each widened to multiples of `granule`. Neighbours that touch become one.
-    pub fn union(ranges: impl IntoIterator<Item = Range<u64>>, granule: u64) -> Ranges {
+    pub(crate) fn union(ranges: impl IntoIterator<Item = Range<u64>>, granule: u64) -> Ranges {
         let widened = ranges.into_iter().filter(|r| r.start < r.end).map(|r| widen(r, granule));
         let mut sorted: Vec<Range<u64>> = widened.collect();
         sorted.sort_unstable_by_key(|r| (r.start, r.end));
@@ -22,39 +22,39 @@ impl Ranges {
         Ranges(merged)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.0.iter().cloned()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// From the first address to the last; empty if there is none.
-    pub fn bounds(&self) -> Range<u64> {
+    pub(crate) fn bounds(&self) -> Range<u64> {
         self.0.first().map_or(0, |first| first.start)..self.0.last().map_or(0, |last| last.end)
     }
 
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|r| r.end - r.start).sum()
     }
 
     /// The range that holds this address.
-    pub fn range_around(&self, address: u64) -> Option<Range<u64>> {
+    pub(crate) fn range_around(&self, address: u64) -> Option<Range<u64>> {
         let at = self.0.partition_point(|r| r.end <= address);
         self.0.get(at).filter(|r| r.start <= address).cloned()
     }
 
-    pub fn contains(&self, address: u64) -> bool {
+    pub(crate) fn contains(&self, address: u64) -> bool {
         self.range_around(address).is_some()
     }
 
     /// Whether all of `range` is in the set.
-    pub fn covers(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn covers(&self, range: &Range<u64>) -> bool {
         self.range_around(range.start).is_some_and(|around| range.end <= around.end)
     }
 
-    pub fn overlaps(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn overlaps(&self, range: &Range<u64>) -> bool {
         self.overlapping_ranges(range).next().is_some()
     }
 
@@ -65,13 +65,13 @@ impl Ranges {
     }
 
     /// Whether both hold some address.
-    pub fn meets(&self, other: &Ranges) -> bool {
+    pub(crate) fn meets(&self, other: &Ranges) -> bool {
         let (few, many) = if self.0.len() < other.0.len() { (self, other) } else { (other, self) };
         few.0.iter().any(|range| many.overlaps(range))
     }
 
     /// The parts of `range` that are not in the set.
-    pub fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
+    pub(crate) fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = range.start;
         for taken in self.overlapping_ranges(&range) {
@@ -86,7 +86,7 @@ impl Ranges {
         gaps
     }
 
-    pub fn remove(&mut self, range: &Range<u64>) {
+    pub(crate) fn remove(&mut self, range: &Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -100,7 +100,7 @@ impl Ranges {
         self.0.splice(met, left);
     }
 
-    pub fn insert(&mut self, range: Range<u64>) {
+    pub(crate) fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -120,7 +120,7 @@ impl Ranges {
 }
 
 /// `range` with its ends moved out to multiples of `granule`.
-pub fn widen(range: Range<u64>, granule: u64) -> Range<u64> {
+pub(crate) fn widen(range: Range<u64>, granule: u64) -> Range<u64> {
     range.start / granule * granule..range.end.div_ceil(granule).saturating_mul(granule)
 }
 

@@ -8,37 +8,37 @@ use trace::file::preamble::{self, Data, Preamble};
 use trace::file::record::{self, CONFIG, Clock, Head, Passed};
 use trace::file::segment::{self, Header, Kind};
 
-pub struct Sample {
+pub(crate) struct Sample {
     pub data: Data,
     /// Records of each thread, in order.
     threads: BTreeMap<u32, (Vec<u8>, u32)>,
 }
 
 /// What a call read or wrote: address and bytes.
-pub type Piece<'a> = (u64, &'a [u8]);
+pub(crate) type Piece<'a> = (u64, &'a [u8]);
 
 impl Sample {
-    pub fn new() -> Sample {
+    pub(crate) fn new() -> Sample {
         Sample { data: Data::Inputs, threads: BTreeMap::new() }
     }
 
     /// A call that succeeded.
-    pub fn call(&mut self, thread: u32, name: &str, time: Range<u64>, words: &[u64], pieces: &[Piece]) {
+    pub(crate) fn call(&mut self, thread: u32, name: &str, time: Range<u64>, words: &[u64], pieces: &[Piece]) {
         let attachments = pieces.iter().map(|(address, bytes)| attachment(record::INLINE, *address, bytes));
         self.record(thread, name, time, 0, words, [&[], &attachments.collect::<Vec<_>>().concat()]);
     }
 
-    pub fn failed(&mut self, thread: u32, name: &str, time: Range<u64>, result: u32, words: &[u64]) {
+    pub(crate) fn failed(&mut self, thread: u32, name: &str, time: Range<u64>, result: u32, words: &[u64]) {
         self.record(thread, name, time, result, words, [&[], &[]]);
     }
 
     /// A launch of kernel 1 on stream 0 with one argument of 8 bytes.
-    pub fn launch(&mut self, thread: u32, time: Range<u64>, argument: u64) {
+    pub(crate) fn launch(&mut self, thread: u32, time: Range<u64>, argument: u64) {
         self.launch_with(thread, time, &argument.to_le_bytes());
     }
 
     /// The same with one argument of these bytes.
-    pub fn launch_with(&mut self, thread: u32, time: Range<u64>, argument: &[u8]) {
+    pub(crate) fn launch_with(&mut self, thread: u32, time: Range<u64>, argument: &[u8]) {
         let packed = [&1u32.to_le_bytes()[..], &1u32.to_le_bytes(), argument].concat();
         let entry = attachment(record::ARGUMENTS, 0x5000, &packed);
         let words = [0xf00, 1, 1, 1, 1, 1, 1, 0, 0, 0x5000, 0];
@@ -46,7 +46,7 @@ impl Sample {
     }
 
     /// A copy to the host whose hash was recorded.
-    pub fn copy_out(&mut self, thread: u32, time: Range<u64>, from: u64, len: u64) {
+    pub(crate) fn copy_out(&mut self, thread: u32, time: Range<u64>, from: u64, len: u64) {
         let hash = [0; 16];
         let mut attached = attachment(record::HASH, 0x6000, &hash);
         attached[4..8].copy_from_slice(&(len as u32).to_le_bytes());
@@ -54,7 +54,7 @@ impl Sample {
     }
 
     /// The latest call of the thread has exported or imported a descriptor of this file.
-    pub fn passed(&mut self, thread: u32, inode: u64) {
+    pub(crate) fn passed(&mut self, thread: u32, inode: u64) {
         let (records, sequence) = self.threads.get_mut(&thread).expect("a call");
         let passed = Passed { call: *sequence - 1, owner: 0, signal: 0, zero: 0, device: 1, inode };
         records.extend(record::with_body(record::PASSED, &passed));
@@ -78,7 +78,7 @@ impl Sample {
         *sequence += 1;
     }
 
-    pub fn trace(&self) -> Trace {
+    pub(crate) fn trace(&self) -> Trace {
         let clock = |ticks| Clock { tsc: ticks, ns: ticks };
         let preamble = Preamble {
             writer: "test".into(),

@@ -12,7 +12,7 @@ use trace::read::call::{Content, When};
 
 impl Builder<'_, '_> {
     /// The pointer-array form: an array of pointers to values.
-    pub fn arguments(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
+    pub(crate) fn arguments(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
         let found = self.call.images().find_map(|image| match image.content {
             Content::Arguments { kernel, count, packed } if image.address == address => Some((kernel, count, packed)),
             _ => None,
@@ -45,7 +45,7 @@ impl Builder<'_, '_> {
     }
 
     /// The packed form: pairs of a code and an address, ended by a zero.
-    pub fn extra(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
+    pub(crate) fn extra(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
         let word = |at: u64| {
             let bytes = self.call.memory(When::Entry, at, 8)?;
             Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?))
@@ -72,7 +72,7 @@ impl Builder<'_, '_> {
     }
 
     /// Pointers to values whose types the codes tell.
-    pub fn attributes(
+    pub(crate) fn attributes(
         &mut self,
         name: &'static str,
         address: u64,

@@ -23,7 +23,7 @@ use trace::{Call, Function};
 
 /// The argument words or struct, recorded and live, that contain the field being walked.
 #[derive(Clone, Copy)]
-pub struct FieldContext<'r> {
+pub(crate) struct FieldContext<'r> {
     pub recorded: &'r [u8],
     /// The buffer, and where in it the container begins.
     pub memory: usize,
@@ -31,12 +31,12 @@ pub struct FieldContext<'r> {
 }
 
 impl FieldContext<'_> {
-    pub fn load(&self, at: u32, size: u32) -> Option<u64> {
+    pub(crate) fn load(&self, at: u32, size: u32) -> Option<u64> {
         load(self.recorded, at, size)
     }
 }
 
-pub struct Builder<'w, 't> {
+pub(crate) struct Builder<'w, 't> {
     pub session: &'w Session<'t>,
     pub call: Call<'t>,
     pub function: &'static Function,
@@ -45,11 +45,11 @@ pub struct Builder<'w, 't> {
 }
 
 /// Where a pointer leads whose target nobody knows: the driver may write there.
-pub const SCRATCH: usize = 4096;
+pub(crate) const SCRATCH: usize = 4096;
 
 impl<'w, 't> Builder<'w, 't> {
     /// The frame, and why it is not whole, if it is not: what it says of host memory holds in either case.
-    pub fn build(
+    pub(crate) fn build(
         session: &'w Session<'t>,
         call: Call<'t>,
         function: &'static Function,
@@ -74,7 +74,7 @@ impl<'w, 't> Builder<'w, 't> {
         self.ask_for_length()
     }
 
-    pub fn fields(
+    pub(crate) fn fields(
         &mut self,
         fields: &'static [Field],
         ty: Option<&'static Type>,
@@ -178,7 +178,7 @@ impl<'w, 't> Builder<'w, 't> {
     }
 
     /// A value that stands in its container: only handles, addresses and callbacks change.
-    pub fn value(&mut self, ty: &'static Type, at: u32, here: FieldContext) -> Result<(), Refusal> {
+    pub(crate) fn value(&mut self, ty: &'static Type, at: u32, here: FieldContext) -> Result<(), Refusal> {
         match ty.form {
             Form::Handle(kind) => {
                 let live = self.handle(kind, here.load(at, ty.size).unwrap_or(0))?;
@@ -246,18 +246,18 @@ impl<'w, 't> Builder<'w, 't> {
         Ok(())
     }
 
-    pub fn own(&mut self, memory: HostBuffer) -> u64 {
+    pub(crate) fn own(&mut self, memory: HostBuffer) -> u64 {
         let address = memory.address();
         self.frame.memory.push(memory);
         address
     }
 
-    pub fn write(&mut self, here: FieldContext, at: u32, size: u32, value: u64) {
+    pub(crate) fn write(&mut self, here: FieldContext, at: u32, size: u32, value: u64) {
         let bytes = &value.to_le_bytes()[..size.min(8) as usize];
         self.frame.memory[here.memory].write(here.offset + at as usize, bytes);
     }
 
-    pub fn missing(&self, name: &str) -> Refusal {
+    pub(crate) fn missing(&self, name: &str) -> Refusal {
         Refusal(match self.call.succeeded() {
             true => format!("the data behind {name} was not recorded"),
             false => format!("failed when recorded, and the data behind {name} was not recorded"),

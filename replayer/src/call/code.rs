@@ -20,7 +20,7 @@ const NO_FILE: &[u8] = b"/proc/self/fd/none\0";
 
 impl<'t> Builder<'_, 't> {
     /// A module image. Whole ones are handed over where they lie in the trace.
-    pub fn image(&mut self, name: &'static str, address: u64, size: Option<u64>) -> Result<u64, Refusal> {
+    pub(crate) fn image(&mut self, name: &'static str, address: u64, size: Option<u64>) -> Result<u64, Refusal> {
         self.frame.retain = true;
         // Code made by the linker for the live device, rather than what it made for the recorded one.
         // The driver reads as much as the call says.
@@ -87,7 +87,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// A file with the recorded content, named by a path that only this process knows.
-    pub fn path(&mut self, name: &'static str) -> Result<u64, Refusal> {
+    pub(crate) fn path(&mut self, name: &'static str) -> Result<u64, Refusal> {
         let content = self.call.images().find(|image| image.address == 0 && image.len > 0);
         let Some(bytes) = content.and_then(|image| self.session.trace.bytes(&image)) else {
             // A file that was not there when recorded. Nothing that a trace names is opened.
@@ -104,7 +104,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// A recorded string with its NUL.
-    pub fn text(&self, address: u64) -> Option<Vec<u8>> {
+    pub(crate) fn text(&self, address: u64) -> Option<Vec<u8>> {
         let image = self.call.images().find(|image| image.address == address)?;
         let bytes = self.session.trace.bytes(&image)?;
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -113,7 +113,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Values of options: numbers, or buffers that the driver writes its log to until the module or linker is
     /// gone.
-    pub fn options(&mut self, codes_ty: &Type, address: u64, codes: u64, count: u64) -> Result<u64, Refusal> {
+    pub(crate) fn options(&mut self, codes_ty: &Type, address: u64, codes: u64, count: u64) -> Result<u64, Refusal> {
         let Form::Pointer(of) = codes_ty.form else { unreachable!("option codes are an array") };
         let array = |address, size: u64| self.call.memory(When::Entry, address, count.checked_mul(size)?);
         if count == 0 {
@@ -156,7 +156,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Retains a primary context before the recorded program did: runtimes get its handle through a table of
     /// the driver's, and make it current first.
-    pub fn adopt_context(&mut self, context: u64) -> bool {
+    pub(crate) fn adopt_context(&mut self, context: u64) -> bool {
         let Some(device) = self.session.plan.devices.primaries.get(&context) else { return false };
         let device = self.session.objects.device(*device);
         let Ok(live) = self.session.driver.retain_primary_context(device) else { return false };
@@ -166,7 +166,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Looks up a function that the recorded program found unseen, if this call is the first to need it.
-    pub fn adopt_function(&mut self, function: u64) -> Result<(), Refusal> {
+    pub(crate) fn adopt_function(&mut self, function: u64) -> Result<(), Refusal> {
         let found =
             self.session.plan.special_calls.functions.get(&self.call.number).filter(|found| found.function == function);
         let Some(AdoptedFunction { module, name, .. }) = found else { return Ok(()) };
@@ -181,7 +181,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Loads a module that the recorded program got unseen, when it is first used: of the images that were
     /// found, the one that has what this call asks for by name.
-    pub fn adopt(&mut self, module: u64) -> bool {
+    pub(crate) fn adopt(&mut self, module: u64) -> bool {
         let Some(adopted) = self.session.trace.adopted.iter().find(|adopted| adopted.module == module) else {
             return false;
         };

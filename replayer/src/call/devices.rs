@@ -7,7 +7,7 @@ use trace::api::structs::{CUmemAccessDesc, CUmemLocation};
 use trace::api::types::{Form, Type, Typed};
 
 /// Whether a value of this type may name a device.
-pub fn names_devices(ty: &Type) -> bool {
+pub(crate) fn names_devices(ty: &Type) -> bool {
     match ty.form {
         Form::Array(element, _) => names_devices(element),
         Form::Struct(fields) => {
@@ -19,7 +19,7 @@ pub fn names_devices(ty: &Type) -> bool {
 
 impl Builder<'_, '_> {
     /// Puts the device that stands in for the recorded one into a [`CUmemLocation`] that begins at `base`.
-    pub fn location(&mut self, base: u32, here: FieldContext) {
+    pub(crate) fn location(&mut self, base: u32, here: FieldContext) {
         let on_device = u64::from(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE.0);
         let id = base + offset_of!(CUmemLocation, id) as u32;
         if here.load(base + offset_of!(CUmemLocation, r#type) as u32, 4) == Some(on_device) {
@@ -30,7 +30,7 @@ impl Builder<'_, '_> {
 
     /// How many of these `count` descriptors are left in this buffer when each place is named once. Several
     /// recorded devices may be one here, which is to have what any of them was granted.
-    pub fn accesses(&mut self, memory: usize, count: u64) -> u64 {
+    pub(crate) fn accesses(&mut self, memory: usize, count: u64) -> u64 {
         const SIZE: usize = size_of::<CUmemAccessDesc>();
         const FLAGS: usize = offset_of!(CUmemAccessDesc, flags);
         let all = self.frame.memory[memory].bytes().chunks_exact(SIZE).take(count as usize);

@@ -12,7 +12,7 @@ use trace::api::types::Type;
 use trace::api::walk::Direction;
 
 /// An output of the call.
-pub enum Output {
+pub(crate) enum Output {
     /// Elements in buffer `memory`, recorded at `address`.
     Values { name: &'static str, memory: usize, address: u64, element: &'static Type, count: u64, direction: Direction },
     /// Text in the buffer.
@@ -24,7 +24,7 @@ pub enum Output {
 }
 
 /// Host memory that the call is about to read or overwrite, and that others may still be using.
-pub enum Hazard<'t> {
+pub(crate) enum Hazard<'t> {
     /// It has to hold what the application's CPU had written by then: the live rows, the recorded address of
     /// the first, the bytes row behind row.
     Write { to: Region, recorded: u64, bytes: Payload<'t> },
@@ -33,7 +33,7 @@ pub enum Hazard<'t> {
 }
 
 /// The place for a function and its data, which replace the application's.
-pub struct CallbackSlot {
+pub(crate) struct CallbackSlot {
     /// The buffer, and where in it.
     pub memory: usize,
     pub offset: usize,
@@ -45,7 +45,7 @@ pub struct CallbackSlot {
 
 /// All memory of one call.
 #[derive(Default)]
-pub struct Frame<'t> {
+pub(crate) struct Frame<'t> {
     /// The first one holds the argument words.
     pub memory: Vec<HostBuffer>,
     pub outputs: Vec<Output>,
@@ -67,26 +67,26 @@ pub struct Frame<'t> {
 }
 
 impl Frame<'_> {
-    pub fn zeroed(&self, len: usize) -> Result<HostBuffer, Refusal> {
+    pub(crate) fn zeroed(&self, len: usize) -> Result<HostBuffer, Refusal> {
         match &self.arena {
             Some(arena) => Arena::give(arena, len),
             None => HostBuffer::zeroed(len),
         }
     }
 
-    pub fn holding(&self, bytes: &[u8]) -> Result<HostBuffer, Refusal> {
+    pub(crate) fn holding(&self, bytes: &[u8]) -> Result<HostBuffer, Refusal> {
         let mut memory = self.zeroed(bytes.len())?;
         memory.write(0, bytes);
         Ok(memory)
     }
 
     /// What the driver may use when the call has returned.
-    pub fn after_the_call(mut self) -> Self {
+    pub(crate) fn after_the_call(mut self) -> Self {
         self.memory.retain(|memory| !memory.holds_arguments());
         self
     }
 
-    pub fn words(&self) -> Vec<u64> {
+    pub(crate) fn words(&self) -> Vec<u64> {
         self.memory[0].words()
     }
 }

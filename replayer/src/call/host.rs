@@ -24,7 +24,7 @@ const NOWHERE: u64 = 64;
 
 impl<'t> Builder<'_, 't> {
     /// Live memory that holds the recorded bytes of a region; its first address.
-    pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<LiveAddress, Refusal> {
+    pub(crate) fn source(&mut self, name: &'static str, recorded: Region) -> Result<LiveAddress, Refusal> {
         if self.is_managed(&recorded) {
             return self.managed(name, &recorded);
         }
@@ -105,7 +105,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Live memory to take the bytes of a region; its first address.
-    pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<LiveAddress, Refusal> {
+    pub(crate) fn sink(&mut self, name: &'static str, recorded: Region) -> Result<LiveAddress, Refusal> {
         if self.is_managed(&recorded) {
             return self.managed(name, &recorded);
         }
@@ -165,7 +165,7 @@ impl<'t> Builder<'_, 't> {
 
     /// An address that may be of either side. It is the host's if the recorder found bytes there. `len`: as
     /// many as the call says; and if only the driver knows that, how many there may be.
-    pub fn unified(
+    pub(crate) fn unified(
         &mut self,
         name: &'static str,
         address: u64,
@@ -189,7 +189,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Arrays of addresses, each of either side, and of how many bytes there are at each.
-    pub fn each(
+    pub(crate) fn each(
         &mut self,
         name: &'static str,
         array: u64,
@@ -209,7 +209,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// One side of a copy descriptor of type `ty` at `base`, unless it is an array.
-    pub fn copy_side(
+    pub(crate) fn copy_side(
         &mut self,
         ty: &'static Type,
         fields: &'static [Field],

@@ -10,12 +10,12 @@ use trace::api::types::Kind;
 
 impl Builder<'_, '_> {
     /// An address that the driver does nothing with itself, like those among the arguments of kernels.
-    pub fn for_device(&self, recorded: u64) -> u64 {
+    pub(crate) fn for_device(&self, recorded: u64) -> u64 {
         self.session.placement.moved(recorded).unwrap_or(recorded)
     }
 
     /// Where memory is that the driver may touch.
-    pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<LiveAddress, Refusal> {
+    pub(crate) fn bound(&self, name: &str, recorded: Range<u64>) -> Result<LiveAddress, Refusal> {
         let placement = &self.session.placement;
         let live = if self.makes_node() { placement.bound_in_node(&recorded) } else { placement.bound(&recorded) };
         if let Some(live) = live {
@@ -39,7 +39,13 @@ impl Builder<'_, '_> {
     }
 
     /// Puts an address where its field is.
-    pub fn put_live(&mut self, here: FieldContext, at: u32, field: &Field, live: LiveAddress) -> Result<(), Refusal> {
+    pub(crate) fn put_live(
+        &mut self,
+        here: FieldContext,
+        at: u32,
+        field: &Field,
+        live: LiveAddress,
+    ) -> Result<(), Refusal> {
         if field.ty.size < 8 && live.word() >> (field.ty.size * 8) != 0 {
             return Err(Refusal(format!(
                 "{} is {:#x} in the replay, which does not fit into {} bytes",
@@ -52,7 +58,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    pub fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {
+    pub(crate) fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {
         if kind == Kind::Function {
             self.adopt_function(recorded)?;
         }

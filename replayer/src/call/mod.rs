@@ -2,14 +2,14 @@
 //!
 //! Imports `session/` and the layers below.
 
-pub mod arguments;
-pub mod build;
-pub mod code;
-pub mod devices;
-pub mod frame;
-pub mod host;
-pub mod live;
-pub mod pointers;
-pub mod readback;
-pub mod value_ops;
-pub mod words;
+pub(crate) mod arguments;
+pub(crate) mod build;
+pub(crate) mod code;
+pub(crate) mod devices;
+pub(crate) mod frame;
+pub(crate) mod host;
+pub(crate) mod live;
+pub(crate) mod pointers;
+pub(crate) mod readback;
+pub(crate) mod value_ops;
+pub(crate) mod words;

@@ -20,7 +20,7 @@ use trace::read::recorded_memory::Recorded;
 const SLACK: usize = 64;
 
 impl<'t> Builder<'_, 't> {
-    pub fn pointer(
+    pub(crate) fn pointer(
         &mut self,
         fields: &'static [Field],
         index: usize,

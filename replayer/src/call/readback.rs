@@ -8,7 +8,7 @@ use trace::api::copies::Region;
 use trace::read::call::Content;
 
 /// The destination of a copy, and its recorded bytes.
-pub struct Readback<'t> {
+pub(crate) struct Readback<'t> {
     /// Of a parameter or a field.
     pub name: Cow<'static, str>,
     /// Live memory.
@@ -27,7 +27,7 @@ pub struct Readback<'t> {
 
 impl Readback<'_> {
     /// Whether it brings bytes to this placed or translated host range.
-    pub fn lands_in(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn lands_in(&self, range: &Range<u64>) -> bool {
         /// Of more rows it is not asked which.
         const MOST: u64 = 4096;
         let own = self.region.address..self.region.address + self.region.span();
@@ -37,6 +37,6 @@ impl Readback<'_> {
     }
 }
 
-pub fn meet(a: &Range<u64>, b: &Range<u64>) -> bool {
+pub(crate) fn meet(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }

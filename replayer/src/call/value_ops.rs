@@ -10,7 +10,7 @@ use trace::read::recorded_memory::Recorded;
 
 impl Builder<'_, '_> {
     /// Whether the whole call is a wait that might not end.
-    pub fn is_endless_wait(&self) -> bool {
+    pub(crate) fn is_endless_wait(&self) -> bool {
         let one = Operation::of_call(&self.call, self.function);
         one.is_some_and(|one| one.waits && self.is_endless(&one, 0))
     }
@@ -22,7 +22,7 @@ impl Builder<'_, '_> {
     }
 
     /// Memory operations of a stream, less those that would wait for ever.
-    pub fn operations(
+    pub(crate) fn operations(
         &mut self,
         fields: &'static [Field],
         index: usize,

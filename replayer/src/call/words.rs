@@ -35,7 +35,7 @@ fn addresses(size: usize) -> Addresses {
 
 impl Builder<'_, '_> {
     /// Such a word.
-    pub fn word(&mut self, value: u64) -> u64 {
+    pub(crate) fn word(&mut self, value: u64) -> u64 {
         let bytes = value.to_le_bytes();
         let (live, words) = self.session.placement.to_live(Cow::Borrowed(&bytes), Layout::dense(0));
         self.tally.words.add(words);
@@ -43,21 +43,21 @@ impl Builder<'_, '_> {
     }
 
     /// How words lie in host bytes that parameter `name` copies to or from the device.
-    pub fn layout(&self, name: &str, host: &Region) -> Layout {
+    pub(crate) fn layout(&self, name: &str, host: &Region) -> Layout {
         let is_other_side = |param: &&Field| param.name != name && matches!(param.ty.form, Form::Address);
         let device = self.function.params.iter().find(is_other_side).and_then(|param| self.call.argument(param.name));
         Layout::rows(host, device.unwrap_or(host.address))
     }
 
     /// A payload for the replay's device.
-    pub fn payload<'b>(&mut self, bytes: Payload<'b>, layout: Layout) -> Result<Payload<'b>, Refusal> {
+    pub(crate) fn payload<'b>(&mut self, bytes: Payload<'b>, layout: Layout) -> Result<Payload<'b>, Refusal> {
         let (moved, words) = self.session.placement.moved_words(&bytes, layout);
         self.tally.words.add(words);
         bytes.with_words(&moved)
     }
 
     /// What must be rewritten in arguments that lie as the device has them. Offset and new word.
-    pub fn packed_arguments(&mut self, bytes: &[u8]) -> Vec<(usize, u64)> {
+    pub(crate) fn packed_arguments(&mut self, bytes: &[u8]) -> Vec<(usize, u64)> {
         let is_function = |param: &&Field| matches!(param.ty.form, Form::Handle(Kind::Function));
         let handle = self.function.params.iter().find(is_function).and_then(|param| self.call.argument(param.name));
         let kernel = handle.and_then(|handle| self.session.trace.kernel(handle));
@@ -78,7 +78,7 @@ impl Builder<'_, '_> {
 
     /// What must be rewritten in one argument, or in several whose sizes are not known: addresses of memory
     /// that is elsewhere, and objects that kernels use by value. Offset and new word.
-    pub fn argument(&mut self, bytes: &[u8]) -> Vec<(usize, u64)> {
+    pub(crate) fn argument(&mut self, bytes: &[u8]) -> Vec<(usize, u64)> {
         let (session, place) = (self.session, &self.session.placement);
         let kind = addresses(bytes.len());
         if kind == Addresses::Nowhere {

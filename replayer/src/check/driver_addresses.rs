@@ -12,7 +12,7 @@ use trace::model::driver_addresses::{BLOCK, block_of, closed, may_be};
 
 /// The moved blocks found in one result.
 #[derive(Default)]
-pub struct Moves {
+pub(crate) struct Moves {
     closed: OnceCell<Vec<Range<u64>>>,
     /// Blocks that were not known before.
     pub count: u64,
@@ -22,7 +22,7 @@ pub struct Moves {
 }
 
 impl Moves {
-    pub fn learn(&mut self, session: &Session, recorded: u64, live: u64) {
+    pub(crate) fn learn(&mut self, session: &Session, recorded: u64, live: u64) {
         let is_possible = recorded != live && may_be(recorded) && may_be(live) && recorded % BLOCK == live % BLOCK;
         if !is_possible || is_known(session, recorded, live) {
             return;

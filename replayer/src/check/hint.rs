@@ -10,7 +10,7 @@ const MOST: usize = 4096;
 /// Words of a result that lead into device memory which no call of the trace gave: variables of modules, for
 /// one, whose addresses kernels know and the program never asked for. They cannot be mapped back. In words;
 /// none if there are none.
-pub fn strange_addresses(session: &Session, bytes: &[u8], layout: Layout) -> Option<String> {
+pub(crate) fn strange_addresses(session: &Session, bytes: &[u8], layout: Layout) -> Option<String> {
     let mut found = 0;
     let mut asked = 0;
     layout.each(bytes, |_, value| {

@@ -2,9 +2,9 @@
 //!
 //! Imports `call/` and the layers below.
 
-pub mod driver_addresses;
-pub mod hint;
-pub mod payload;
+pub(crate) mod driver_addresses;
+pub(crate) mod hint;
+pub(crate) mod payload;
 
 use crate::call::frame::{Frame, Output};
 use crate::memory::objects::Lookup;
@@ -23,7 +23,7 @@ use trace::read::requested_size;
 use trace::{Call, Function};
 
 /// After a call that succeeded in both worlds: its outputs.
-pub fn outputs<'t>(
+pub(crate) fn outputs<'t>(
     session: &Session<'t>,
     call: &Call<'t>,
     function: &'static Function,

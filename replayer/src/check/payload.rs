@@ -15,7 +15,7 @@ use trace::read::call::Content;
 
 /// A copy to the host that has finished. It counts as compared as far as there was something to compare it
 /// with.
-pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Tally) {
+pub(crate) fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Tally) {
     if !session.verify {
         return;
     }

@@ -104,7 +104,7 @@ pub struct RecordedFault {
 }
 
 /// The suspected work, before it is described.
-pub enum Suspect<'a> {
+pub(crate) enum Suspect<'a> {
     Launch,
     Node { index: usize, of: usize, work: &'a NodeOp },
     Graph(String),
@@ -112,7 +112,7 @@ pub enum Suspect<'a> {
 }
 
 /// The way in which the suspect fails.
-pub enum Symptom {
+pub(crate) enum Symptom {
     Fails(u32),
     NeverEnds(Duration),
 }

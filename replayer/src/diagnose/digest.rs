@@ -15,10 +15,10 @@ const MOST_BLOCKS: u64 = 2048;
 const MOST_MOVED: usize = 4096;
 
 /// Memory that is not where it was: live address, length, recorded address.
-pub type Moved = [u64; 3];
+pub(crate) type Moved = [u64; 3];
 
 #[derive(Default)]
-pub struct Digests {
+pub(crate) struct Digests {
     /// By context; none where the kernel cannot be had.
     kernels: HashMap<u64, Option<Kernel>>,
 }
@@ -35,13 +35,20 @@ struct Kernel {
 impl Digests {
     /// Of this many words at a live address that this context, which is current, can reach; none if it cannot
     /// be told so.
-    pub fn digest(&mut self, driver: &Driver, context: u64, live: u64, words: u64, moved: &[Moved]) -> Option<Hash> {
+    pub(crate) fn digest(
+        &mut self,
+        driver: &Driver,
+        context: u64,
+        live: u64,
+        words: u64,
+        moved: &[Moved],
+    ) -> Option<Hash> {
         let kernel = self.kernels.entry(context).or_insert_with(|| Kernel::load(driver).ok());
         kernel.filter(|_| moved.len() <= MOST_MOVED)?.run(driver, live, words, moved).ok()
     }
 
     /// Its handle may be another's from now on.
-    pub fn context_ends(&mut self, context: u64) {
+    pub(crate) fn context_ends(&mut self, context: u64) {
         self.kernels.remove(&context);
     }
 }

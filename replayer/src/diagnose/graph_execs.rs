@@ -16,7 +16,7 @@ use trace::api::types::{Form, Kind, Typed};
 const DEVICE_LAUNCH: u64 = 4;
 
 #[derive(Default)]
-pub struct GraphExecs {
+pub(crate) struct GraphExecs {
     /// By live handle: the nodes, or why they cannot be run one by one.
     all: HashMap<u64, Result<Arc<Vec<Node>>, String>>,
     /// Of recorded kernels, once there is a graph.
@@ -24,13 +24,13 @@ pub struct GraphExecs {
 }
 
 impl GraphExecs {
-    pub fn nodes(&self, executable: u64) -> Result<Arc<Vec<Node>>, String> {
+    pub(crate) fn nodes(&self, executable: u64) -> Result<Arc<Vec<Node>>, String> {
         let unknown = || Err("no replayed call instantiated it".into());
         self.all.get(&executable).cloned().unwrap_or_else(unknown)
     }
 
     /// Follows a call that has just succeeded, with its live argument words.
-    pub fn observe(&mut self, session: &Session, function: &'static Function, words: &[u64]) {
+    pub(crate) fn observe(&mut self, session: &Session, function: &'static Function, words: &[u64]) {
         let known = self.parameters.get_or_insert_with(|| Arc::new(Parameters::from_trace(session.trace))).clone();
         let (driver, known) = (session.driver, &*known);
         let word = |at: usize| words[function.params[at].offset as usize / 8];
@@ -123,7 +123,7 @@ impl GraphExecs {
 }
 
 /// Whether a call makes, changes or uses an executable graph.
-pub fn concerns(function: &Function) -> bool {
+pub(crate) fn concerns(function: &Function) -> bool {
     function.handle(Kind::GraphExec).or(function.hands_out(Kind::GraphExec)).is_some()
 }
 

@@ -27,14 +27,14 @@ use trace::model::decode::decode;
 use trace::model::objects::Range;
 use trace::model::value::{ArgumentPassing, Value};
 
-pub struct LaunchHashes {
+pub(crate) struct LaunchHashes {
     named: AllocationNames,
     digests: RefCell<Digests>,
     pub entries: Vec<Entry>,
 }
 
 /// One step, before its launch: the memory that it reaches.
-pub struct Step {
+pub(crate) struct Step {
     reached: Vec<Piece>,
     entry: Entry,
 }
@@ -53,17 +53,17 @@ const SHORT: u64 = 1 << 20;
 type Piece = (String, Range);
 
 impl LaunchHashes {
-    pub fn new() -> LaunchHashes {
+    pub(crate) fn new() -> LaunchHashes {
         LaunchHashes { named: AllocationNames::new(), digests: RefCell::default(), entries: Vec::new() }
     }
 
-    pub fn context_ends(&mut self, context: u64) {
+    pub(crate) fn context_ends(&mut self, context: u64) {
         self.digests.get_mut().context_ends(context);
     }
 
     /// Before a launch whose live argument words are these; none if they are not known, when it can reach
     /// everything: of long allocations the beginning is looked at.
-    pub fn before_launch(
+    pub(crate) fn before_launch(
         &mut self,
         session: &Session,
         call: &Call,
@@ -78,7 +78,7 @@ impl LaunchHashes {
     }
 
     /// After it, when it has been waited for.
-    pub fn after_launch(&mut self, session: &Session, mut step: Step) {
+    pub(crate) fn after_launch(&mut self, session: &Session, mut step: Step) {
         let view = View::new(session, self);
         let hash = |range: &Range| view.digest(range).unwrap_or_else(|| view.hash(range, &mut |_| {}));
         let after: State = step.reached.into_iter().map(|(name, range)| (name, hash(&range))).collect();
@@ -88,7 +88,7 @@ impl LaunchHashes {
 }
 
 /// The argument words of a recorded launch, by recorded addresses.
-pub fn words(call: &Call) -> Option<Vec<u64>> {
+pub(crate) fn words(call: &Call) -> Option<Vec<u64>> {
     let decoded = decode(call)?;
     let arguments = decoded.arguments.iter().find_map(|(_, value)| match value {
         Value::Launch { given: ArgumentPassing::Unread { .. }, .. } => None,

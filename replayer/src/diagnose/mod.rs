@@ -3,9 +3,9 @@
 //! Imports `profile/` and the layers below.
 
 pub mod bisection;
-pub mod culprit;
-pub mod digest;
-pub mod graph_execs;
-pub mod launch_hashes;
-pub mod serial_launches;
-pub mod unroll;
+pub(crate) mod culprit;
+pub(crate) mod digest;
+pub(crate) mod graph_execs;
+pub(crate) mod launch_hashes;
+pub(crate) mod serial_launches;
+pub(crate) mod unroll;

@@ -58,7 +58,7 @@ pub struct SerialReport {
     pub not_waited: u64,
 }
 
-pub struct SerialLaunches {
+pub(crate) struct SerialLaunches {
     turn: Mutex<SerialState>,
     followed: Option<HashedLaunches>,
     /// Submissions of which the recording does not tell that they ended, and how long those are waited for.
@@ -101,7 +101,7 @@ impl WaitEnd {
 impl SerialLaunches {
     /// `followed`: with hashes of what these can have written. `left`: what was under way when the recording
     /// ended, and how long that is waited for.
-    pub fn new(followed: Option<HashedLaunches>, left: Option<(&Left, Duration)>) -> SerialLaunches {
+    pub(crate) fn new(followed: Option<HashedLaunches>, left: Option<(&Left, Duration)>) -> SerialLaunches {
         SerialLaunches {
             left: left.iter().flat_map(|(left, _)| &left.works).flat_map(|work| work.calls.iter().copied()).collect(),
             patience: left.map_or(Duration::MAX, |(_, patience)| patience),
@@ -114,20 +114,20 @@ impl SerialLaunches {
     }
 
     /// Whether a launch has failed: nothing more is to be done.
-    pub fn is_found(&self) -> bool {
+    pub(crate) fn is_found(&self) -> bool {
         self.is_found.load(Relaxed)
     }
 
-    pub fn is_followed(&self) -> bool {
+    pub(crate) fn is_followed(&self) -> bool {
         self.followed.is_some()
     }
 
-    pub fn differs_at(&self, call: u64) {
+    pub(crate) fn differs_at(&self, call: u64) {
         self.differs_at.fetch_min(call, Relaxed);
     }
 
     /// What was loaded into it to hash memory ends with it.
-    pub fn context_ends(&self, context: u64) {
+    pub(crate) fn context_ends(&self, context: u64) {
         let mut turn = self.turn.lock();
         turn.open.retain(|(queue, _)| queue.context != context);
         turn.waiting.remove(&context);
@@ -148,7 +148,7 @@ impl SerialLaunches {
         }
     }
 
-    pub fn into_results(self) -> (SerialReport, Option<Culprit>, Vec<Entry>) {
+    pub(crate) fn into_results(self) -> (SerialReport, Option<Culprit>, Vec<Entry>) {
         let end = self.end();
         let turn = self.turn.into_inner();
         let mut entries = turn.trail.map_or_else(Vec::new, |trail| trail.entries);
@@ -160,7 +160,7 @@ impl SerialLaunches {
     ///
     /// # Safety
     /// As for [`Driver::call`](crate::driver::Driver::call).
-    pub unsafe fn call(&self, session: &Session, call: &Call, live: &'static Function, words: &[u64]) -> u32 {
+    pub(crate) unsafe fn call(&self, session: &Session, call: &Call, live: &'static Function, words: &[u64]) -> u32 {
         // SAFETY: forwarded from the caller.
         let plain = || unsafe { session.driver.call(id(live), words) };
         match live.class {

@@ -21,14 +21,14 @@ use trace::base::bytes::u64_at;
 use trace::model::stream::StreamHandle;
 
 /// One node. A child graph is replaced by its nodes.
-pub struct Node {
+pub(crate) struct Node {
     /// Its live handle in the graph that was instantiated.
     pub handle: u64,
     pub enabled: bool,
     pub work: NodeOp,
 }
 
-pub enum NodeOp {
+pub(crate) enum NodeOp {
     Kernel(Kernel),
     /// The words of a CUDA_MEMCPY3D.
     Copy(Vec<u64>),
@@ -36,7 +36,7 @@ pub enum NodeOp {
 }
 
 /// A launch, with live handles and live addresses.
-pub struct Kernel {
+pub(crate) struct Kernel {
     /// A CUfunction, or a CUkernel in its place.
     pub function: u64,
     /// As the driver told before anything failed: afterwards it tells nothing.
@@ -59,10 +59,10 @@ const DEEP: u32 = 16;
 
 /// Offset and size of each parameter of recorded kernels, by name; none if several kernels with different
 /// parameters share a name. So the driver need not be queried until its error ends the list.
-pub struct Parameters(HashMap<String, Option<Vec<(usize, usize)>>>);
+pub(crate) struct Parameters(HashMap<String, Option<Vec<(usize, usize)>>>);
 
 impl Parameters {
-    pub fn from_trace(trace: &Trace) -> Parameters {
+    pub(crate) fn from_trace(trace: &Trace) -> Parameters {
         let mut all: HashMap<String, Option<Vec<(usize, usize)>>> = HashMap::new();
         for kernel in trace.kernels.values() {
             let Some(params) = &kernel.params else { continue };
@@ -79,7 +79,7 @@ impl Parameters {
 }
 
 /// The nodes of a live graph, or why they cannot be run one by one.
-pub fn take_apart(driver: &Driver, known: &Parameters, graph: u64) -> Result<Vec<Node>, String> {
+pub(crate) fn take_apart(driver: &Driver, known: &Parameters, graph: u64) -> Result<Vec<Node>, String> {
     let mut all = Vec::new();
     add(driver, known, graph, DEEP, &mut all)?;
     Ok(all)
@@ -151,7 +151,7 @@ fn kernel_of(driver: &Driver, known: &Parameters, node: u64) -> Result<Kernel, S
 }
 
 /// The kernel of a node's parameters: those that the driver hands out, or live ones that were given to it.
-pub fn kernel(driver: &Driver, known: &Parameters, params: &CUDA_KERNEL_NODE_PARAMS) -> Result<Kernel, String> {
+pub(crate) fn kernel(driver: &Driver, known: &Parameters, params: &CUDA_KERNEL_NODE_PARAMS) -> Result<Kernel, String> {
     let is_kernel = params.func.0 == 0;
     let function = if is_kernel { params.kern.0 as u64 } else { params.func.0 as u64 };
     let name = driver.function_name(function, is_kernel);
@@ -193,7 +193,12 @@ pub fn kernel(driver: &Driver, known: &Parameters, params: &CUDA_KERNEL_NODE_PAR
 ///
 /// # Safety
 /// `address` leads to live parameters of the form that `is_first` tells.
-pub unsafe fn kernel_at(driver: &Driver, known: &Parameters, address: u64, is_first: bool) -> Result<Kernel, String> {
+pub(crate) unsafe fn kernel_at(
+    driver: &Driver,
+    known: &Parameters,
+    address: u64,
+    is_first: bool,
+) -> Result<Kernel, String> {
     // SAFETY: a plain C struct, for which zeros are valid.
     let mut params = unsafe { std::mem::zeroed::<CUDA_KERNEL_NODE_PARAMS>() };
     let size = if is_first { size_of::<CUDA_KERNEL_NODE_PARAMS_v1>() } else { size_of_val(&params) };
@@ -204,7 +209,7 @@ pub unsafe fn kernel_at(driver: &Driver, known: &Parameters, address: u64, is_fi
 
 impl NodeOp {
     /// Puts it on a live stream. The CUresult.
-    pub fn launch(&self, session: &Session, stream: StreamHandle) -> u32 {
+    pub(crate) fn launch(&self, session: &Session, stream: StreamHandle) -> u32 {
         let driver = session.driver;
         let done = match self {
             NodeOp::Kernel(kernel) => return kernel.launch(session, stream),
@@ -262,12 +267,12 @@ impl Kernel {
 
 impl Kernel {
     /// As the driver or, where it does not tell names, the trace has it.
-    pub fn name(&self, session: &Session) -> Option<String> {
+    pub(crate) fn name(&self, session: &Session) -> Option<String> {
         self.name.clone().or_else(|| Some(self.recorded(session)?.name.clone()))
     }
 
     /// What was recorded of its function.
-    pub fn recorded<'t>(&self, session: &Session<'t>) -> Option<&'t trace::file::record::Kernel> {
+    pub(crate) fn recorded<'t>(&self, session: &Session<'t>) -> Option<&'t trace::file::record::Kernel> {
         let is_named =
             |recorded: &trace::file::record::Kernel| self.name.as_ref().is_none_or(|name| *name == recorded.name);
         let is_it = |handle| session.objects.find(Kind::Function, handle) == Lookup::Live(self.function);
@@ -288,13 +293,13 @@ impl Kernel {
 
 impl NodeOp {
     /// What it runs: the kernel's name, or its kind.
-    pub fn name(&self, session: &Session) -> String {
+    pub(crate) fn name(&self, session: &Session) -> String {
         let NodeOp::Kernel(kernel) = self else { return self.kind().to_owned() };
         kernel.name(session).unwrap_or_else(|| self.kind().to_owned())
     }
 
     /// Live words that may be addresses.
-    pub fn words(&self) -> Vec<u64> {
+    pub(crate) fn words(&self) -> Vec<u64> {
         match self {
             NodeOp::Kernel(kernel) => {
                 kernel.arguments.iter().flat_map(|bytes| bytes.chunks_exact(8).map(|word| u64_at(word, 0))).collect()
@@ -304,7 +309,7 @@ impl NodeOp {
         }
     }
 
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             NodeOp::Kernel(_) => "kernel",
             NodeOp::Copy(_) => "copy",

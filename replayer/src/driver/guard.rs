@@ -9,7 +9,7 @@ type BufferCallback = unsafe extern "C" fn(start: u64, size: u64);
 static WATCHER: OnceLock<Option<BufferCallback>> = OnceLock::new();
 
 /// To be called before any buffer is made.
-pub fn find(driver: &Library) {
+pub(crate) fn find(driver: &Library) {
     WATCHER.get_or_init(|| {
         std::env::var_os("CUTRACE_SIM_GUARD")?;
         // SAFETY: only the simulated driver has such a function, of this signature.
@@ -18,7 +18,7 @@ pub fn find(driver: &Library) {
 }
 
 /// A buffer is here from now on, or (of size 0) no longer is.
-pub fn tell(start: *const u8, size: usize) {
+pub(crate) fn tell(start: *const u8, size: usize) {
     if let Some(Some(told)) = WATCHER.get() {
         // SAFETY: plain numbers; the driver stays loaded as long as there are buffers.
         unsafe { told(start as u64, size as u64) };

@@ -2,10 +2,10 @@
 //!
 //! Imports `base/`.
 
-pub mod calls;
-pub mod guard;
-pub mod stream;
-pub mod thunk;
+pub(crate) mod calls;
+pub(crate) mod guard;
+pub(crate) mod stream;
+pub(crate) mod thunk;
 
 use crate::base::error::Error;
 use crate::driver::thunk::{THUNKS, Thunk};
@@ -14,35 +14,35 @@ use trace::api::types::Typed;
 use trace::api::{FUNCTIONS, Function, by_name, enums::CUresult};
 
 /// A function's position in the table.
-pub fn id(function: &'static Function) -> usize {
+pub(crate) fn id(function: &'static Function) -> usize {
     let (base, at) = (FUNCTIONS.as_ptr() as usize, std::ptr::from_ref(function) as usize);
     (at - base) / size_of::<Function>()
 }
 
 /// The header's name for a result code.
-pub fn result_name(code: u32) -> String {
+pub(crate) fn result_name(code: u32) -> String {
     let trace::api::types::Form::Enum(names) = CUresult::TYPE.form else { return code.to_string() };
     names.name_of(code.into()).map_or_else(|| format!("CUresult {code}"), str::to_owned)
 }
 
 /// Results that the code of this crate needs to know.
-pub mod result {
-    pub use trace::api::results::is_sticky;
+pub(crate) mod result {
+    pub(crate) use trace::api::results::is_sticky;
 
-    pub const SUCCESS: u32 = 0;
-    pub const INVALID_VALUE: u32 = 1;
-    pub const OUT_OF_MEMORY: u32 = 2;
-    pub const NOT_INITIALIZED: u32 = 3;
-    pub const DEINITIALIZED: u32 = 4;
-    pub const INVALID_CONTEXT: u32 = 201;
-    pub const FILE_NOT_FOUND: u32 = 301;
-    pub const INVALID_HANDLE: u32 = 400;
-    pub const NOT_READY: u32 = 600;
-    pub const CONTEXT_IS_DESTROYED: u32 = 709;
-    pub const ALREADY_REGISTERED: u32 = 712;
+    pub(crate) const SUCCESS: u32 = 0;
+    pub(crate) const INVALID_VALUE: u32 = 1;
+    pub(crate) const OUT_OF_MEMORY: u32 = 2;
+    pub(crate) const NOT_INITIALIZED: u32 = 3;
+    pub(crate) const DEINITIALIZED: u32 = 4;
+    pub(crate) const INVALID_CONTEXT: u32 = 201;
+    pub(crate) const FILE_NOT_FOUND: u32 = 301;
+    pub(crate) const INVALID_HANDLE: u32 = 400;
+    pub(crate) const NOT_READY: u32 = 600;
+    pub(crate) const CONTEXT_IS_DESTROYED: u32 = 709;
+    pub(crate) const ALREADY_REGISTERED: u32 = 712;
 }
 
-pub struct Driver {
+pub(crate) struct Driver {
     /// Entry points by function id; null where the driver has none.
     entries: Vec<*const ()>,
     _library: libloading::Library,
@@ -54,7 +54,7 @@ unsafe impl Send for Driver {}
 unsafe impl Sync for Driver {}
 
 impl Driver {
-    pub fn load(path: &Path) -> Result<Driver, Error> {
+    pub(crate) fn load(path: &Path) -> Result<Driver, Error> {
         let failed = |source| Error::Driver { path: path.to_path_buf(), source };
         // SAFETY: the user names a driver; loading it runs its constructors, as any CUDA program does.
         let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
@@ -67,7 +67,7 @@ impl Driver {
         Ok(Driver { entries: entries.collect(), _library: library })
     }
 
-    pub fn exports(&self, id: usize) -> bool {
+    pub(crate) fn exports(&self, id: usize) -> bool {
         !self.entries[id].is_null()
     }
 
@@ -75,7 +75,7 @@ impl Driver {
     ///
     /// # Safety
     /// `words` are the arguments of that function, and what they point to is what it expects.
-    pub unsafe fn call(&self, id: usize, words: &[u64]) -> u32 {
+    pub(crate) unsafe fn call(&self, id: usize, words: &[u64]) -> u32 {
         assert!(self.exports(id) && words.len() >= FUNCTIONS[id].words());
         // SAFETY: the entry point and the thunk belong to the same line; the caller vouches for the
         // arguments.
@@ -83,7 +83,7 @@ impl Driver {
     }
 
     /// What makes a call of a function that the driver [exports](Driver::exports), and its entry point.
-    pub fn thunk(&self, id: usize) -> (Thunk, *const ()) {
+    pub(crate) fn thunk(&self, id: usize) -> (Thunk, *const ()) {
         assert!(self.exports(id));
         (THUNKS[id], self.entries[id])
     }
@@ -104,7 +104,7 @@ impl Driver {
 
 /// A failed call of the replayer's own.
 #[derive(Debug, Clone, Copy)]
-pub struct Failure {
+pub(crate) struct Failure {
     pub name: &'static str,
     /// None: the driver has no such function.
     pub code: Option<u32>,

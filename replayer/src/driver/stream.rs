@@ -10,7 +10,7 @@ use trace::api::enums::CUstreamCaptureMode;
 use trace::model::stream::{PER_THREAD, StreamHandle};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Queue {
+pub(crate) struct Queue {
     pub context: u64,
     pub stream: u64,
     /// The thread, if the stream is its own default stream.
@@ -18,11 +18,11 @@ pub struct Queue {
 }
 
 /// The stream was destroyed: only its whole context can be asked.
-pub const GONE: u64 = u64::MAX;
+pub(crate) const GONE: u64 = u64::MAX;
 
 impl Queue {
     /// The stream that a call of this thread means by a handle, seen from this context.
-    pub fn from_handle(context: u64, named: StreamHandle, thread: u32) -> Queue {
+    pub(crate) fn from_handle(context: u64, named: StreamHandle, thread: u32) -> Queue {
         Queue { context, stream: named.handle, thread: named.resolve(context, thread).thread }
     }
 
@@ -31,14 +31,14 @@ impl Queue {
     }
 
     /// Whether all work put here has finished, as far as this thread, in this context, can ask.
-    pub fn is_finished(self, driver: &Driver, context: u64, thread: u32) -> bool {
+    pub(crate) fn is_finished(self, driver: &Driver, context: u64, thread: u32) -> bool {
         // A stream that is gone is an error, hence not finished.
         self.context == context && self.has_name(thread) && matches!(driver.query_stream(self.handle()), Ok(true))
     }
 
     /// What a wait for the work that this thread, in the current context, has put here would say. None: it
     /// takes longer.
-    pub fn finished_within(self, driver: &Driver, patience: Duration) -> Option<Result<(), Failure>> {
+    pub(crate) fn finished_within(self, driver: &Driver, patience: Duration) -> Option<Result<(), Failure>> {
         const PAUSE: Duration = Duration::from_millis(1);
         let begun = Instant::now();
         loop {
@@ -52,7 +52,7 @@ impl Queue {
 
     /// Waits until all work put here has finished; whether it has. `captures` are under way: a wait for the
     /// whole context would break them.
-    pub fn wait(self, driver: &Driver, thread: u32, captures: bool) -> bool {
+    pub(crate) fn wait(self, driver: &Driver, thread: u32, captures: bool) -> bool {
         let waited = with_context(driver, self.context, || match self.has_name(thread) {
             true if captures && self.is_captured(driver) => None,
             true => Some(self.synchronize(driver)),
@@ -63,34 +63,34 @@ impl Queue {
     }
 
     /// Waits for what this thread, in the context of the queue, has put here.
-    pub fn synchronize(self, driver: &Driver) -> Result<(), Failure> {
+    pub(crate) fn synchronize(self, driver: &Driver) -> Result<(), Failure> {
         driver.synchronize_stream(self.handle())
     }
 
     /// An event behind what has been put here; the context is current.
-    pub fn record(self, driver: &Driver, event: u64) -> Result<(), Failure> {
+    pub(crate) fn record(self, driver: &Driver, event: u64) -> Result<(), Failure> {
         driver.record_event(event, self.handle())
     }
 
     /// Whether what is put here becomes part of a graph. The driver does not say it of the default stream
     /// while others are captured: that may not be touched either.
-    pub fn is_captured(self, driver: &Driver) -> bool {
+    pub(crate) fn is_captured(self, driver: &Driver) -> bool {
         driver.is_capturing(self.handle()).unwrap_or(true)
     }
 
-    pub fn has_name(self, thread: u32) -> bool {
+    pub(crate) fn has_name(self, thread: u32) -> bool {
         self.stream != GONE && self.thread.is_none_or(|own| own == thread)
     }
 }
 
 /// Where a call puts its work: the default stream, if it names none.
-pub fn queue_of(driver: &Driver, thread: u32, function: &Function, words: &[u64]) -> Queue {
+pub(crate) fn queue_of(driver: &Driver, thread: u32, function: &Function, words: &[u64]) -> Queue {
     let stream = stream_of(function, words).unwrap_or(0);
     Queue::from_handle(context_of(driver, stream), StreamHandle::new(function, stream), thread)
 }
 
 /// The live stream that a call about to be made names.
-pub fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
+pub(crate) fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
     // SAFETY: within a whole structure of the frame's, which lives until the call has been made and looked
     // at.
     let at = |address| Some(unsafe { (address as *const u64).read_unaligned() });
@@ -98,25 +98,25 @@ pub fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
 }
 
 /// The live context of a live stream; that of the thread for its default streams.
-pub fn context_of(driver: &Driver, stream: u64) -> u64 {
+pub(crate) fn context_of(driver: &Driver, stream: u64) -> u64 {
     let own = if stream > PER_THREAD { driver.context_of_stream(stream).unwrap_or(0) } else { 0 };
     if own == 0 { driver.current_context() } else { own }
 }
 
 /// Waits for all work of a context.
-pub fn synchronize(driver: &Driver, context: u64) -> Result<(), Failure> {
+pub(crate) fn synchronize(driver: &Driver, context: u64) -> Result<(), Failure> {
     with_context(driver, context, || driver.synchronize_context())?
 }
 
 /// A wait for all work of a context that the caller can abandon. It runs in a thread of its own, which then
 /// stays behind.
-pub struct ContextWait(Receiver<Result<(), Failure>>);
+pub(crate) struct ContextWait(Receiver<Result<(), Failure>>);
 
 /// Threads inside such a wait.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
 impl ContextWait {
-    pub fn begin(driver: &Arc<Driver>, context: u64) -> ContextWait {
+    pub(crate) fn begin(driver: &Arc<Driver>, context: u64) -> ContextWait {
         let (tell, told) = mpsc::channel();
         let driver = driver.clone();
         let wait = move || {
@@ -133,7 +133,7 @@ impl ContextWait {
     }
 
     /// None: it has not come to an end in this time.
-    pub fn end(&self, patience: Duration) -> Option<Result<(), Failure>> {
+    pub(crate) fn end(&self, patience: Duration) -> Option<Result<(), Failure>> {
         match self.0.recv_timeout(patience) {
             Ok(waited) => Some(waited),
             Err(RecvTimeoutError::Timeout) => None,
@@ -149,7 +149,7 @@ pub fn is_left_behind() -> bool {
 }
 
 /// Runs `work` in a mode in which a capture elsewhere neither forbids it nor is broken by it.
-pub fn relaxed<T>(driver: &Driver, work: impl FnOnce() -> T) -> T {
+pub(crate) fn relaxed<T>(driver: &Driver, work: impl FnOnce() -> T) -> T {
     let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED.0;
     // A driver without capture modes needs no relaxing.
     let _ = driver.exchange_capture_mode(&mut mode);
@@ -159,7 +159,7 @@ pub fn relaxed<T>(driver: &Driver, work: impl FnOnce() -> T) -> T {
 }
 
 /// Has `work` done with this context current on this thread.
-pub fn with_context<T>(driver: &Driver, context: u64, work: impl FnOnce() -> T) -> Result<T, Failure> {
+pub(crate) fn with_context<T>(driver: &Driver, context: u64, work: impl FnOnce() -> T) -> Result<T, Failure> {
     if driver.current_context() == context {
         return Ok(work());
     }

@@ -9,7 +9,7 @@ use trace::api::FUNCTIONS;
 ///
 /// Safety: `real` is the entry point of the function that the thunk was made for, `words` has as many words
 /// as the table says, and what the arguments point to is what that function expects.
-pub type Thunk = unsafe fn(real: *const (), words: *const u64) -> u32;
+pub(crate) type Thunk = unsafe fn(real: *const (), words: *const u64) -> u32;
 
 /// A function without a known prototype: never called.
 unsafe fn unknown(_: *const (), _: *const u64) -> u32 {
@@ -38,10 +38,10 @@ macro_rules! thunk {
 /// The twin of a line has the same signature, so the same thunk serves it.
 macro_rules! lines {
     ($family:literal; $($name:ident $params:tt $class:ident $($policy:ident)? $(| $twin:ident)? $(=> $effect:expr)? ;)*) => {
-        pub const LINES: &[(Thunk, bool)] = &[$((thunk!($name $params), false $(|| !stringify!($twin).is_empty())?)),*];
+        pub(crate) const LINES: &[(Thunk, bool)] = &[$((thunk!($name $params), false $(|| !stringify!($twin).is_empty())?)),*];
     };
     ($family:literal opaque; $($name:ident)*) => {
-        pub const LINES: &[(Thunk, bool)] = &[$({ let _ = stringify!($name); (super::unknown as Thunk, false) }),*];
+        pub(crate) const LINES: &[(Thunk, bool)] = &[$({ let _ = stringify!($name); (super::unknown as Thunk, false) }),*];
     };
 }
 
@@ -63,7 +63,7 @@ macro_rules! families {
 trace::for_each_family! { families }
 
 /// By function id.
-pub static THUNKS: [Thunk; FUNCTIONS.len()] = {
+pub(crate) static THUNKS: [Thunk; FUNCTIONS.len()] = {
     let mut all = [unknown as Thunk; FUNCTIONS.len()];
     let (mut family, mut id) = (0, 0);
     while family < FAMILIES.len() {

@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 
 #[derive(Default)]
-pub struct GraphDeliveries(Mutex<HashMap<u64, (u64, u64)>>);
+pub(crate) struct GraphDeliveries(Mutex<HashMap<u64, (u64, u64)>>);
 
 impl GraphDeliveries {
     /// Memory for so many bytes of this operation, in the current context.
-    pub fn make(&self, driver: &Driver, operation: u64, len: u64) -> Result<u64, Failure> {
+    pub(crate) fn make(&self, driver: &Driver, operation: u64, len: u64) -> Result<u64, Failure> {
         if let Some(at) = self.place(operation, len) {
             return Ok(at);
         }
@@ -20,7 +20,7 @@ impl GraphDeliveries {
     }
 
     /// Where its graph copies from, if that is as long.
-    pub fn place(&self, operation: u64, len: u64) -> Option<u64> {
+    pub(crate) fn place(&self, operation: u64, len: u64) -> Option<u64> {
         self.0.lock().get(&operation).filter(|(_, all)| len <= *all).map(|(at, _)| *at)
     }
 }

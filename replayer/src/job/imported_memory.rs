@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl Placement<'_> {
     /// The pieces that a recorded allocation lies in, by their recorded addresses.
-    pub fn export(&self, memory: &Range<u64>) -> Result<Vec<(Range<u64>, OwnedFd)>, String> {
+    pub(crate) fn export(&self, memory: &Range<u64>) -> Result<Vec<(Range<u64>, OwnedFd)>, String> {
         let pieces = self.pieces.lock();
         if !self.is_in_place(memory.start) || !pieces.gaps(memory).is_empty() {
             return Err("it is not at its recorded address in the replay".into());
@@ -25,7 +25,7 @@ impl Placement<'_> {
     }
 
     /// Maps what another process has at `theirs` where this one had it.
-    pub fn import(
+    pub(crate) fn import(
         &self,
         range: Range<u64>,
         device: i32,
@@ -55,7 +55,7 @@ impl Placement<'_> {
 
     /// Has memory of this replay's own where the recorded process had that of another, once however often it
     /// was opened.
-    pub fn stand_in(&self, allocation: &Allocation) -> Result<(), Failure> {
+    pub(crate) fn stand_in(&self, allocation: &Allocation) -> Result<(), Failure> {
         let start = allocation.range.start;
         if let Some(times) = self.imported.lock().get_mut(&start) {
             *times += 1;
@@ -66,7 +66,7 @@ impl Placement<'_> {
         Ok(())
     }
 
-    pub fn close_stand_in(&self, start: u64) -> Result<(), Failure> {
+    pub(crate) fn close_stand_in(&self, start: u64) -> Result<(), Failure> {
         if let Some(times @ 2..) = self.imported.lock().get_mut(&start) {
             *times -= 1;
             return Ok(());
@@ -119,7 +119,7 @@ impl Placement<'_> {
     }
 
     /// Memory of another process is given up, by the address where the recorded program had it.
-    pub fn close(&self, address: u64) -> Result<(), Failure> {
+    pub(crate) fn close(&self, address: u64) -> Result<(), Failure> {
         let home = self.homes.lock().range(..=address).next_back().map(|(start, end)| *start..*end);
         let Some(range) = home.filter(|home| home.contains(&address)) else {
             // Its addresses stay taken: nothing else is to be found there.

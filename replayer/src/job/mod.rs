@@ -5,14 +5,14 @@
 //! is the job's part of the plan's walk, [`imported_memory`] that of placement, `run/` that of the workers:
 //! each may import the same layers as its counterpart.
 
-pub mod graph_deliveries;
+pub(crate) mod graph_deliveries;
 pub(crate) mod imported_memory;
-pub mod peer_waits;
+pub(crate) mod peer_waits;
 pub(crate) mod peers;
-pub mod plan;
-pub mod ranks;
-pub mod run;
-pub mod shared_handles;
-pub mod shared_host;
-pub mod single_rank;
-pub mod survey;
+pub(crate) mod plan;
+pub(crate) mod ranks;
+pub(crate) mod run;
+pub(crate) mod shared_handles;
+pub(crate) mod shared_host;
+pub(crate) mod single_rank;
+pub(crate) mod survey;

@@ -38,12 +38,12 @@ pub enum PeerMemory {
 }
 
 /// Whether there may be any.
-pub fn may_await(trace: &Trace, plan: &Plan) -> bool {
+pub(crate) fn may_await(trace: &Trace, plan: &Plan) -> bool {
     trace.shares_host_memory() || plan.job.single_rank.as_ref().is_some_and(|alone| !alone.given.is_empty())
 }
 
 /// Among the launches that one of these calls is, or waits for.
-pub fn awaiting(trace: &Trace, plan: &Plan, calls: &[u64]) -> Vec<PeerWait> {
+pub(crate) fn awaiting(trace: &Trace, plan: &Plan, calls: &[u64]) -> Vec<PeerWait> {
     let Some(last) = calls.iter().copied().max() else { return Vec::new() };
     let (mut work, mut objects) = (Outstanding::default(), Objects::default());
     // By the address that was registered.

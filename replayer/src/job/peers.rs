@@ -74,4 +74,4 @@ pub trait Peers: Debug + Send + Sync {
 }
 
 /// Why memory or an event cannot be had.
-pub const NOT_EXPORTED: &str = "shared by a process that is not part of this replay";
+pub(crate) const NOT_EXPORTED: &str = "shared by a process that is not part of this replay";

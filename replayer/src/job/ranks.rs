@@ -56,6 +56,6 @@ impl MissingPeers {
 }
 
 /// Whether the process was one of several ranks; none if its environment did not tell.
-pub fn is_one_of_several(trace: &Trace) -> Option<bool> {
+pub(crate) fn is_one_of_several(trace: &Trace) -> Option<bool> {
     trace.preamble.number(RANKS).map(|ranks: u64| ranks > 1)
 }

@@ -27,7 +27,7 @@ const LINE: u64 = 64;
 const MOST: usize = 4096;
 
 #[derive(Default)]
-pub struct SharedHost {
+pub(crate) struct SharedHost {
     views: Mutex<Vec<View>>,
     /// For others, in all views, where nobody came.
     waited: Mutex<Duration>,
@@ -66,13 +66,13 @@ impl SharedHost {
         views.len() < before
     }
 
-    pub fn holds(&self, live: &Range<u64>) -> bool {
+    pub(crate) fn holds(&self, live: &Range<u64>) -> bool {
         self.views.lock().iter().any(|view| view.live.start <= live.start && live.end <= view.live.end)
     }
 
     /// Has the memory hold what was found there when recorded, unless it has gone on since. `waits`: for
     /// others to write it. How many bytes were written.
-    pub fn bring(&self, start: u64, bytes: &[u8], waits: bool) -> u64 {
+    pub(crate) fn bring(&self, start: u64, bytes: &[u8], waits: bool) -> u64 {
         let mut views = self.views.lock();
         let end = start + bytes.len() as u64;
         let Some(view) = views.iter_mut().find(|view| view.live.start <= start && end <= view.live.end) else {

@@ -22,7 +22,7 @@ use trace::{Call, Function, Trace};
 
 /// The recorded result of an operation at this rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub(crate) struct Delivery {
     /// Recorded addresses; empty if it brought nothing.
     pub at: Range<u64>,
     /// The bytes, by blobs of [`record::PIECE`] bytes.
@@ -37,7 +37,7 @@ pub struct Delivery {
 
 /// An operation that was captured into a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CapturedOperation {
+pub(crate) struct CapturedOperation {
     pub operation: u64,
     /// Recorded addresses; empty if it brings nothing.
     pub at: Range<u64>,
@@ -45,7 +45,7 @@ pub struct CapturedOperation {
 
 /// A substitute for physical memory of another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StandIn {
+pub(crate) struct StandIn {
     /// So many bytes are mapped.
     pub bytes: u64,
     /// The recorded device of whoever imported it.
@@ -89,15 +89,15 @@ pub struct SingleRank {
 }
 
 /// Why a trace cannot be replayed alone.
-pub const NOT_KEPT: &str = "the trace has no results of NCCL collectives: record them with --collectives";
+pub(crate) const NOT_KEPT: &str = "the trace has no results of NCCL collectives: record them with --collectives";
 
-pub const UNHELD: &str = "the contents of another process's memory are not in the trace";
+pub(crate) const UNHELD: &str = "the contents of another process's memory are not in the trace";
 
-pub const WAITS: &str = "waits for ranks that are not replayed";
+pub(crate) const WAITS: &str = "waits for ranks that are not replayed";
 
-pub const REFUSED: &str = "the result of this collective is not in the trace";
+pub(crate) const REFUSED: &str = "the result of this collective is not in the trace";
 
-pub const TOUCHES: &str = "uses memory of another process, which is zero in the replay";
+pub(crate) const TOUCHES: &str = "uses memory of another process, which is zero in the replay";
 
 impl SingleRank {
     pub fn from_trace(trace: &Trace) -> Result<SingleRank, &'static str> {
@@ -202,17 +202,17 @@ fn delivery(address: u64, len: u64, pieces: &[[u8; 16]], lost: &str) -> Delivery
 }
 
 /// Whether it launches one of NCCL's kernels.
-pub fn launches_nccl(call: &Call) -> bool {
+pub(crate) fn launches_nccl(call: &Call) -> bool {
     call.named_kernel().is_some_and(|kernel| is_kernel(&kernel.name))
 }
 
 /// Whether an argument of the call, or of the kernel that it launches, is an address in this memory.
-pub fn names(call: &Call, memory: &Ranges) -> bool {
+pub(crate) fn names(call: &Call, memory: &Ranges) -> bool {
     first_memory_of(call, memory).is_some()
 }
 
 /// The first such memory.
-pub fn first_memory_of(call: &Call, memory: &Ranges) -> Option<Range<u64>> {
+pub(crate) fn first_memory_of(call: &Call, memory: &Ranges) -> Option<Range<u64>> {
     let find = |bytes: &[u8]| {
         let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
         words.find_map(|word| memory.range_around(word))

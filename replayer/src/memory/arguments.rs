@@ -16,7 +16,7 @@ const HALF: usize = MOST * 8;
 const ALIGNMENT: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RegionKind {
+pub(crate) enum RegionKind {
     Pointers,
     Values,
 }
@@ -55,7 +55,7 @@ impl Region {
     }
 }
 
-pub struct Pool {
+pub(crate) struct Pool {
     holds: RegionKind,
     /// Regions in which nothing is.
     #[allow(clippy::vec_box, reason = "a loan holds it in a box: it would contain itself")]
@@ -65,7 +65,7 @@ pub struct Pool {
 }
 
 /// Keeps a region alive for the memory in it.
-pub struct Loan {
+pub(crate) struct Loan {
     pool: Arc<Pool>,
     /// None if it is among those of the pool that are filled.
     region: Option<Box<Region>>,
@@ -125,7 +125,7 @@ fn write(at: u64, bytes: &[u8], padding: [u8; 8], loan: Loan) -> HostBuffer {
 }
 
 /// The memory of all launches.
-pub struct LaunchMemory {
+pub(crate) struct LaunchMemory {
     pointers: Arc<Pool>,
     values: Arc<Pool>,
 }
@@ -138,7 +138,7 @@ impl Default for LaunchMemory {
 
 impl LaunchMemory {
     /// `stays`: for as long as this is there, with all others that stay. Else for one call.
-    pub fn holding(&self, holds: RegionKind, bytes: &[u8], stays: bool) -> Result<HostBuffer, Refusal> {
+    pub(crate) fn holding(&self, holds: RegionKind, bytes: &[u8], stays: bool) -> Result<HostBuffer, Refusal> {
         let pool = if holds == RegionKind::Pointers { &self.pointers } else { &self.values };
         if stays { pool.give(bytes) } else { pool.lend(bytes) }
     }

@@ -12,10 +12,10 @@ use trace::base::bytes::u64_at;
 
 /// The reason why a call cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal(pub String);
+pub(crate) struct Refusal(pub String);
 
 /// Memory of the replayer's own, 16-byte aligned, that the driver may read and write by its address.
-pub struct HostBuffer {
+pub(crate) struct HostBuffer {
     start: *mut u8,
     keeper: Keeper,
     len: usize,
@@ -37,7 +37,7 @@ enum Keeper {
 
 /// Memory of many calls, in the order of their requests.
 #[derive(Default)]
-pub struct Arena {
+pub(crate) struct Arena {
     blocks: Mutex<Vec<(HostBuffer, usize)>>,
 }
 
@@ -46,7 +46,7 @@ const BLOCK: usize = 1 << 20;
 const MOST: usize = 4096;
 
 impl Arena {
-    pub fn give(arena: &Arc<Arena>, len: usize) -> Result<HostBuffer, Refusal> {
+    pub(crate) fn give(arena: &Arc<Arena>, len: usize) -> Result<HostBuffer, Refusal> {
         if len > MOST {
             return HostBuffer::zeroed(len);
         }
@@ -67,7 +67,7 @@ impl Arena {
 unsafe impl Send for HostBuffer {}
 
 impl HostBuffer {
-    pub fn zeroed(len: usize) -> Result<HostBuffer, Refusal> {
+    pub(crate) fn zeroed(len: usize) -> Result<HostBuffer, Refusal> {
         let too_much = || Refusal(format!("needs {len} bytes of host memory"));
         let layout = Layout::from_size_align(len.max(1), 16).map_err(|_| too_much())?;
         // SAFETY: the size is not zero.
@@ -79,7 +79,7 @@ impl HostBuffer {
         Ok(HostBuffer { start, keeper: Keeper::Own(layout), len })
     }
 
-    pub fn from_bytes(bytes: &[u8]) -> Result<HostBuffer, Refusal> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<HostBuffer, Refusal> {
         let mut memory = HostBuffer::zeroed(bytes.len())?;
         memory.write(0, bytes);
         Ok(memory)
@@ -87,7 +87,7 @@ impl HostBuffer {
 
     /// For bytes of which all are written before one is looked at. It may hold what the same memory held before
     /// it was given back, but not all of it: who compares it notices if nothing is written.
-    pub fn unwritten(len: usize) -> Result<HostBuffer, Refusal> {
+    pub(crate) fn unwritten(len: usize) -> Result<HostBuffer, Refusal> {
         const STEP: usize = 64 << 10;
         if len < LONG {
             return HostBuffer::zeroed(len);
@@ -101,7 +101,7 @@ impl HostBuffer {
     }
 
     /// Pieces, one behind the other.
-    pub fn joined(pieces: &[&[u8]]) -> Result<HostBuffer, Refusal> {
+    pub(crate) fn joined(pieces: &[&[u8]]) -> Result<HostBuffer, Refusal> {
         let len = pieces.iter().map(|piece| piece.len()).sum();
         let memory = if len < LONG { HostBuffer::zeroed(len) } else { HostBuffer::long(len) }?;
         let starts = pieces.iter().scan(memory.address(), |next, piece| {
@@ -130,7 +130,7 @@ impl HostBuffer {
     }
 
     /// Whether it holds arguments of a launch, which the driver has read when the call returns.
-    pub fn holds_arguments(&self) -> bool {
+    pub(crate) fn holds_arguments(&self) -> bool {
         matches!(self.keeper, Keeper::Arguments { .. })
     }
 
@@ -138,18 +138,18 @@ impl HostBuffer {
         self.len = self.len.min(len);
     }
 
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.start as u64
     }
 
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is valid for `len` initialised bytes as long as self is; a room outlives what it
         // gave.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 
     /// Writes what fits.
-    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
         // SAFETY: as in `bytes`, and self is borrowed for writing.
         let all: &mut [u8] = unsafe { std::slice::from_raw_parts_mut(self.start, self.len) };
         if let Some(to) = all.get_mut(offset..offset.saturating_add(bytes.len())) {
@@ -157,7 +157,7 @@ impl HostBuffer {
         }
     }
 
-    pub fn words(&self) -> Vec<u64> {
+    pub(crate) fn words(&self) -> Vec<u64> {
         self.bytes().chunks_exact(8).map(|word| u64_at(word, 0)).collect()
     }
 }
@@ -177,13 +177,13 @@ impl Drop for HostBuffer {
 }
 
 /// Bytes for the driver to read: in the trace itself, or in memory of the replayer's own.
-pub enum Payload<'t> {
+pub(crate) enum Payload<'t> {
     Borrowed(&'t [u8]),
     Own(HostBuffer),
 }
 
 impl<'t> Payload<'t> {
-    pub fn joined(pieces: &[&'t [u8]]) -> Result<Payload<'t>, Refusal> {
+    pub(crate) fn joined(pieces: &[&'t [u8]]) -> Result<Payload<'t>, Refusal> {
         match pieces {
             [all] => Ok(Payload::Borrowed(all)),
             pieces => HostBuffer::joined(pieces).map(Payload::Own),
@@ -191,7 +191,7 @@ impl<'t> Payload<'t> {
     }
 
     /// With other words at these offsets.
-    pub fn with_words(self, words: &[(usize, u64)]) -> Result<Payload<'t>, Refusal> {
+    pub(crate) fn with_words(self, words: &[(usize, u64)]) -> Result<Payload<'t>, Refusal> {
         if words.is_empty() {
             return Ok(self);
         }

@@ -8,38 +8,38 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub struct Captures {
+pub(crate) struct Captures {
     under_way: AtomicI64,
     gate: RwLock<()>,
 }
 
-pub type CaptureGuard<'c> = RwLockReadGuard<'c, ()>;
+pub(crate) type CaptureGuard<'c> = RwLockReadGuard<'c, ()>;
 
 impl Captures {
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.under_way.load(SeqCst) > 0
     }
 
     /// While this is held none begins, or is known to have ended.
-    pub fn hold(&self) -> CaptureGuard<'_> {
+    pub(crate) fn hold(&self) -> CaptureGuard<'_> {
         // Callbacks look as well, which a wait that holds it may be for: it must not queue behind who wants
         // to begin one.
         self.gate.read_recursive()
     }
 
     /// Held across what would break a capture; none if one is under way.
-    pub fn none(&self) -> Option<CaptureGuard<'_>> {
+    pub(crate) fn none(&self) -> Option<CaptureGuard<'_>> {
         Some(self.hold()).filter(|_| !self.any())
     }
 
     /// Before the call that begins one.
-    pub fn begins(&self) {
+    pub(crate) fn begins(&self) {
         let _gate = self.gate.try_write_for(PATIENCE);
         self.under_way.fetch_add(1, SeqCst);
     }
 
     /// After the call that ended it, or did not begin it.
-    pub fn ends(&self) {
+    pub(crate) fn ends(&self) {
         self.under_way.fetch_sub(1, SeqCst);
     }
 }

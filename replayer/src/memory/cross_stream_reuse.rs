@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl Placement<'_> {
     /// After a free in a stream's order, of memory that is at its place: marks where in that order it is.
-    pub fn hands_over(&self, handovers: &Handovers, call: u64, start: u64, ordered: Option<StreamPosition>) {
+    pub(crate) fn hands_over(&self, handovers: &Handovers, call: u64, start: u64, ordered: Option<StreamPosition>) {
         let Some(uses) = handovers.before.get(&call).filter(|_| self.held.contains(start)) else { return };
         let mark = |ordered: StreamPosition| {
             let event = self.driver.create_event(false).ok()?;
@@ -21,7 +21,7 @@ impl Placement<'_> {
     }
 
     /// Before memory is used again that other streams freed. `ordered`: none if the host may use it at once.
-    pub fn takes_over(&self, handovers: &Handovers, call: u64, start: u64, ordered: Option<StreamPosition>) {
+    pub(crate) fn takes_over(&self, handovers: &Handovers, call: u64, start: u64, ordered: Option<StreamPosition>) {
         for free in handovers.after.get(&call).filter(|_| self.held.contains(start)).into_iter().flatten() {
             let mut marks = self.marks.lock();
             let Some((event, uses)) = marks.get_mut(free) else {

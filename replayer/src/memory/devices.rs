@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use trace::api::enums::CUdevice_attribute;
 
 /// Those that may be too small, or are of another kind, in words.
-pub fn shortages(driver: &Driver, objects: &Objects, plan: &Plan) -> Result<Vec<String>, Error> {
+pub(crate) fn shortages(driver: &Driver, objects: &Objects, plan: &Plan) -> Result<Vec<String>, Error> {
     let mut shortages = Vec::new();
     for recorded in &plan.devices.used {
         let device = objects.device(*recorded);

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 #[derive(Default)]
-pub struct GraphHostMemory {
+pub(crate) struct GraphHostMemory {
     /// By the recorded start.
     places: Mutex<BTreeMap<u64, HostBuffer>>,
 }
 
 impl GraphHostMemory {
     /// What overlaps lies in one piece. Pinned memory, at another time, has its place already.
-    pub fn prepare(of_nodes: &Ranges, is_placed: impl Fn(&Range<u64>) -> bool) -> GraphHostMemory {
+    pub(crate) fn prepare(of_nodes: &Ranges, is_placed: impl Fn(&Range<u64>) -> bool) -> GraphHostMemory {
         let memory = GraphHostMemory::default();
         for range in of_nodes.iter().filter(|range| !is_placed(range)) {
             // What there is no room for the call that needs it is refused for.
@@ -26,7 +26,7 @@ impl GraphHostMemory {
     }
 
     /// Live address of a recorded range.
-    pub fn live(&self, recorded: &Range<u64>) -> Option<u64> {
+    pub(crate) fn live(&self, recorded: &Range<u64>) -> Option<u64> {
         let places = self.places.lock();
         let (start, memory) = places.range(..=recorded.start).next_back()?;
         let offset = recorded.start - start;
@@ -35,12 +35,12 @@ impl GraphHostMemory {
     }
 
     /// Stands for memory that is nowhere.
-    pub fn stand_in(&self, recorded: &Range<u64>) -> Result<LiveAddress, Refusal> {
+    pub(crate) fn stand_in(&self, recorded: &Range<u64>) -> Result<LiveAddress, Refusal> {
         self.hold(recorded).map(LiveAddress::host)
     }
 
     /// The same, of memory that nobody could foresee as well.
-    pub fn hold(&self, recorded: &Range<u64>) -> Result<u64, Refusal> {
+    pub(crate) fn hold(&self, recorded: &Range<u64>) -> Result<u64, Refusal> {
         if let Some(live) = self.live(recorded) {
             return Ok(live);
         }

@@ -16,31 +16,31 @@ use std::ops::Range;
 
 /// An address of memory that the replay owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LiveAddress(u64);
+pub(crate) struct LiveAddress(u64);
 
 impl LiveAddress {
-    pub fn word(self) -> u64 {
+    pub(crate) fn word(self) -> u64 {
         self.0
     }
 
     /// Of bytes that the driver only reads.
-    pub fn read_only(bytes: &[u8]) -> LiveAddress {
+    pub(crate) fn read_only(bytes: &[u8]) -> LiveAddress {
         LiveAddress(bytes.as_ptr() as u64)
     }
 
-    pub fn from_buffer(memory: &HostBuffer) -> LiveAddress {
+    pub(crate) fn from_buffer(memory: &HostBuffer) -> LiveAddress {
         LiveAddress(memory.address())
     }
 
     /// Of host memory that the replay has found or made for the whole of a recorded range.
-    pub fn host(address: u64) -> LiveAddress {
+    pub(crate) fn host(address: u64) -> LiveAddress {
         LiveAddress(address)
     }
 }
 
 impl Placement<'_> {
     /// Where the memory at these recorded addresses is now; none unless all of it is there.
-    pub fn bound(&self, recorded: &Range<u64>) -> Option<LiveAddress> {
+    pub(crate) fn bound(&self, recorded: &Range<u64>) -> Option<LiveAddress> {
         if recorded.is_empty() {
             return Some(LiveAddress(self.moved(recorded.start).unwrap_or(recorded.start)));
         }
@@ -60,7 +60,7 @@ impl Placement<'_> {
 
     /// The same for a node of a graph: the driver does not know memory of a graph until a launch has
     /// allocated it.
-    pub fn bound_in_node(&self, recorded: &Range<u64>) -> Option<LiveAddress> {
+    pub(crate) fn bound_in_node(&self, recorded: &Range<u64>) -> Option<LiveAddress> {
         let of_graph =
             || self.translated(recorded).filter(|(_, of)| *of == MovedObject::Graph).map(|(live, _)| LiveAddress(live));
         self.bound(recorded).or_else(of_graph)

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 
 /// Shorter ones are the allocator's.
-pub const LONG: usize = 1 << 20;
+pub(super) const LONG: usize = 1 << 20;
 /// Bytes of buffers that nobody uses which stay; one alone may be longer.
 const MOST_IDLE: usize = 1 << 30;
 /// Large pages of Linux.
@@ -44,11 +44,11 @@ impl Drop for Pages {
 }
 
 /// A buffer that is reused after it is dropped.
-pub struct LongBuffer(Option<Pages>);
+pub(super) struct LongBuffer(Option<Pages>);
 
 impl LongBuffer {
     /// One of so many bytes or more, which may hold anything. None: there is no memory for it.
-    pub fn allocate(len: usize) -> Option<LongBuffer> {
+    pub(super) fn allocate(len: usize) -> Option<LongBuffer> {
         let len = len.checked_next_multiple_of(STEP)?;
         let mut idle = IDLE.lock();
         let fitting = idle.iter().enumerate().filter(|(_, pages)| (len..=len.saturating_mul(2)).contains(&pages.len));
@@ -60,7 +60,7 @@ impl LongBuffer {
         Pages::new(len).map(|pages| LongBuffer(Some(pages)))
     }
 
-    pub fn start(&self) -> *mut u8 {
+    pub(super) fn start(&self) -> *mut u8 {
         self.0.as_ref().map_or(std::ptr::null_mut(), |pages| pages.start)
     }
 }

@@ -2,19 +2,19 @@
 //!
 //! Imports `plan/` and the layers below.
 
-pub mod arguments;
-pub mod buffer;
-pub mod captures;
-pub mod cross_stream_reuse;
-pub mod devices;
-pub mod graph_host_memory;
-pub mod live_address;
+pub(crate) mod arguments;
+pub(crate) mod buffer;
+pub(crate) mod captures;
+pub(crate) mod cross_stream_reuse;
+pub(crate) mod devices;
+pub(crate) mod graph_host_memory;
+pub(crate) mod live_address;
 mod long_buffers;
-pub mod objects;
-pub mod pieces;
-pub mod pinned;
-pub mod place;
-pub mod reserve;
-pub mod stream_ordered;
-pub mod translate;
-pub mod words;
+pub(crate) mod objects;
+pub(crate) mod pieces;
+pub(crate) mod pinned;
+pub(crate) mod place;
+pub(crate) mod reserve;
+pub(crate) mod stream_ordered;
+pub(crate) mod translate;
+pub(crate) mod words;

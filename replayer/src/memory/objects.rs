@@ -13,7 +13,7 @@ use trace::model::objects::NUMBERED_BY_CONTEXT;
 const KINDS: usize = Kind::Shareable as usize + 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lookup {
+pub(crate) enum Lookup {
     Live(u64),
     /// The call that made the object was not replayed.
     Absent {
@@ -33,7 +33,7 @@ struct Bound {
     lives: u32,
 }
 
-pub struct Objects {
+pub(crate) struct Objects {
     bound: [RwLock<HashMap<u64, Bound>>; KINDS],
     devices: HashMap<i32, i32>,
     /// Whether any object that kernels take by value has another value now.
@@ -45,20 +45,20 @@ const IN_ARGUMENTS: [Kind; 4] = [Kind::Texture, Kind::Surface, Kind::GraphCondit
 
 impl Objects {
     /// `devices`: all recorded devices that are known, each with the live one; others stay what they are.
-    pub fn new(devices: HashMap<i32, i32>) -> Objects {
+    pub(crate) fn new(devices: HashMap<i32, i32>) -> Objects {
         Objects { bound: std::array::from_fn(|_| RwLock::default()), devices, moved: AtomicBool::new(false) }
     }
 
-    pub fn device(&self, recorded: i32) -> i32 {
+    pub(crate) fn device(&self, recorded: i32) -> i32 {
         self.devices.get(&recorded).copied().unwrap_or(recorded)
     }
 
     /// Whether a live device stands in for more than one of those that were recorded.
-    pub fn is_several(&self, live: i32) -> bool {
+    pub(crate) fn is_several(&self, live: i32) -> bool {
         self.devices.values().filter(|here| **here == live).count() > 1
     }
 
-    pub fn find(&self, kind: Kind, recorded: u64) -> Lookup {
+    pub(crate) fn find(&self, kind: Kind, recorded: u64) -> Lookup {
         if kind == Kind::Device {
             return Lookup::Live(u64::from(self.device(recorded as i32) as u32));
         }
@@ -69,14 +69,14 @@ impl Objects {
     }
 
     /// The live object, if there is one.
-    pub fn live(&self, kind: Kind, recorded: u64) -> Option<u64> {
+    pub(crate) fn live(&self, kind: Kind, recorded: u64) -> Option<u64> {
         match self.find(kind, recorded) {
             Lookup::Live(live) => Some(live),
             _ => None,
         }
     }
 
-    pub fn bind(&self, kind: Kind, recorded: u64, live: u64) {
+    pub(crate) fn bind(&self, kind: Kind, recorded: u64, live: u64) {
         if kind != Kind::Device && !kind.is_special(recorded) {
             let mut all = self.bound[space(kind)].write();
             let others =
@@ -91,7 +91,7 @@ impl Objects {
 
     /// The object ended with this call. Memory handles are held several times over, and each release gives up
     /// one hold: they stay.
-    pub fn end(&self, kind: Kind, recorded: u64, call: u64) {
+    pub(crate) fn end(&self, kind: Kind, recorded: u64, call: u64) {
         if kind == Kind::Allocation || kind.is_special(recorded) {
             return;
         }
@@ -105,7 +105,7 @@ impl Objects {
 
     /// What a whole 8-byte argument of this value must become, if it is such an object. A number may happen
     /// to look like one, so nothing is changed unless some object has moved.
-    pub fn in_arguments(&self, value: u64) -> Option<u64> {
+    pub(crate) fn in_arguments(&self, value: u64) -> Option<u64> {
         if value == 0 || !self.moved.load(Relaxed) {
             return None;
         }
@@ -114,7 +114,7 @@ impl Objects {
 
     /// The object of a call that was left out; one already known by this value is given up only if the call
     /// made it.
-    pub fn forgo(&self, kind: Kind, recorded: u64, call: u64, made: bool) {
+    pub(crate) fn forgo(&self, kind: Kind, recorded: u64, call: u64, made: bool) {
         if kind == Kind::Device || kind.is_special(recorded) {
             return;
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 #[derive(Default)]
-pub struct Pieces {
+pub(crate) struct Pieces {
     by_start: BTreeMap<u64, MappedPiece>,
     /// Recorded allocations that have not been freed, by their start.
     live: BTreeMap<u64, Range<u64>>,
@@ -25,7 +25,7 @@ struct MappedPiece {
 
 impl Pieces {
     /// The parts of a recorded range that are not mapped, in whole granules.
-    pub fn gaps(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+    pub(crate) fn gaps(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let wide = widen(range.clone(), GRANULE);
         let mut gaps = Vec::new();
         let mut at = wide.start;
@@ -44,7 +44,7 @@ impl Pieces {
     /// The granules of a recorded range that are mapped and in which no allocation lives. The driver has
     /// given such a granule back, and has another with zeros for it when it is needed again; in others the
     /// bytes of what was freed stay (seen on driver 580: tests/gpu/facts/fresh_memory.c).
-    pub fn idle_granules(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+    pub(crate) fn idle_granules(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let wide = widen(range.clone(), GRANULE);
         let below = self.live.range(wide.start.saturating_sub(self.longest)..wide.end).map(|(_, live)| live.clone());
         let living = Ranges::union(below.filter(|live| live.end > wide.start), GRANULE);
@@ -52,37 +52,37 @@ impl Pieces {
         living.gaps(wide).into_iter().flat_map(|empty| gaps.gaps(empty)).collect()
     }
 
-    pub fn mapped(&mut self, piece: Range<u64>, device: i32) {
+    pub(crate) fn mapped(&mut self, piece: Range<u64>, device: i32) {
         self.by_start.insert(piece.start, MappedPiece { end: piece.end, device, users: 0 });
     }
 
     /// The pieces that overlap a range.
-    pub fn pieces_around(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+    pub(crate) fn pieces_around(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         self.overlapping(range).map(|(start, piece)| start..piece.end).collect()
     }
 
     /// An allocation lives; its pieces are mapped.
-    pub fn allocated(&mut self, range: Range<u64>) {
+    pub(crate) fn allocated(&mut self, range: Range<u64>) {
         self.freed(range.start);
         self.count(&range, |users| users + 1);
         self.longest = self.longest.max(range.end - range.start);
         self.live.insert(range.start, range);
     }
 
-    pub fn freed(&mut self, start: u64) {
+    pub(crate) fn freed(&mut self, start: u64) {
         if let Some(range) = self.live.remove(&start) {
             self.count(&range, |users| users.saturating_sub(1));
         }
     }
 
-    pub fn all_freed(&mut self) {
+    pub(crate) fn all_freed(&mut self) {
         self.live.clear();
         self.by_start.values_mut().for_each(|piece| piece.users = 0);
     }
 
     /// Takes out the pieces that no allocation needs, of those that overlap this range; those of a device may
     /// stay.
-    pub fn take_dead(&mut self, within: &Range<u64>, but: Option<i32>) -> Vec<Range<u64>> {
+    pub(crate) fn take_dead(&mut self, within: &Range<u64>, but: Option<i32>) -> Vec<Range<u64>> {
         let dead = self.overlapping(within).filter(|(_, piece)| piece.users == 0 && Some(piece.device) != but);
         let dead: Vec<Range<u64>> = dead.map(|(start, piece)| start..piece.end).collect();
         for piece in &dead {

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl Placement<'_> {
     /// Where the replay has the pinned host memory of a recorded range, if it is such memory.
-    pub fn host(&self, recorded: &Range<u64>) -> Option<u64> {
+    pub(crate) fn host(&self, recorded: &Range<u64>) -> Option<u64> {
         let inside = |(at, _): &&(Range<u64>, u64)| at.start <= recorded.start && recorded.end <= at.end;
         if let Some((at, live)) = self.elsewhere.lock().values().find(inside) {
             return Some(live + (recorded.start - at.start));
@@ -27,7 +27,7 @@ impl Placement<'_> {
     }
 
     /// Where the replay has the pinned memory that a recorded address lies in.
-    pub fn host_around(&self, recorded: u64) -> Option<Range<u64>> {
+    pub(crate) fn host_around(&self, recorded: u64) -> Option<Range<u64>> {
         let pinned = self.pinned.lock();
         let (start, end) = pinned.range(..=recorded).next_back().filter(|(_, end)| recorded < **end)?;
         let live = self.host(&(*start..*end))?;
@@ -35,12 +35,12 @@ impl Placement<'_> {
     }
 
     /// Pins the host memory at its recorded address. Needs a current context.
-    pub fn pin(&self, range: Range<u64>) -> Result<(), Failure> {
+    pub(crate) fn pin(&self, range: Range<u64>) -> Result<(), Failure> {
         self.pin_with(range, &[])
     }
 
     /// `shared`: what of it other processes have as well, and the file that all map there.
-    pub fn pin_with(&self, range: Range<u64>, shared: &[(HostPart, OwnedFd)]) -> Result<(), Failure> {
+    pub(crate) fn pin_with(&self, range: Range<u64>, shared: &[(HostPart, OwnedFd)]) -> Result<(), Failure> {
         let len = range.end - range.start;
         self.pinned.lock().insert(range.start, range.end);
         if self.pages.covers(&range) {
@@ -83,19 +83,19 @@ impl Placement<'_> {
     }
 
     /// Where pinned memory is that could not be put back at its recorded start.
-    pub fn pinned_elsewhere(&self, start: u64) -> Option<Range<u64>> {
+    pub(crate) fn pinned_elsewhere(&self, start: u64) -> Option<Range<u64>> {
         let (range, live) = self.elsewhere.lock().get(&start).cloned()?;
         Some(live..live + (range.end - range.start))
     }
 
     /// Pinned memory that is at its recorded start.
-    pub fn pinned_at(&self, start: u64) -> Option<Range<u64>> {
+    pub(crate) fn pinned_at(&self, start: u64) -> Option<Range<u64>> {
         self.pinned.lock().get(&start).map(|end| start..*end)
     }
 
     /// Gives it back. What copies do with it has been waited for, unless a capture is under way: then it
     /// stays.
-    pub fn unpin(&self, start: u64) -> Result<(), Failure> {
+    pub(crate) fn unpin(&self, start: u64) -> Result<(), Failure> {
         // The driver has nothing against it.
         if start == 0 {
             return Ok(());
@@ -142,7 +142,7 @@ fn unmap(start: u64, len: u64) {
 }
 
 /// Maps pages of our own at a recorded host range.
-pub fn map_host(held: &Ranges, run: Range<u64>) -> bool {
+pub(crate) fn map_host(held: &Ranges, run: Range<u64>) -> bool {
     let map = |range: Range<u64>, fixed| {
         let len = (range.end - range.start) as usize;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;

@@ -37,7 +37,7 @@ use trace::model::stream::StreamHandle;
 
 /// Counts of placed and translated memory.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub placed: AtomicU64,
     pub translated: AtomicU64,
     pub host_placed: AtomicU64,
@@ -57,7 +57,7 @@ impl Counts {
     }
 }
 
-pub struct Placement<'a> {
+pub(crate) struct Placement<'a> {
     pub(crate) driver: &'a Driver,
     objects: &'a Objects,
     pub(crate) translation: &'a Translation,
@@ -105,7 +105,7 @@ pub struct Placement<'a> {
 
 impl<'a> Placement<'a> {
     /// Takes the recorded addresses. To be called after cuInit and before anything else.
-    pub fn prepare(
+    pub(crate) fn prepare(
         driver: &'a Driver,
         objects: &'a Objects,
         translation: &'a Translation,
@@ -161,7 +161,7 @@ impl<'a> Placement<'a> {
     }
 
     /// What could not be taken of the recorded addresses, in words.
-    pub fn refused(&self) -> Option<String> {
+    pub(crate) fn refused(&self) -> Option<String> {
         let first = self.unheld.iter().next()?;
         let met = |range: Range<u64>| range.start < first.end && first.start < range.end;
         let mapped = maps::find(met).ok().flatten().map(|mapping| format!("in use by {mapping}"));
@@ -172,7 +172,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Has memory where the recorded allocation had it. Needs a current context.
-    pub fn allocate(&self, allocation: &Allocation, ordered: Option<StreamPosition>) -> Result<(), Failure> {
+    pub(crate) fn allocate(&self, allocation: &Allocation, ordered: Option<StreamPosition>) -> Result<(), Failure> {
         let done = self.allocate_at(allocation, ordered);
         match done {
             Ok(()) => self.misses_no_more(&allocation.range),
@@ -247,7 +247,7 @@ impl<'a> Placement<'a> {
 
     /// Frees what is elsewhere, and waits as the driver's own free does. Memory at its place stays mapped,
     /// unless the recorded program met a fault: it may have used what it had freed.
-    pub fn free(&self, start: u64) -> Result<(), Failure> {
+    pub(crate) fn free(&self, start: u64) -> Result<(), Failure> {
         let is_imported = self.gives_up(start);
         if let Some(live) = self.translation.unbind(start) {
             return self.driver.free(live);
@@ -267,7 +267,7 @@ impl<'a> Placement<'a> {
     }
 
     /// The memory of a context that has ended: the driver has freed what is elsewhere.
-    pub fn end(&self, memory: &[u64]) {
+    pub(crate) fn end(&self, memory: &[u64]) {
         for start in memory {
             self.gives_up(*start);
             self.translation.unbind(*start);
@@ -277,7 +277,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Unmaps what no recorded allocation needs any more of this range; whether there was anything.
-    pub fn vacate(&self, range: &Range<u64>) -> Result<bool, Failure> {
+    pub(crate) fn vacate(&self, range: &Range<u64>) -> Result<bool, Failure> {
         self.unmap(&mut self.pieces.lock(), range, None)
     }
 
@@ -302,12 +302,12 @@ impl<'a> Placement<'a> {
     }
 
     /// A live context is about to end, which ends its work.
-    pub fn ends_context(&self, context: u64) {
+    pub(crate) fn ends_context(&self, context: u64) {
         self.left.lock().remove(&context);
     }
 
     /// Waits for all work of the current context, unless a capture is under way, which that would break.
-    pub fn wait(&self) -> Result<(), Failure> {
+    pub(crate) fn wait(&self) -> Result<(), Failure> {
         let Some(_none) = self.captures.none() else { return Ok(()) };
         // First: what others free meanwhile is not waited for.
         let context = self.driver.current_context();
@@ -320,7 +320,7 @@ impl<'a> Placement<'a> {
     }
 
     /// A recorded reservation: its addresses are already held, or others are taken for it.
-    pub fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
+    pub(crate) fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
         self.misses_no_more(&range);
         // A mapping must not cross from one reservation into another.
         if self.reserved.iter().any(|one| one.start <= range.start && range.end <= one.end) {
@@ -335,7 +335,7 @@ impl<'a> Placement<'a> {
         Ok(())
     }
 
-    pub fn unreserve(&self, start: u64, len: u64) -> Result<(), Failure> {
+    pub(crate) fn unreserve(&self, start: u64, len: u64) -> Result<(), Failure> {
         self.homes.lock().remove(&start);
         match self.translation.unbind(start) {
             Some(live) => self.driver.free_addresses(live, len),
@@ -344,7 +344,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Gives everything back. All work must have ended. A context should be current.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         // The driver does not give up a reservation with pinned memory in it. What went with its context it
         // does not know any more.
         let pinned = std::mem::take(&mut *self.pinned.lock());
@@ -364,7 +364,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Runs `work` in a mode in which a capture elsewhere neither forbids it nor is broken by it.
-    pub fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
         relaxed(self.driver, work)
     }
 
@@ -385,7 +385,7 @@ impl<'a> Placement<'a> {
     }
 
     /// The recorded allocation around an address, if it is where it was.
-    pub fn home(&self, address: u64) -> Option<Range<u64>> {
+    pub(crate) fn home(&self, address: u64) -> Option<Range<u64>> {
         let homes = self.homes.lock();
         let (start, end) = homes.range(..=address).next_back()?;
         (address < *end).then_some(*start..*end)

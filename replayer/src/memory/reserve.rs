@@ -15,7 +15,7 @@ fn has_room(driver: &Driver) -> bool {
 /// each, if they can be had so, for its mappings may lie anywhere in them. What cannot be had is told by
 /// `refused`. Where there is no room for a block, there is none for another: none is tried any more once
 /// `is_full`.
-pub fn reserve(
+pub(crate) fn reserve(
     driver: &Driver,
     run: Range<u64>,
     own: &[Range<u64>],

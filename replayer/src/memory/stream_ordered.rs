@@ -12,7 +12,7 @@ use trace::{Call, Function};
 
 /// The position in stream order at which memory is allocated or freed.
 #[derive(Debug, Clone, Copy)]
-pub struct StreamPosition {
+pub(crate) struct StreamPosition {
     pool: Option<u64>,
     pub(crate) stream: StreamHandle,
 }
@@ -20,7 +20,7 @@ pub struct StreamPosition {
 impl StreamPosition {
     /// What a recorded call says about it; none if it is no stream-ordered one, or if an object it names is
     /// not here.
-    pub fn from_call(call: &Call, function: &'static Function, objects: &Objects) -> Option<StreamPosition> {
+    pub(crate) fn from_call(call: &Call, function: &'static Function, objects: &Objects) -> Option<StreamPosition> {
         let live = |kind, at: usize| objects.live(kind, call.argument(function.params[at].name)?);
         let named = function.handle(Kind::MemoryPool);
         let pool = named.and_then(|at| live(Kind::MemoryPool, at));
@@ -93,7 +93,7 @@ impl Placement<'_> {
     }
 
     /// Frees in the stream's order what is elsewhere. What is at its place stays mapped.
-    pub fn free_async(&self, start: u64, ordered: Option<StreamPosition>) -> Result<(), Failure> {
+    pub(crate) fn free_async(&self, start: u64, ordered: Option<StreamPosition>) -> Result<(), Failure> {
         let is_of_graph = self.translation.is_of_graph(start);
         if !is_of_graph {
             self.left.lock().insert(self.driver.current_context());

@@ -20,7 +20,7 @@ struct MovedRange {
 
 /// The contents of addresses that moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MovedObject {
+pub(crate) enum MovedObject {
     /// Memory, which ends when the driver says so.
     Memory,
     /// Memory of a graph: each launch allocates it again at the same address, so that no free ends it.
@@ -31,7 +31,7 @@ pub enum MovedObject {
 
 /// The tables of live and recorded addresses. The lock is held while many words are looked up.
 #[derive(Default)]
-pub struct Tables {
+pub(crate) struct Tables {
     /// By recorded address.
     live: RangeMap,
     /// By live address.
@@ -44,7 +44,7 @@ pub struct Tables {
 }
 
 #[derive(Default)]
-pub struct Translation {
+pub(crate) struct Translation {
     tables: RwLock<Tables>,
     /// Lets the common case (nothing moved) do without the lock.
     count: AtomicUsize,
@@ -54,17 +54,17 @@ pub struct Translation {
 
 impl Translation {
     /// `len` bytes at the recorded `start` are now at `live`. Older ranges that overlap are gone.
-    pub fn bind(&self, start: u64, len: u64, live: u64) {
+    pub(crate) fn bind(&self, start: u64, len: u64, live: u64) {
         self.insert(start, MovedRange { len, to: live, of: MovedObject::Memory });
     }
 
     /// As [`bind`](Translation::bind), for a reservation.
-    pub fn bind_reserved(&self, start: u64, len: u64, live: u64) {
+    pub(crate) fn bind_reserved(&self, start: u64, len: u64, live: u64) {
         self.insert(start, MovedRange { len, to: live, of: MovedObject::Reservation });
     }
 
     /// As [`bind`](Translation::bind), for memory that a graph allocates whenever it is launched.
-    pub fn bind_of_graph(&self, start: u64, len: u64, live: u64) {
+    pub(crate) fn bind_of_graph(&self, start: u64, len: u64, live: u64) {
         self.insert(start, MovedRange { len, to: live, of: MovedObject::Graph });
     }
 
@@ -86,7 +86,7 @@ impl Translation {
 
     /// Learns where a block of the driver's own is, from an address in it and what that is here. False if
     /// either is known to be another, or if they cannot lie in one block.
-    pub fn learn(&self, recorded: u64, live: u64) -> bool {
+    pub(crate) fn learn(&self, recorded: u64, live: u64) -> bool {
         let mut tables = self.tables.write();
         let (there, here) = (&tables.blocks.0, &tables.blocks.1);
         if recorded % BLOCK != live % BLOCK || there.translate(recorded).is_some() || here.translate(live).is_some() {
@@ -97,7 +97,7 @@ impl Translation {
     }
 
     /// The same, from a call that told both: what is known else is of a module that is gone.
-    pub fn tell_block(&self, recorded: u64, live: u64) {
+    pub(crate) fn tell_block(&self, recorded: u64, live: u64) {
         if recorded % BLOCK == live % BLOCK && recorded != 0 {
             self.keep_block(&mut self.tables.write(), recorded, live);
         }
@@ -114,7 +114,7 @@ impl Translation {
     }
 
     /// Forgets the range that begins here, unless it comes again; its live address.
-    pub fn unbind(&self, start: u64) -> Option<u64> {
+    pub(crate) fn unbind(&self, start: u64) -> Option<u64> {
         if !self.is_in_use() {
             return None;
         }
@@ -128,7 +128,7 @@ impl Translation {
     }
 
     /// Something else is at these recorded addresses, and it is really there.
-    pub fn forget(&self, at: &Range<u64>) {
+    pub(crate) fn forget(&self, at: &Range<u64>) {
         if self.is_in_use() || self.has_moved() {
             let mut tables = self.tables.write();
             tables.live.cut(at);
@@ -139,51 +139,51 @@ impl Translation {
     }
 
     /// Whether a graph allocates the memory that begins here.
-    pub fn is_of_graph(&self, start: u64) -> bool {
+    pub(crate) fn is_of_graph(&self, start: u64) -> bool {
         self.is_in_use() && self.tables.read().live.0.get(&start).is_some_and(|moved| moved.of == MovedObject::Graph)
     }
 
     /// Where a recorded address is now, if it lies in a range that moved.
-    pub fn live(&self, recorded: u64) -> Option<u64> {
+    pub(crate) fn live(&self, recorded: u64) -> Option<u64> {
         if !self.is_in_use() { None } else { self.tables.read().live(recorded) }
     }
 
     /// Which recorded address a live one stands for.
-    pub fn recorded(&self, live: u64) -> Option<u64> {
+    pub(crate) fn recorded(&self, live: u64) -> Option<u64> {
         if !self.has_moved() { None } else { self.tables.read().recorded(live, usize::MAX) }
     }
 
     /// The same, of memory that calls told about.
-    pub fn recorded_by_calls(&self, live: u64) -> Option<u64> {
+    pub(crate) fn recorded_by_calls(&self, live: u64) -> Option<u64> {
         if !self.has_moved() { None } else { self.tables.read().recorded_address(live) }
     }
 
     /// This moment, to ask later what stood for what.
-    pub fn now(&self) -> usize {
+    pub(crate) fn now(&self) -> usize {
         if !self.has_moved() { 0 } else { self.tables.read().past.len() }
     }
 
     /// Whether any recorded range is translated now.
-    pub fn is_in_use(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         self.count.load(Ordering::Acquire) != 0
     }
 
-    pub fn has_moved(&self) -> bool {
+    pub(crate) fn has_moved(&self) -> bool {
         self.ever.load(Ordering::Acquire)
     }
 
-    pub fn tables(&self) -> RwLockReadGuard<'_, Tables> {
+    pub(crate) fn tables(&self) -> RwLockReadGuard<'_, Tables> {
         self.tables.read()
     }
 }
 
 impl Tables {
-    pub fn live(&self, recorded: u64) -> Option<u64> {
+    pub(crate) fn live(&self, recorded: u64) -> Option<u64> {
         self.live.translate(recorded)
     }
 
     /// The same of a whole range, and what lies there.
-    pub fn live_range(&self, recorded: &Range<u64>) -> Option<(u64, MovedObject)> {
+    pub(crate) fn live_range(&self, recorded: &Range<u64>) -> Option<(u64, MovedObject)> {
         let (start, moved) = self.live.0.range(..=recorded.start).next_back()?;
         let at = recorded.start - start;
         let is_inside = recorded.end.checked_sub(*start).is_some_and(|end| end <= moved.len);
@@ -191,12 +191,12 @@ impl Tables {
     }
 
     /// Where the end of a range that moved is now, if the address is one: the last of a pair of iterators.
-    pub fn live_end(&self, recorded: u64) -> Option<u64> {
+    pub(crate) fn live_end(&self, recorded: u64) -> Option<u64> {
         self.live.end(recorded)
     }
 
     /// Where an address of the driver's own is now, if that was learned.
-    pub fn learned(&self, recorded: u64) -> Option<u64> {
+    pub(crate) fn learned(&self, recorded: u64) -> Option<u64> {
         self.blocks.0.translate(recorded)
     }
 
@@ -205,7 +205,7 @@ impl Tables {
     }
 
     /// What a live address stood for at a moment, or for the first time after it.
-    pub fn recorded(&self, live: u64, since: usize) -> Option<u64> {
+    pub(crate) fn recorded(&self, live: u64, since: usize) -> Option<u64> {
         let gone = self.past.get(since..).unwrap_or_default();
         let was = |(start, moved): &(u64, MovedRange)| {
             let at = live.checked_sub(*start).filter(|at| *at < moved.len)?;
@@ -220,13 +220,13 @@ impl Tables {
     }
 
     /// All recorded addresses that may be translated, the ends of ranges too, lie in here.
-    pub fn bounds(&self) -> Range<u64> {
+    pub(crate) fn bounds(&self) -> Range<u64> {
         range_around_both(&self.live.bounds(), &self.blocks.0.bounds())
     }
 }
 
 /// Both, and what lies between them.
-pub fn range_around_both(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
+pub(crate) fn range_around_both(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
     match (a.is_empty(), b.is_empty()) {
         (true, _) => b.clone(),
         (_, true) => a.clone(),

@@ -46,7 +46,7 @@ impl Words {
 
 /// The positions of words in bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Layout {
+pub(crate) struct Layout {
     row_bytes: usize,
     /// Into a row. The rows of pitched memory are aligned alike.
     first: usize,
@@ -54,16 +54,16 @@ pub struct Layout {
 
 impl Layout {
     /// Packed rows, of which the first begins at this device address.
-    pub fn rows(region: &Region, device: u64) -> Layout {
+    pub(crate) fn rows(region: &Region, device: u64) -> Layout {
         Layout { row_bytes: region.row_bytes.max(1) as usize, ..Layout::dense(device) }
     }
 
     /// Bytes that lie at this address.
-    pub fn dense(address: u64) -> Layout {
+    pub(crate) fn dense(address: u64) -> Layout {
         Layout { row_bytes: usize::MAX, first: (address.wrapping_neg() % 8) as usize }
     }
 
-    pub fn each(self, bytes: &[u8], mut see: impl FnMut(usize, u64)) {
+    pub(crate) fn each(self, bytes: &[u8], mut see: impl FnMut(usize, u64)) {
         for (row, bytes) in bytes.chunks(self.row_bytes).enumerate() {
             let Some(aligned) = bytes.get(self.first..) else { continue };
             let start = row.saturating_mul(self.row_bytes) + self.first;
@@ -76,7 +76,7 @@ impl Layout {
 
 /// The meaning of a recorded word in the replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub(crate) enum Word {
     /// An address that is another one now.
     Moved(u64),
     /// It leads where memory was, and nothing is.
@@ -86,12 +86,12 @@ pub enum Word {
 }
 
 /// Recorded memory that is not held at its addresses.
-pub fn unheld(recorded: &Ranges, held: &Ranges) -> Ranges {
+pub(crate) fn unheld(recorded: &Ranges, held: &Ranges) -> Ranges {
     Ranges::union(recorded.iter().flat_map(|run| held.gaps(run)), 1)
 }
 
 impl Placement<'_> {
-    pub fn word(&self, tables: &Tables, value: u64) -> Word {
+    pub(crate) fn word(&self, tables: &Tables, value: u64) -> Word {
         let unless_at_home =
             || tables.live_end(value).or_else(|| tables.learned(value)).filter(|_| !self.is_in_place(value));
         let moved = tables.live(value).or_else(unless_at_home);
@@ -105,13 +105,13 @@ impl Placement<'_> {
 
     /// Recorded bytes as the replay's device must see them. They stay where they are if no word of theirs
     /// moves.
-    pub fn to_live<'b>(&self, bytes: Cow<'b, [u8]>, layout: Layout) -> (Cow<'b, [u8]>, Words) {
+    pub(crate) fn to_live<'b>(&self, bytes: Cow<'b, [u8]>, layout: Layout) -> (Cow<'b, [u8]>, Words) {
         let (moved, words) = self.moved_words(&bytes, layout);
         (replaced(bytes, &moved), words)
     }
 
     /// The words of recorded bytes that are others for the replay's device, and where they stand.
-    pub fn moved_words(&self, bytes: &[u8], layout: Layout) -> (Vec<(usize, u64)>, Words) {
+    pub(crate) fn moved_words(&self, bytes: &[u8], layout: Layout) -> (Vec<(usize, u64)>, Words) {
         if !self.translation.is_in_use() && self.unheld.is_empty() {
             return Default::default();
         }
@@ -121,7 +121,7 @@ impl Placement<'_> {
     }
 
     /// Where a recorded address is now, if it is another one.
-    pub fn moved(&self, recorded: u64) -> Option<u64> {
+    pub(crate) fn moved(&self, recorded: u64) -> Option<u64> {
         if !self.translation.is_in_use() {
             return None;
         }
@@ -130,7 +130,7 @@ impl Placement<'_> {
     }
 
     /// Whether memory that is where it was holds this address.
-    pub fn is_in_place(&self, address: u64) -> bool {
+    pub(crate) fn is_in_place(&self, address: u64) -> bool {
         self.pages.contains(address)
             || self.homes.lock().range(..=address).next_back().is_some_and(|(_, end)| address < *end)
     }
@@ -139,7 +139,7 @@ impl Placement<'_> {
 impl Translation {
     /// What the device made, with recorded addresses in place of the live ones: how the recorded device would
     /// have made it. None if there is no such address in it. `since`: when the copy was put on its way.
-    pub fn to_recorded(&self, bytes: &[u8], layout: Layout, since: usize) -> Option<(Vec<u8>, u64)> {
+    pub(crate) fn to_recorded(&self, bytes: &[u8], layout: Layout, since: usize) -> Option<(Vec<u8>, u64)> {
         if !self.has_moved() {
             return None;
         }

@@ -10,7 +10,7 @@ use trace::api::{FUNCTIONS, Function};
 
 /// A memory call that is replayed by other means, see [`place`](crate::memory::place).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryAction {
+pub(crate) enum MemoryAction {
     Allocate,
     /// Frees, and waits for the context as the driver does.
     Free,
@@ -25,7 +25,7 @@ pub enum MemoryAction {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     Execute,
     /// Left out: it changes nothing that the program computes.
     Skip(&'static str),
@@ -40,7 +40,7 @@ pub enum Action {
     Memory(MemoryAction),
 }
 
-pub fn action(function: &Function) -> Action {
+pub(crate) fn action(function: &Function) -> Action {
     match function.policy {
         Policy::execute => Action::Execute,
         Policy::skip => Action::Skip(why_skipped(function)),
@@ -90,7 +90,7 @@ fn wait(function: &Function) -> Option<(&'static str, &'static [usize])> {
 
 /// The copy between addresses of either side that takes the same arguments, for memory that was the host's as
 /// well and is the device's in a replay: managed memory.
-pub fn between_either(function: &Function) -> Option<&'static Function> {
+pub(crate) fn between_either(function: &Function) -> Option<&'static Function> {
     static UNIFIED: LazyLock<Vec<&Function>> =
         LazyLock::new(|| FUNCTIONS.iter().filter(|function| function.copies_unified()).collect());
     let is_host = |role| matches!(role, Role::Source(Extent::Len(_)) | Role::Sink(Extent::Len(_)));

@@ -9,7 +9,7 @@ use trace::api::results::is_sticky;
 use trace::model::outstanding::Outstanding;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
+pub(crate) struct Fault {
     pub code: u32,
     /// The first call that may fail with it.
     pub since: u64,
@@ -19,7 +19,7 @@ pub struct Fault {
 
 impl Fault {
     /// If this call was told of one while that work was outstanding.
-    pub fn from_call(call: &Call, work: &Outstanding) -> Option<Fault> {
+    pub(crate) fn from_call(call: &Call, work: &Outstanding) -> Option<Fault> {
         let code = call.result.filter(|code| is_sticky(*code))?;
         let since = work.under_way().min().unwrap_or(call.number).min(call.number);
         Some(Fault { code, since, returned_by: call.number })

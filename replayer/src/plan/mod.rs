@@ -3,20 +3,20 @@
 //! Imports `base/`, `driver/` and `job/`. `survey/` is the walk; each group of the plan's fields is a struct
 //! in [`memory`], [`graphs`], [`order`], [`comparability`], or in a file here.
 
-pub mod action;
-pub mod breakpoints;
-pub mod comparability;
-pub mod counts;
-pub mod devices;
-pub mod environment;
-pub mod fault;
-pub mod graphs;
-pub mod memory;
-pub mod order;
-pub mod origins;
-pub mod special_calls;
-pub mod survey;
-pub mod verdict;
+pub(crate) mod action;
+pub(crate) mod breakpoints;
+pub(crate) mod comparability;
+pub(crate) mod counts;
+pub(crate) mod devices;
+pub(crate) mod environment;
+pub(crate) mod fault;
+pub(crate) mod graphs;
+pub(crate) mod memory;
+pub(crate) mod order;
+pub(crate) mod origins;
+pub(crate) mod special_calls;
+pub(crate) mod survey;
+pub(crate) mod verdict;
 
 use crate::job::peers::Imports;
 use crate::job::plan::JobPlan;

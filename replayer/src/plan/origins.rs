@@ -17,7 +17,7 @@ use trace::read::recorded_memory::Recorded;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
-pub struct Origins {
+pub(crate) struct Origins {
     objects: Objects,
     missing: Vec<Missing>,
     found: HashMap<u64, AdoptedFunction>,
@@ -27,14 +27,14 @@ pub struct Origins {
 
 /// A function that a call is the first to use: it must be looked up in its module before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdoptedFunction {
+pub(crate) struct AdoptedFunction {
     pub function: u64,
     pub module: u64,
     pub name: String,
 }
 
 /// A use of an object without an origin.
-pub struct Missing {
+pub(crate) struct Missing {
     pub call: u64,
     pub function: &'static str,
     pub kind: Kind,
@@ -42,7 +42,7 @@ pub struct Missing {
 }
 
 impl Origins {
-    pub fn observe(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
+    pub(crate) fn observe(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         if call.succeeded() {
             for (at, param) in function.params.iter().enumerate() {
                 let Form::Handle(kind) = param.ty.form else { continue };
@@ -114,12 +114,12 @@ impl Origins {
     }
 
     /// By the call that needs each.
-    pub fn take_found(&mut self) -> HashMap<u64, AdoptedFunction> {
+    pub(crate) fn take_found(&mut self) -> HashMap<u64, AdoptedFunction> {
         std::mem::take(&mut self.found)
     }
 
     /// Uses that a replay cannot serve. `is_primary` tells primary contexts by their recorded handles.
-    pub fn missing(self, trace: &Trace, is_primary: impl Fn(u64) -> bool) -> impl Iterator<Item = Missing> {
+    pub(crate) fn missing(self, trace: &Trace, is_primary: impl Fn(u64) -> bool) -> impl Iterator<Item = Missing> {
         let adopted: Vec<u64> = trace.adopted.iter().filter(|a| has_image(trace, a)).map(|a| a.module).collect();
         self.missing.into_iter().filter(move |missing| match missing.kind {
             Kind::Context => !is_primary(missing.value),

@@ -4,7 +4,7 @@ use crate::plan::origins::AdoptedFunction;
 use std::collections::{HashMap, HashSet};
 
 #[derive(Default)]
-pub struct SpecialCalls {
+pub(crate) struct SpecialCalls {
     /// Functions that no call looked up, by the call that needs them first.
     pub(crate) functions: HashMap<u64, AdoptedFunction>,
     /// Calls that need a function of which nothing tells what it is.

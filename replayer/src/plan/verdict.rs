@@ -73,13 +73,13 @@ pub struct Judgement {
 
 /// Collects reasons in the order of their first appearance.
 #[derive(Default)]
-pub struct Reasons {
+pub(crate) struct Reasons {
     all: Vec<Reason>,
     by_text: HashMap<String, usize>,
 }
 
 impl Reasons {
-    pub fn about_call(&mut self, what: impl Into<String>, call: u64) {
+    pub(crate) fn about_call(&mut self, what: impl Into<String>, call: u64) {
         let reason = self.entry(what.into());
         reason.count += 1;
         if reason.calls.len() < NAMED {
@@ -87,11 +87,11 @@ impl Reasons {
         }
     }
 
-    pub fn about_trace(&mut self, what: impl Into<String>, count: u64) {
+    pub(crate) fn about_trace(&mut self, what: impl Into<String>, count: u64) {
         self.entry(what.into()).count += count;
     }
 
-    pub fn into_list(self) -> Vec<Reason> {
+    pub(crate) fn into_list(self) -> Vec<Reason> {
         self.all
     }
 

@@ -65,7 +65,7 @@ struct UnmatchedRecord {
     late: bool,
 }
 
-pub struct Cupti {
+pub(super) struct Cupti {
     subscription: &'static Subscription,
     subscriber: *const c_void,
     version: u32,
@@ -80,7 +80,7 @@ unsafe impl Send for Cupti {}
 
 impl Cupti {
     /// Says why it cannot be used.
-    pub fn start(path: &Path, collector: Arc<Collector>) -> Result<Cupti, String> {
+    pub(super) fn start(path: &Path, collector: Arc<Collector>) -> Result<Cupti, String> {
         let library = open(path)?;
         let shown = path.display();
         let version = library.known_version(&shown.to_string())?;
@@ -133,7 +133,7 @@ impl Cupti {
     ///
     /// # Safety
     /// As for [`Driver::call`](crate::driver::Driver::call).
-    pub unsafe fn call(
+    pub(super) unsafe fn call(
         &self,
         session: &Session,
         kernels: &Kernels,
@@ -159,13 +159,13 @@ impl Cupti {
     }
 
     /// Has CUPTI hand out what is complete.
-    pub fn flush(&self) {
+    pub(super) fn flush(&self) {
         // SAFETY: no pointers.
         unsafe { (self.subscription.library.flush)(0) };
     }
 
     /// The version, and by how many nanoseconds times may be off.
-    pub fn finish(self) -> (u32, u64) {
+    pub(super) fn finish(self) -> (u32, u64) {
         const FORCED: u32 = 1;
         let subscription = self.subscription;
         // SAFETY: no pointers.

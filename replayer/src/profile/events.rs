@@ -27,7 +27,7 @@ const BASE: i64 = 500_000_000;
 const LEGACY: u32 = 7;
 
 #[derive(Default)]
-pub struct Events<'t> {
+pub(super) struct Events<'t> {
     state: Mutex<State<'t>>,
 }
 
@@ -75,7 +75,7 @@ impl<'t> Events<'t> {
     ///
     /// # Safety
     /// As for [`Driver::call`].
-    pub unsafe fn call(
+    pub(super) unsafe fn call(
         &self,
         session: &Session<'t>,
         collector: &Collector,
@@ -178,7 +178,7 @@ impl<'t> Events<'t> {
     }
 
     /// Reads the pairs that have happened; of a context that ends all, and forgets it.
-    pub fn reap(&self, session: &Session, collector: &Collector, ends: Option<u64>) {
+    pub(super) fn reap(&self, session: &Session, collector: &Collector, ends: Option<u64>) {
         let mut state = self.state.lock();
         let state = &mut *state;
         if state.pairs.is_empty() && ends.is_none() {
@@ -212,7 +212,7 @@ impl<'t> Events<'t> {
     }
 
     /// By how many nanoseconds times may be off.
-    pub fn finish(self, session: &Session, collector: &Collector) -> u64 {
+    pub(super) fn finish(self, session: &Session, collector: &Collector) -> u64 {
         self.reap(session, collector, None);
         let state = self.state.into_inner();
         collector.untimed(FAILED, state.pairs.len() as u64);

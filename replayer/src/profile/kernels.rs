@@ -7,7 +7,7 @@ use trace::api::enums::{CUdevice_attribute, CUfunction_attribute as Of};
 use trace::file::record::timed;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Facts {
+pub(super) struct Facts {
     /// A thread's.
     pub registers: u32,
     /// Bytes a block, and bytes a thread.
@@ -18,13 +18,13 @@ pub struct Facts {
 }
 
 #[derive(Default)]
-pub struct Kernels {
+pub(super) struct Kernels {
     known: Mutex<HashMap<(u64, u32, u32), Facts>>,
 }
 
 impl Kernels {
     /// Of a live function, or a kernel in its place, that has been launched: it is loaded.
-    pub fn facts(&self, driver: &Driver, function: u64, threads: u32, shared: u32) -> Facts {
+    pub(super) fn facts(&self, driver: &Driver, function: u64, threads: u32, shared: u32) -> Facts {
         let key = (function, threads, shared);
         if let Some(facts) = self.known.lock().get(&key) {
             return *facts;

@@ -117,14 +117,14 @@ pub fn now() -> i64 {
 impl Collector {
     /// The call is about to be made. The replay's clock is fixed to the trace's by the first that gives a
     /// device work.
-    pub fn begins(&self, trace: &Trace, call: &Call) -> i64 {
+    pub(crate) fn begins(&self, trace: &Trace, call: &Call) -> i64 {
         let begin = now();
         self.offset.get_or_init(|| trace.nanoseconds(call.begin) - trace.first_clock() - begin);
         begin
     }
 
     /// With the times of the device and of the call on CLOCK_MONOTONIC; puts them on the trace's clock.
-    pub fn record(&self, mut timed: Timed, kernel: Option<&str>) {
+    pub(crate) fn record(&self, mut timed: Timed, kernel: Option<&str>) {
         let offset = self.offset.get().copied().unwrap_or(0);
         for time in [&mut timed.start, &mut timed.end, &mut timed.submitted, &mut timed.returned] {
             *time = time.saturating_add(offset);
@@ -133,7 +133,7 @@ impl Collector {
         self.to.lock().record(timed, kernel);
     }
 
-    pub fn untimed(&self, why: &str, count: u64) {
+    pub(crate) fn untimed(&self, why: &str, count: u64) {
         if count > 0 {
             let mut counts = self.counts.lock();
             match counts.untimed.get_mut(why) {
@@ -146,7 +146,7 @@ impl Collector {
 
 impl<'t> Profiler<'t> {
     /// To be called before cuInit: CUPTI wants to see it.
-    pub fn start(measure: &Measure) -> Profiler<'t> {
+    pub(crate) fn start(measure: &Measure) -> Profiler<'t> {
         let to = measure.to.clone();
         let collector = Arc::new(Collector { to, offset: OnceLock::new(), counts: Mutex::default() });
         let (mut why, libraries) = match &measure.cupti {
@@ -169,7 +169,7 @@ impl<'t> Profiler<'t> {
     }
 
     /// Why events are used; empty if they are not.
-    pub fn why(&self) -> &str {
+    pub(crate) fn why(&self) -> &str {
         &self.why
     }
 
@@ -177,7 +177,7 @@ impl<'t> Profiler<'t> {
     ///
     /// # Safety
     /// As for that.
-    pub unsafe fn call(&self, session: &Session<'t>, made: StartedCall<'_, 't>) -> u32 {
+    pub(crate) unsafe fn call(&self, session: &Session<'t>, made: StartedCall<'_, 't>) -> u32 {
         match &self.source {
             // SAFETY: forwarded from the caller.
             Source::Cupti(cupti) => unsafe { cupti.call(session, &self.kernels, made) },
@@ -187,14 +187,14 @@ impl<'t> Profiler<'t> {
     }
 
     /// Something has been waited for, or asked about, and has finished.
-    pub fn waited(&self, session: &Session) {
+    pub(crate) fn waited(&self, session: &Session) {
         if let Source::Events(events) = &self.source {
             events.reap(session, &self.collector, None);
         }
     }
 
     /// The context is at rest, and may be ended.
-    pub fn context_ends(&self, session: &Session, context: u64) {
+    pub(crate) fn context_ends(&self, session: &Session, context: u64) {
         match &self.source {
             Source::Cupti(cupti) => cupti.flush(),
             Source::Events(events) => events.reap(session, &self.collector, Some(context)),
@@ -202,7 +202,7 @@ impl<'t> Profiler<'t> {
     }
 
     /// Everything is at rest: nothing more comes.
-    pub fn finish(self, session: &Session) -> Measurement {
+    pub(crate) fn finish(self, session: &Session) -> Measurement {
         let (source, version, uncertainty) = match self.source {
             Source::Cupti(cupti) => {
                 let (version, uncertainty) = cupti.finish();

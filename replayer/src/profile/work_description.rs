@@ -11,7 +11,7 @@ use trace::{Call, Function};
 
 /// A call that is about to be made.
 #[derive(Clone, Copy)]
-pub struct StartedCall<'a, 't> {
+pub(crate) struct StartedCall<'a, 't> {
     /// The recorded call.
     pub call: &'a Call<'t>,
     /// The driver function that the replay calls.
@@ -23,7 +23,7 @@ pub struct StartedCall<'a, 't> {
 }
 
 /// Work to be timed.
-pub struct TimedWork<'t> {
+pub(super) struct TimedWork<'t> {
     pub timed: Timed,
     pub kernel: Option<&'t str>,
     /// The live function that is launched; 0 for none.
@@ -32,17 +32,17 @@ pub struct TimedWork<'t> {
 
 /// CUPTI's CUpti_ActivityMemoryKind.
 mod memory {
-    pub const PAGEABLE: u8 = 1;
-    pub const PINNED: u8 = 2;
-    pub const DEVICE: u8 = 3;
-    pub const ARRAY: u8 = 4;
+    pub(super) const PAGEABLE: u8 = 1;
+    pub(super) const PINNED: u8 = 2;
+    pub(super) const DEVICE: u8 = 3;
+    pub(super) const ARRAY: u8 = 4;
 }
 
 /// CUpti_ActivityMemcpyKind of a copy between contexts.
 const PEER: u8 = 10;
 
 /// None: nothing that can be timed by itself.
-pub fn describe<'t>(session: &Session, made: StartedCall<'_, 't>) -> Option<TimedWork<'t>> {
+pub(super) fn describe<'t>(session: &Session, made: StartedCall<'_, 't>) -> Option<TimedWork<'t>> {
     let StartedCall { call, live, words, brings } = made;
     let mut described = TimedWork { timed: Timed::BLANK, kernel: None, function: 0 };
     let timed = &mut described.timed;
@@ -82,7 +82,7 @@ pub fn describe<'t>(session: &Session, made: StartedCall<'_, 't>) -> Option<Time
 }
 
 /// The live function that a launch names.
-pub fn launched(live: &Function, words: &[u64]) -> Option<u64> {
+pub(super) fn launched(live: &Function, words: &[u64]) -> Option<u64> {
     let param = &live.params[live.handle(Kind::Function)?];
     words.get(param.offset as usize / 8).copied()
 }

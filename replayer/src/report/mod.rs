@@ -2,7 +2,7 @@
 //!
 //! Imports `run/` and the layers below; only `replay.rs` imports it.
 
-pub mod relocation_coverage;
+pub(crate) mod relocation_coverage;
 
 use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::Culprit;

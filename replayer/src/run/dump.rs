@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 /// HostWrites what was asked for, when all work has been waited for. What can spoil it is told to `warn`.
-pub fn dump(session: &Session, dumps: &[Dump], warn: impl Fn(&str)) -> Result<(), (PathBuf, String)> {
+pub(crate) fn dump(session: &Session, dumps: &[Dump], warn: impl Fn(&str)) -> Result<(), (PathBuf, String)> {
     if dumps.is_empty() {
         return Ok(());
     }

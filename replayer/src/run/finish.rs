@@ -13,7 +13,7 @@ use crate::tally::{Divergence, Tally};
 use std::ops::Range;
 
 /// Before a context is ended: its copies.
-pub fn context_ends(run: &Run, context: u64, tally: &mut Tally) {
+pub(crate) fn context_ends(run: &Run, context: u64, tally: &mut Tally) {
     // A capture would not survive the wait.
     let wait = |_none| Idle::from_wait(run.placement.relaxed(|| synchronize(run.driver, context)));
     let rest = run.placement.captures.none().map_or(Idle::Never, wait);
@@ -33,7 +33,7 @@ pub fn context_ends(run: &Run, context: u64, tally: &mut Tally) {
 }
 
 /// Before pinned memory is given back: the copies into it and out of it.
-pub fn memory_ends(run: &Run, range: &Range<u64>, thread: u32, tally: &mut Tally) {
+pub(crate) fn memory_ends(run: &Run, range: &Range<u64>, thread: u32, tally: &mut Tally) {
     let none = run.placement.captures.none();
     let wait = |queue: Queue| run.placement.relaxed(|| queue.wait(run.driver, thread, none.is_none()));
     for pending in run.readbacks.landing_in(range) {
@@ -48,7 +48,7 @@ pub fn memory_ends(run: &Run, range: &Range<u64>, thread: u32, tally: &mut Tally
 
 /// After the last call, when all work has been waited for: compares what it brought, and gives everything
 /// back; whether nothing is in use any more.
-pub fn finish(run: &Run, rests: &QuiesceResult, tally: &mut Tally) -> bool {
+pub(crate) fn finish(run: &Run, rests: &QuiesceResult, tally: &mut Tally) -> bool {
     run.contexts.lock().clear();
     let (mut all_at_rest, mut live) = (true, None);
     for &(context, rest) in &rests.contexts {

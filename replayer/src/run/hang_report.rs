@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 /// Looks on in threads of its own, until the watchdog's end. What is only told may go untold where there can be
 /// no thread; not that the replay gives up.
-pub fn attend<'s>(
+pub(crate) fn attend<'s>(
     scope: &'s Scope<'s, '_>,
     run: &'s Run,
     watchdog: &'s Watchdog,

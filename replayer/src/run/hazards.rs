@@ -28,7 +28,7 @@ const FOR_LAUNCHES: Duration = Duration::from_millis(50);
 /// pinned memory) does not wait for them: then they are given the time that it had let pass, twice.
 const FOR_ALL_LAUNCHES: Duration = Duration::from_secs(1);
 /// What is no longer than this may be a flag.
-pub const FLAG: u64 = 64;
+pub(crate) const FLAG: u64 = 64;
 const FOR_FLAGS: Duration = Duration::from_millis(1);
 
 /// Queues in which a launch may be waiting for a flag that is still to be written, so that copies behind it
@@ -36,24 +36,24 @@ const FOR_FLAGS: Duration = Duration::from_millis(1);
 ///
 /// If it does not wait, and the program knew otherwise that the copies were complete, the program had given
 /// them time. If it does, it may time out, but it had not when the program let that time pass.
-pub struct FlagQueues {
+pub(crate) struct FlagQueues {
     queues: HashSet<Queue>,
     /// From when on they are waited for.
     since: Instant,
 }
 
 impl FlagQueues {
-    pub fn new(queues: HashSet<Queue>) -> FlagQueues {
+    pub(crate) fn new(queues: HashSet<Queue>) -> FlagQueues {
         FlagQueues { queues, since: Instant::now() }
     }
 
-    pub fn nowhere() -> FlagQueues {
+    pub(crate) fn nowhere() -> FlagQueues {
         FlagQueues::new(HashSet::new())
     }
 }
 
 /// Before a call is made: does what its frame says of host memory.
-pub fn before_call<'t>(run: &Run<'t>, call: &Call<'t>, frame: &mut Frame<'t>, tally: &mut Tally) {
+pub(crate) fn before_call<'t>(run: &Run<'t>, call: &Call<'t>, frame: &mut Frame<'t>, tally: &mut Tally) {
     for hazard in std::mem::take(&mut frame.hazards) {
         match hazard {
             Hazard::Write { to, recorded, bytes } => write(run, call, &to, recorded, &bytes, tally),
@@ -89,7 +89,14 @@ fn write(run: &Run, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally
 }
 
 /// Of live memory, which had changed by that time when recorded.
-pub fn wait_for_readers(run: &Run, thread: u32, live: &Range<u64>, time: u64, held: &FlagQueues, tally: &mut Tally) {
+pub(crate) fn wait_for_readers(
+    run: &Run,
+    thread: u32,
+    live: &Range<u64>,
+    time: u64,
+    held: &FlagQueues,
+    tally: &mut Tally,
+) {
     let moment = |ticks| run.trace.nanoseconds(ticks);
     let mut longest = Duration::ZERO;
     for (queue, is_launch, put) in run.readbacks.take_readers(live, time) {
@@ -115,7 +122,7 @@ pub fn wait_for_readers(run: &Run, thread: u32, live: &Range<u64>, time: u64, he
 
 /// Before work is given that began then: compares what the recorder had looked at by that time. The work may
 /// overwrite it, and whoever had waited for it, as a callback, need not have come to compare it here.
-pub fn compare_due(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
+pub(crate) fn compare_due(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
     if !run.readbacks.any_seen_before(time) {
         return;
     }
@@ -150,7 +157,7 @@ pub fn compare_due(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
 
 /// Before a copy that comes behind them brings other bytes, or the memory is given back and becomes something
 /// else: compares what earlier copies brought, or gives up on it.
-pub fn before_overwrite(run: &Run, thread: u32, live: &Range<u64>, tally: &mut Tally) {
+pub(crate) fn before_overwrite(run: &Run, thread: u32, live: &Range<u64>, tally: &mut Tally) {
     arrived(run, thread, live, Duration::ZERO, tally);
 }
 

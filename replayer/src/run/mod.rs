@@ -2,28 +2,28 @@
 //!
 //! Imports `options.rs`, `diagnose/` and the layers below.
 
-pub mod callbacks;
-pub mod copy_events;
-pub mod decision;
-pub mod dump;
-pub mod execute;
-pub mod finish;
-pub mod hang_report;
-pub mod hazards;
-pub mod host_writes;
-pub mod lifetimes;
-pub mod partial_words;
-pub mod profiler_marks;
-pub mod quiesce;
-pub mod readbacks;
-pub mod repeat;
-pub mod results;
-pub mod side_stream;
-pub mod state;
-pub mod texture_ids;
-pub mod watchdog;
-pub mod work;
-pub mod worker;
+pub(crate) mod callbacks;
+pub(crate) mod copy_events;
+pub(crate) mod decision;
+pub(crate) mod dump;
+pub(crate) mod execute;
+pub(crate) mod finish;
+pub(crate) mod hang_report;
+pub(crate) mod hazards;
+pub(crate) mod host_writes;
+pub(crate) mod lifetimes;
+pub(crate) mod partial_words;
+pub(crate) mod profiler_marks;
+pub(crate) mod quiesce;
+pub(crate) mod readbacks;
+pub(crate) mod repeat;
+pub(crate) mod results;
+pub(crate) mod side_stream;
+pub(crate) mod state;
+pub(crate) mod texture_ids;
+pub(crate) mod watchdog;
+pub(crate) mod work;
+pub(crate) mod worker;
 
 use crate::base::error::Error;
 use crate::options::Progress;
@@ -37,7 +37,7 @@ use parking_lot::Mutex;
 use std::time::Duration;
 
 /// Runs all lanes, each begun when its first call may start.
-pub fn lanes(run: &Run, limit: Option<Duration>, progress: &dyn Progress) -> Result<Tally, Error> {
+pub(crate) fn lanes(run: &Run, limit: Option<Duration>, progress: &dyn Progress) -> Result<Tally, Error> {
     let order = &run.plan.order;
     let gate = Gate::new(order.calls);
     let total = Mutex::new(Tally::default());

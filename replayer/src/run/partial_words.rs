@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Bytes for the replay's memory, and the recorded address where they begin. `read`: what the replay has at
 /// recorded addresses.
-pub fn translated<'b>(
+pub(crate) fn translated<'b>(
     session: &Session,
     at: u64,
     bytes: &'b [u8],

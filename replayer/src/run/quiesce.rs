@@ -19,7 +19,7 @@ const MORE: Duration = Duration::from_secs(5);
 
 /// The state in which a context became idle.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Idle {
+pub(crate) enum Idle {
     Done,
     /// It is no more, and its work went with it.
     Gone,
@@ -31,7 +31,7 @@ pub enum Idle {
 
 impl Idle {
     /// What a wait for it says.
-    pub fn from_wait(waited: Result<(), Failure>) -> Idle {
+    pub(crate) fn from_wait(waited: Result<(), Failure>) -> Idle {
         match waited {
             Ok(()) => Idle::Done,
             Err(Failure { code: Some(result::INVALID_CONTEXT | result::CONTEXT_IS_DESTROYED), .. }) => Idle::Gone,
@@ -42,11 +42,11 @@ impl Idle {
 }
 
 /// How long work is waited for of which the recording does not tell that it ended.
-pub fn patience(left: &Left) -> Duration {
+pub(crate) fn patience(left: &Left) -> Duration {
     left.took + MORE
 }
 
-pub struct QuiesceResult {
+pub(crate) struct QuiesceResult {
     /// Live contexts.
     pub contexts: Vec<(u64, Idle)>,
     /// What was given up.
@@ -54,7 +54,7 @@ pub struct QuiesceResult {
 }
 
 /// Waits for all work of all contexts. Calls from this one on have not been made.
-pub fn all(session: &Session, before: u64) -> QuiesceResult {
+pub(crate) fn all(session: &Session, before: u64) -> QuiesceResult {
     let contexts: Vec<u64> = session.contexts.lock().iter().copied().collect();
     let begun = Instant::now();
     let waits: Vec<ContextWait> = contexts.iter().map(|context| ContextWait::begin(session.driver, *context)).collect();
@@ -98,7 +98,7 @@ fn is_finished(session: &Session, work: &Work) -> bool {
 }
 
 /// `stream#3 has not come to the end of its work: call 7 cuLaunchKernel and 2 more`
-pub fn describe(session: &Session, work: &Work) -> String {
+pub(crate) fn describe(session: &Session, work: &Work) -> String {
     let first = work.calls[0];
     let name = session.trace.call(first).map_or("?", |call| call.name());
     let more = match work.calls.len() - 1 {

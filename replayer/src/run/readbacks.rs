@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub struct Pending<'t> {
+pub(crate) struct Pending<'t> {
     pub call: u64,
     pub readback: Readback<'t>,
     pub queue: Queue,
@@ -24,7 +24,7 @@ pub struct Pending<'t> {
 
 /// A pinned range that asynchronous copies read, and their streams.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Source {
+pub(crate) struct Source {
     pub range: Range<u64>,
     pub queue: Queue,
     /// A kernel was given it, rather than a copy.
@@ -33,7 +33,7 @@ pub struct Source {
     pub not_before: u64,
 }
 
-pub struct Readbacks<'t> {
+pub(crate) struct Readbacks<'t> {
     pending: Mutex<Vec<Pending<'t>>>,
     /// How many there have been.
     count: AtomicU64,
@@ -76,20 +76,20 @@ impl Default for Readbacks<'_> {
 
 impl<'t> Readbacks<'t> {
     /// After its call: the copy is under way.
-    pub fn add(&self, pending: Pending<'t>) {
+    pub(crate) fn add(&self, pending: Pending<'t>) {
         let mut all = self.pending.lock();
         self.earliest.fetch_min(pending.seen, Relaxed);
         all.push(Pending { number: self.count.fetch_add(1, Relaxed), ..pending });
     }
 
     /// How many copies are under way by now, or were.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count.load(Relaxed)
     }
 
     /// After a synchronisation: copies that have finished, as far as this thread can ask. `whole`: the
     /// context that was waited for as a whole.
-    pub fn synchronized(&self, driver: &Driver, thread: u32, whole: Option<u64>) -> Vec<Pending<'t>> {
+    pub(crate) fn synchronized(&self, driver: &Driver, thread: u32, whole: Option<u64>) -> Vec<Pending<'t>> {
         let (pending, mut sources, mut lent) = (self.pending.lock(), self.sources.lock(), self.lent.lock());
         if pending.is_empty() && sources.is_empty() && lent.of.is_empty() {
             return Vec::new();
@@ -111,18 +111,18 @@ impl<'t> Readbacks<'t> {
 
     /// Copies on this queue among the first so many. Which of calls that overlapped came first their numbers
     /// do not tell.
-    pub fn of_queue(&self, queue: Queue, count: u64) -> Vec<Pending<'t>> {
+    pub(crate) fn of_queue(&self, queue: Queue, count: u64) -> Vec<Pending<'t>> {
         self.remove(self.pending.lock(), |pending| pending.queue == queue && pending.number < count)
     }
 
     /// Copies put on any stream of this context.
-    pub fn of_context(&self, context: u64) -> Vec<Pending<'t>> {
+    pub(crate) fn of_context(&self, context: u64) -> Vec<Pending<'t>> {
         self.sources.lock().retain(|source, _| source.queue.context != context);
         self.remove(self.pending.lock(), |pending| pending.queue.context == context)
     }
 
     /// A stream is about to be destroyed: from now on its handle must not be asked about.
-    pub fn destroys_stream(&self, stream: u64) {
+    pub(crate) fn destroys_stream(&self, stream: u64) {
         for pending in self.pending.lock().iter_mut().filter(|pending| pending.queue.stream == stream) {
             (pending.queue.stream, pending.seen) = (GONE, u64::MAX);
         }
@@ -139,12 +139,12 @@ impl<'t> Readbacks<'t> {
     }
 
     #[inline]
-    pub fn any_seen_before(&self, time: u64) -> bool {
+    pub(crate) fn any_seen_before(&self, time: u64) -> bool {
         self.earliest.load(Relaxed) < time
     }
 
     /// Copies that had been looked at before that time when recorded, if here they have finished, too.
-    pub fn seen_before(&self, time: u64, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
+    pub(crate) fn seen_before(&self, time: u64, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
         let seen = self.remove(self.pending.lock(), |pending| pending.seen < time && finished(pending));
         let pending = self.pending.lock();
         let earliest = pending.iter().map(|pending| pending.seen).min().unwrap_or(u64::MAX);
@@ -153,17 +153,17 @@ impl<'t> Readbacks<'t> {
     }
 
     /// What tells of copies that had been looked at before that time that they have arrived here, too.
-    pub fn arrivals_before(&self, time: u64) -> Vec<Arrival> {
+    pub(crate) fn arrivals_before(&self, time: u64) -> Vec<Arrival> {
         let pending = self.pending.lock();
         pending.iter().filter(|pending| pending.seen < time).filter_map(|pending| pending.arrival).collect()
     }
 
-    pub fn is_awaited(&self, arrival: Arrival) -> bool {
+    pub(crate) fn is_awaited(&self, arrival: Arrival) -> bool {
         self.pending.lock().iter().any(|pending| pending.arrival == Some(arrival))
     }
 
     /// It does not come when it came when recorded: it is looked at when it can be.
-    pub fn give_up(&self, arrival: Arrival) {
+    pub(crate) fn give_up(&self, arrival: Arrival) {
         let mut pending = self.pending.lock();
         pending.iter_mut().filter(|pending| pending.arrival == Some(arrival)).for_each(|late| late.seen = u64::MAX);
     }
@@ -179,38 +179,38 @@ impl<'t> Readbacks<'t> {
     }
 
     /// Pending copies into a placed or translated host range.
-    pub fn landing_in(&self, range: &Range<u64>) -> Vec<Pending<'t>> {
+    pub(crate) fn landing_in(&self, range: &Range<u64>) -> Vec<Pending<'t>> {
         self.landed_in(range, |_| true)
     }
 
     /// Those of them that `finished` tells to have.
-    pub fn landed_in(&self, range: &Range<u64>, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
+    pub(crate) fn landed_in(&self, range: &Range<u64>, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
         self.remove(self.pending.lock(), |pending| pending.readback.lands_in(range) && finished(pending))
     }
 
-    pub fn is_landing_in(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn is_landing_in(&self, range: &Range<u64>) -> bool {
         self.pending.lock().iter().any(|pending| pending.readback.lands_in(range))
     }
 
     /// Whether some of them tell by an event of their own when they have come.
-    pub fn is_awaited_in(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn is_awaited_in(&self, range: &Range<u64>) -> bool {
         self.pending.lock().iter().any(|pending| pending.arrival.is_some() && pending.readback.lands_in(range))
     }
 
     /// Everything that is left.
-    pub fn drain(&self) -> (Vec<Pending<'t>>, Vec<(HostBuffer, Queue)>) {
+    pub(crate) fn drain(&self) -> (Vec<Pending<'t>>, Vec<(HostBuffer, Queue)>) {
         let lent = std::mem::take(&mut *self.lent.lock()).of.into_iter();
         let lent = lent.flat_map(|(queue, all)| all.into_iter().map(move |memory| (memory, queue)));
         (std::mem::take(&mut *self.pending.lock()), lent.collect())
     }
 
     /// Put there at that time when recorded.
-    pub fn use_source(&self, source: Source, put: u64) {
+    pub(crate) fn use_source(&self, source: Source, put: u64) {
         self.sources.lock().insert(source, put);
     }
 
     /// A copy of this queue reads the memory, which is given back when it has finished.
-    pub fn lend(&self, memory: impl Iterator<Item = HostBuffer>, queue: Queue) {
+    pub(crate) fn lend(&self, memory: impl Iterator<Item = HostBuffer>, queue: Queue) {
         let memory: Vec<HostBuffer> = memory.collect();
         if memory.is_empty() {
             return;
@@ -222,7 +222,7 @@ impl<'t> Readbacks<'t> {
 
     /// Gives back what finished copies have read, if much is lent: a program may put copies on a stream for as
     /// long as it likes without a wait.
-    pub fn reclaim(&self, is_finished: impl Fn(Queue) -> bool) {
+    pub(crate) fn reclaim(&self, is_finished: impl Fn(Queue) -> bool) {
         const MUCH: usize = 1 << 30;
         let mut lent = self.lent.lock();
         if lent.bytes > MUCH {
@@ -231,12 +231,12 @@ impl<'t> Readbacks<'t> {
     }
 
     /// Nothing runs in this context any more.
-    pub fn give_back(&self, context: u64) {
+    pub(crate) fn give_back(&self, context: u64) {
         self.lent.lock().give_back(|queue| queue.context == context);
     }
 
     /// Where launches were put that may still be reading this host range.
-    pub fn launches_at(&self, range: &Range<u64>) -> HashSet<Queue> {
+    pub(crate) fn launches_at(&self, range: &Range<u64>) -> HashSet<Queue> {
         let sources = self.sources.lock();
         let reading = sources.keys().filter(|source| source.is_launch && meet(&source.range, range));
         reading.map(|source| source.queue).collect()
@@ -244,7 +244,7 @@ impl<'t> Readbacks<'t> {
 
     /// Where copies and launches were put that may still be reading this host range as it was by that time,
     /// whether it is a launch, and when the last was put there.
-    pub fn take_readers(&self, range: &Range<u64>, time: u64) -> Vec<(Queue, bool, u64)> {
+    pub(crate) fn take_readers(&self, range: &Range<u64>, time: u64) -> Vec<(Queue, bool, u64)> {
         let mut sources = self.sources.lock();
         let mut readers: HashMap<(Queue, bool), u64> = HashMap::new();
         for (source, put) in sources.extract_if(|source, _| source.not_before < time && meet(&source.range, range)) {

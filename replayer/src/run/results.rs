@@ -16,7 +16,7 @@ use trace::read::call::Image;
 use trace::read::host_writes::Written;
 
 /// What agrees afterwards because nobody wrote there is no result.
-pub fn before_launch(run: &Run, launch: &Call) {
+pub(crate) fn before_launch(run: &Run, launch: &Call) {
     for image in launch.looked_at() {
         let Some(live) = run.host(&image.memory()) else { continue };
         // SAFETY: the placement holds this memory until the end.
@@ -27,7 +27,7 @@ pub fn before_launch(run: &Run, launch: &Call) {
 }
 
 /// After a call that waited, or that found work done.
-pub fn after_wait(run: &Run, call: &Call, tally: &mut Tally) {
+pub(crate) fn after_wait(run: &Run, call: &Call, tally: &mut Tally) {
     for (launch, image) in call.results() {
         compare(run, call, &launch, &image, false, tally);
     }
@@ -36,7 +36,7 @@ pub fn after_wait(run: &Run, call: &Call, tally: &mut Tally) {
 /// When a callback begins, which ran on that thread at that time: what its stream has waited for is done, and
 /// of that what the callback is about to overwrite can be looked at no more. Others may have found it done
 /// before, and not have come to that here.
-pub fn before_callback(run: &Run, (thread, ran): (u32, Range<u64>), memory: &[Range<u64>], tally: &mut Tally) {
+pub(crate) fn before_callback(run: &Run, (thread, ran): (u32, Range<u64>), memory: &[Range<u64>], tally: &mut Tally) {
     for (launch, image) in run.trace.results_of_callback(thread, ran.clone()) {
         compare(run, &launch, &launch, &image, false, tally);
     }
@@ -46,7 +46,7 @@ pub fn before_callback(run: &Run, (thread, ran): (u32, Range<u64>), memory: &[Ra
 }
 
 /// Whether some launch has not made of this memory yet what had been found there by that time.
-pub fn are_outstanding(run: &Run, time: u64, memory: &[Range<u64>]) -> bool {
+pub(crate) fn are_outstanding(run: &Run, time: u64, memory: &[Range<u64>]) -> bool {
     let is_shared =
         |launch: u64, address| run.plan.comparability.host_races.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
     let differs = |launch: u64, image: &Image| {

@@ -18,7 +18,7 @@ const FOR_WORK: Duration = Duration::from_secs(1);
 const FOR_MORE_WORK: Duration = Duration::from_millis(10);
 const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
 
-pub struct SideStream {
+pub(crate) struct SideStream {
     /// Whether the CPU touched memory that is the device's here.
     needed: bool,
     /// By context: a stream that waits for no other.
@@ -29,24 +29,24 @@ pub struct SideStream {
 }
 
 impl SideStream {
-    pub fn new(needed: bool) -> SideStream {
+    pub(crate) fn new(needed: bool) -> SideStream {
         SideStream { needed, streams: Mutex::default(), busy: Mutex::default(), in_vain: AtomicBool::new(false) }
     }
 
     /// Work is about to be put here.
-    pub fn submits(&self, queue: impl FnOnce() -> Queue) {
+    pub(crate) fn submits(&self, queue: impl FnOnce() -> Queue) {
         if self.needed {
             self.busy.lock().insert(queue());
         }
     }
 
     /// Before the stream is destroyed: it may not be asked afterwards.
-    pub fn destroys_stream(&self, stream: u64) {
+    pub(crate) fn destroys_stream(&self, stream: u64) {
         self.busy.lock().retain(|queue| queue.stream != stream);
     }
 
     /// Before the context may end.
-    pub fn context_ends(&self, session: &Session, context: u64) {
+    pub(crate) fn context_ends(&self, session: &Session, context: u64) {
         self.busy.lock().retain(|queue| queue.context != context);
         if let Some(stream) = self.streams.lock().remove(&context) {
             let _ = with_context(session.driver, context, || session.driver.destroy_stream(stream));
@@ -55,7 +55,14 @@ impl SideStream {
 
     /// Has these bytes in device memory; whether they were there already, or came there. None if the driver
     /// will not. `in_use`: work was still under way when they were written.
-    pub fn have(&self, session: &Session, thread: u32, live: u64, bytes: &[u8], in_use: &mut u64) -> Option<bool> {
+    pub(crate) fn have(
+        &self,
+        session: &Session,
+        thread: u32,
+        live: u64,
+        bytes: &[u8],
+        in_use: &mut u64,
+    ) -> Option<bool> {
         let mut found = vec![0u8; bytes.len()];
         let mut until = None;
         loop {
@@ -93,7 +100,7 @@ impl SideStream {
     }
 
     /// What device memory holds now.
-    pub fn fetch(&self, session: &Session, live: u64, into: &mut [u8]) -> Option<()> {
+    pub(crate) fn fetch(&self, session: &Session, live: u64, into: &mut [u8]) -> Option<()> {
         guard::tell(into.as_ptr(), into.len());
         let (start, len) = (into.as_mut_ptr(), into.len() as u64);
         // SAFETY: the stream is waited for before the buffer is used again.

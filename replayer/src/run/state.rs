@@ -16,7 +16,7 @@ use std::ops::Deref;
 use trace::base::hash::Hash;
 
 /// A session with work in flight.
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     pub session: Session<'a>,
     pub readbacks: Readbacks<'a>,
     /// Memory that the driver may use after the call it was made for: module images, logs, buffers of graph
@@ -43,7 +43,7 @@ pub struct Run<'a> {
 
 /// What host memory held when a launch was given it, and how many times what it made of that is still to be
 /// compared: by the launch's number, the recorded address and the length.
-pub type BeforeLaunches = HashMap<(u64, u64, u64), (Hash, u64)>;
+pub(crate) type BeforeLaunches = HashMap<(u64, u64, u64), (Hash, u64)>;
 
 impl<'a> Deref for Run<'a> {
     type Target = Session<'a>;
@@ -55,7 +55,7 @@ impl<'a> Deref for Run<'a> {
 
 impl Run<'_> {
     /// Whether what was looked for is found: no further call is made.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.watch.as_ref().is_some_and(SerialLaunches::is_found)
     }
 }

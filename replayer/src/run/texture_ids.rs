@@ -30,7 +30,7 @@ const MOST: usize = 256;
 
 /// Unused objects that reserve numbers, by context: the number and the kind of each.
 #[derive(Default)]
-pub struct ReservedIds {
+pub(crate) struct ReservedIds {
     of: Mutex<HashMap<u64, HashMap<u64, Kind>>>,
     /// The highest recorded number.
     last: OnceLock<u64>,
@@ -38,7 +38,7 @@ pub struct ReservedIds {
 
 impl ReservedIds {
     /// The context is gone, and all that was made in it.
-    pub fn ended(&self, context: u64) {
+    pub(crate) fn ended(&self, context: u64) {
         self.of.lock().remove(&context);
     }
 
@@ -50,7 +50,7 @@ impl ReservedIds {
     }
 
     /// Before a call: whether it destroys an object that is to stay, as a spare.
-    pub fn keeps(&self, session: &Session, function: &Function, words: &[u64]) -> bool {
+    pub(crate) fn keeps(&self, session: &Session, function: &Function, words: &[u64]) -> bool {
         let Some(kind) = KINDS.into_iter().find(|kind| function.ends(*kind).is_some()) else { return false };
         if self.of_a_block(session.trace).is_none() {
             return false;
@@ -64,7 +64,7 @@ impl ReservedIds {
 
     /// After such a call succeeded: whether it made an object whose number is another one for good. `words`:
     /// its live arguments, of which the first is where the number stands.
-    pub fn differs(&self, session: &Session, call: &Call, function: &'static Function, words: &[u64]) -> bool {
+    pub(crate) fn differs(&self, session: &Session, call: &Call, function: &'static Function, words: &[u64]) -> bool {
         let (Some((kind, number)), [place, ..]) = (made_by(function), words) else { return false };
         let Some(recorded) = call.output(number.name) else { return false };
         let place = *place as *mut u64;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// So long may nothing come to an end.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The present call of each worker.
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     /// By lane: the number of the call, or [`NONE`].
     inside: Vec<AtomicU64>,
     /// Calls that came back.
@@ -50,7 +50,7 @@ impl LaneState {
 }
 
 impl Watchdog {
-    pub fn new(lanes: usize) -> Watchdog {
+    pub(crate) fn new(lanes: usize) -> Watchdog {
         Watchdog {
             inside: (0..lanes).map(|_| AtomicU64::new(NONE)).collect(),
             done: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
@@ -60,7 +60,7 @@ impl Watchdog {
     }
 
     /// The lane's worker makes this call.
-    pub fn watch_call<T>(&self, lane: usize, call: u64, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn watch_call<T>(&self, lane: usize, call: u64, work: impl FnOnce() -> T) -> T {
         self.inside[lane].store(call, Relaxed);
         let done = work();
         self.inside[lane].store(NONE, Relaxed);
@@ -69,13 +69,13 @@ impl Watchdog {
     }
 
     /// The call that the lane's worker is inside of, to be told of the next one where it makes many.
-    pub fn lane(&self, lane: usize) -> &AtomicU64 {
+    pub(crate) fn lane(&self, lane: usize) -> &AtomicU64 {
         &self.inside[lane]
     }
 
     /// Looks on until [`end`](Watchdog::end), and calls `tell` once whenever nothing has come back for as
     /// long as `patience` says of the calls that workers are inside of.
-    pub fn watch(&self, patience: impl Fn(&[u64]) -> Duration, tell: impl Fn(&[u64])) {
+    pub(crate) fn watch(&self, patience: impl Fn(&[u64]) -> Duration, tell: impl Fn(&[u64])) {
         let mut seen = LaneState::new(Instant::now());
         let mut ended = self.ended.lock();
         while !*ended {
@@ -89,7 +89,7 @@ impl Watchdog {
         }
     }
 
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         *self.ended.lock() = true;
         self.end.notify_all();
     }
@@ -97,7 +97,7 @@ impl Watchdog {
 
 /// Has `work` watched, and tells once that it takes longer than this: one lane, one call. It is done unwatched where
 /// there can be no thread.
-pub fn watched<T>(patience: Duration, tell: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
+pub(crate) fn watched<T>(patience: Duration, tell: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
     let watchdog = Watchdog::new(1);
     std::thread::scope(|scope| {
         let watch = || watchdog.watch(|_| patience, |_| tell());
@@ -108,7 +108,7 @@ pub fn watched<T>(patience: Duration, tell: impl Fn() + Sync, work: impl FnOnce(
 }
 
 /// Ends the watch even if the work panics.
-pub struct EndAtLast<'s>(pub &'s Watchdog);
+pub(crate) struct EndAtLast<'s>(pub &'s Watchdog);
 
 impl Drop for EndAtLast<'_> {
     fn drop(&mut self) {

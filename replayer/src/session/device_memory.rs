@@ -11,7 +11,7 @@ use std::ops::Range;
 const PIECE: u64 = 16 << 20;
 
 /// Hands over the bytes of live device memory, piece by piece.
-pub fn read(session: &Session, live: Range<u64>, mut see: impl FnMut(&[u8])) -> Result<(), Failure> {
+pub(crate) fn read(session: &Session, live: Range<u64>, mut see: impl FnMut(&[u8])) -> Result<(), Failure> {
     let driver = session.driver;
     let no_memory = |_| Failure { name: "malloc", code: Some(result::OUT_OF_MEMORY) };
     let buffer = HostBuffer::zeroed(PIECE.min(live.end - live.start) as usize).map_err(no_memory)?;
@@ -36,7 +36,7 @@ pub fn read(session: &Session, live: Range<u64>, mut see: impl FnMut(&[u8])) -> 
 }
 
 /// A live context from which the memory can be reached: its own if it has one, else any.
-pub fn context_of(session: &Session, live: u64) -> Result<u64, Failure> {
+pub(crate) fn context_of(session: &Session, live: u64) -> Result<u64, Failure> {
     let own = session.driver.context_of_memory(live);
     if let Some(context) = own.ok().filter(|context| session.contexts.lock().contains(context)) {
         return Ok(context);

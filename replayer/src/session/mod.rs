@@ -2,7 +2,7 @@
 //!
 //! Imports `memory/` and the layers below.
 
-pub mod device_memory;
+pub(crate) mod device_memory;
 
 use crate::base::extent::Tolerance;
 use crate::driver::Driver;
@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use trace::Trace;
 
-pub struct Session<'a> {
+pub(crate) struct Session<'a> {
     pub trace: &'a Trace,
     pub plan: &'a Plan,
     pub driver: &'a Arc<Driver>,
@@ -53,7 +53,7 @@ pub struct Session<'a> {
 }
 
 /// An image in the live driver's memory.
-pub struct DriverImage {
+pub(crate) struct DriverImage {
     pub address: u64,
     pub len: u64,
     /// The recorded CUlinkState, with which it ends.
@@ -62,13 +62,13 @@ pub struct DriverImage {
 
 impl Session<'_> {
     /// The refused call on whose effect it may depend what this one brings.
-    pub fn refused_before(&self, call: u64) -> Option<u64> {
+    pub(crate) fn refused_before(&self, call: u64) -> Option<u64> {
         let refused = self.refused.lock();
         (!refused.is_empty()).then(|| self.plan.comparability.reach.depends_on(call, &refused)).flatten()
     }
 
     /// Host memory of the replay that stands for the recorded one.
-    pub fn host(&self, recorded: &Range<u64>) -> Option<u64> {
+    pub(crate) fn host(&self, recorded: &Range<u64>) -> Option<u64> {
         self.placement.host(recorded).or_else(|| self.graph_memory.live(recorded))
     }
 }

@@ -25,13 +25,13 @@ use trace::api::walk::{View, member};
 use trace::file::record::Written;
 
 /// What the driver is given for the function of a node.
-pub fn own_function() -> u64 {
+pub(crate) fn own_function() -> u64 {
     run as *const () as u64
 }
 
 /// What to pass on in the place of a callback; nothing if there is none in this call.
 #[cold]
-pub fn hand_over(function: &'static Function, words: &[u64], call: u32) -> Option<Substitute> {
+pub(crate) fn hand_over(function: &'static Function, words: &[u64], call: u32) -> Option<Substitute> {
     let mut made = None;
     lane::with_lane(|lane| made = substitute(lane, function, words, call));
     made
@@ -123,7 +123,7 @@ fn callback_offset(ty: &'static Type, base: u32, view: &Copied) -> Option<usize>
 
 /// After the call.
 #[cold]
-pub fn handed_over(made: HandedOver, result: u32) {
+pub(crate) fn handed_over(made: HandedOver, result: u32) {
     // SAFETY: the copy and, if the driver refused it, the callback are ours alone now.
     unsafe {
         if !made.copy.is_null() {
@@ -145,7 +145,7 @@ pub fn handed_over(made: HandedOver, result: u32) {
 
 /// After a successful question for a node's parameters, before anybody sees them.
 #[cold]
-pub fn give_back(function: &'static Function, words: &[u64]) {
+pub(crate) fn give_back(function: &'static Function, words: &[u64]) {
     guarded(|| {
         for param in function.params {
             let Form::Pointer(ty) = param.ty.form else { continue };

@@ -35,7 +35,7 @@ const MOST_PIECES: usize = 32;
 /// A synchronisation or a poll has succeeded, or a copy has waited: what it covered can be seen by the
 /// application now.
 #[inline(always)]
-pub fn after_return(call: CallReturn) {
+pub(crate) fn after_return(call: CallReturn) {
     let CallReturn { lane, site, words, position, has_waited, result, .. } = call;
     if (site.shape.waits || has_waited) && result == 0 && lane.recorder().around.pending.any() {
         guarded(|| observe(lane, site.function, words, position, has_waited));
@@ -78,7 +78,7 @@ fn before_work_on(queue: Queue) -> Covered<'static> {
 }
 
 /// A launch that has been waited for, and with it what it was put behind: only with CUDA_LAUNCH_BLOCKING.
-pub fn behind_work(call: CallReturn) {
+pub(crate) fn behind_work(call: CallReturn) {
     if call.site.shape.launches && call.lane.recorder().launches_wait {
         launch_ended(call.lane, call.site.function, call.words);
     }
@@ -101,7 +101,7 @@ fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
 
 /// A callback that this thread handed over begins: what stands before it, or is to be done by its own graph
 /// before it, has finished.
-pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
+pub(crate) fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
     if lane.recorder().around.pending.any() {
         // First: what is known to be done is forgotten.
         own_results(lane, turn);
@@ -149,7 +149,7 @@ fn own_results(lane: &Lane, turn: &Turn) {
 /// Writes down what the copies brought that were waited for. Whether the CPU has written, since somebody
 /// looked last, in memory of launches that were: other threads while this one waited, and the launches may
 /// have waited for that.
-pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
+pub(crate) fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     let recorder = lane.recorder();
     let waiter = (!matches!(covered, Covered::Turn(_))).then_some(lane.index());
     let finished = recorder.around.pending.finished(covered, position, waiter);
@@ -281,7 +281,7 @@ fn readable(lane: &Lane, made: &Copy) -> Vec<Copy> {
 }
 
 /// Of this no more is told: a replay fills the same.
-pub fn filled(lane: &Lane, landing: Landing) {
+pub(crate) fn filled(lane: &Lane, landing: Landing) {
     if !lane.recorder().watch.any() {
         return;
     }
@@ -301,7 +301,7 @@ const PIECE: u64 = record::PIECE as u64;
 
 /// The writer of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Writer {
+pub(crate) enum Writer {
     /// This very call: the driver has written there, so that it can be read directly.
     Call,
     Work,
@@ -310,7 +310,7 @@ pub enum Writer {
 }
 
 /// What stands for the result of a copy: long ones are told in pieces, rows together.
-pub fn in_pieces(landing: Landing) -> Vec<Landing> {
+pub(crate) fn in_pieces(landing: Landing) -> Vec<Landing> {
     cut(landing, Writer::Work)
 }
 
@@ -326,7 +326,7 @@ fn cut(landing: Landing, by: Writer) -> Vec<Landing> {
 }
 
 /// The form and the hash of each piece of what a copy brought, as [`in_pieces`] has them.
-pub fn arrived(lane: &Lane, landing: Landing, by: Writer) -> Option<Vec<(u8, Hash)>> {
+pub(crate) fn arrived(lane: &Lane, landing: Landing, by: Writer) -> Option<Vec<(u8, Hash)>> {
     let recorder = lane.recorder();
     match landing {
         Landing::Flat { address, len } if by != Writer::Launch && len > PIECE => {
@@ -340,7 +340,7 @@ pub fn arrived(lane: &Lane, landing: Landing, by: Writer) -> Option<Vec<(u8, Has
 
 /// The hash of what a copy brought. The bytes go into the trace with `--data=all`, and if they may hold
 /// addresses that a replay has to learn.
-pub fn landed(lane: &Lane, landing: Landing, by: Writer) -> Option<(u8, Hash)> {
+pub(crate) fn landed(lane: &Lane, landing: Landing, by: Writer) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
     let form = |bytes: &[u8]| {
         let is_kept = recorder.around.data == Data::All || recorder.invented.teaches(bytes);
@@ -369,7 +369,7 @@ pub fn landed(lane: &Lane, landing: Landing, by: Writer) -> Option<(u8, Hash)> {
 }
 
 /// The rows one behind the other, each as it is read by its address and length.
-pub fn packed_rows<'b>(region: &Region, read: impl Fn(u64, u64) -> Option<Cow<'b, [u8]>>) -> Option<Vec<u8>> {
+pub(crate) fn packed_rows<'b>(region: &Region, read: impl Fn(u64, u64) -> Option<Cow<'b, [u8]>>) -> Option<Vec<u8>> {
     let mut packed = Vec::new();
     packed.try_reserve_exact(usize::try_from(region.bytes()).ok()?).ok()?;
     for row in region.row_addresses() {

@@ -7,7 +7,7 @@ use crate::submission::hook::Hook;
 use trace::file::record;
 
 #[inline(always)]
-pub fn after_return(call: CallReturn) {
+pub(crate) fn after_return(call: CallReturn) {
     if matches!(call.site.hook, Hook::Init) && call.result == 0 {
         guarded(|| {
             devices::undescribed()

@@ -15,7 +15,7 @@ use trace::code::image::{self, Pieces, Wrapper};
 use trace::file::record::{self, Adopted};
 
 /// Called for a module that was looked into; adopts it if it has no origin.
-pub fn looked_into(lane: &Lane, module: u64) {
+pub(crate) fn looked_into(lane: &Lane, module: u64) {
     let recorder = recorder::recorder();
     let context = crate::driver::queries::current_context();
     if module == 0 || !recorder.modules.is_new(module, context) {

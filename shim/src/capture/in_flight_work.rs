@@ -5,14 +5,14 @@ use crate::in_flight::host_functions;
 use crate::os::guard::guarded;
 
 #[inline(always)]
-pub fn after_entry(call: CallEntry) {
+pub(crate) fn after_entry(call: CallEntry) {
     if call.site.shape.submits {
         call.lane.recorder().around.pending.entered(call.lane.index());
     }
 }
 
 #[inline(always)]
-pub fn after_return(call: CallReturn) {
+pub(crate) fn after_return(call: CallReturn) {
     let CallReturn { lane, site, sequence, result, .. } = call;
     if !site.shape.submits {
         return;

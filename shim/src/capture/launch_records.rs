@@ -8,7 +8,7 @@ use trace::file::record::{
 
 /// The return of a plain launch whose kernel was launched before; false if it is not that simple.
 #[inline(always)]
-pub fn launched<const N: usize>(
+pub(crate) fn launched<const N: usize>(
     lane: &Lane,
     site: &Site,
     launch: Launch,

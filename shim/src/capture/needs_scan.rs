@@ -11,7 +11,7 @@ use crate::submission::shape::{Launch, Reach, Shape};
 
 /// Whether the call concerns memory that the CPU may write without a call.
 #[inline(always)]
-pub fn is_concerned(lane: &Lane, shape: &Shape, words: &[u64]) -> bool {
+pub(crate) fn is_concerned(lane: &Lane, shape: &Shape, words: &[u64]) -> bool {
     let recorder = lane.recorder();
     let runs_callbacks = shape.runs_graph && host_functions::any_of_nodes();
     (recorder.reaches_host() || runs_callbacks) && may_use(lane, recorder, shape, words)

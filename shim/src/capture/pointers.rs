@@ -7,7 +7,7 @@
 
 mod attach;
 
-pub use attach::MOST_FOLLOWED;
+pub(crate) use attach::MOST_FOLLOWED;
 
 use crate::driver::logs::Buffer;
 use crate::in_flight::landing_range::Landing;
@@ -82,7 +82,7 @@ pub(crate) struct Capture<'a> {
 /// What is to be appended once the call is counted: a chunk that begins with it begins with the next call.
 ///
 /// `early`: the parameters, a bit each, whose inputs the call may overwrite.
-pub fn entry(
+pub(crate) fn entry(
     lane: &Lane,
     function: &'static Function,
     id: u16,
@@ -109,7 +109,7 @@ pub fn entry(
 /// Whether the call has waited for the work before it. `early`: what its entry has read.
 #[cold]
 #[inline(never)]
-pub fn leave(
+pub(crate) fn leave(
     lane: &Lane,
     (function, id): (&'static Function, u16),
     words: &[u64],

@@ -26,7 +26,7 @@ use trace::api::walk::{Target, resolve};
 use trace::file::record;
 
 #[inline(always)]
-pub fn before_entry(call: CallEntry) {
+pub(crate) fn before_entry(call: CallEntry) {
     let CallEntry { lane, site, words } = call;
     if (site.shape.submits || site.shape.waits) && needs_scan::is_concerned(lane, &site.shape, words) {
         scan_memory(lane, site.function, site.shape.launch, words);

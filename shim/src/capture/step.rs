@@ -5,7 +5,7 @@ use crate::submission::shape::Site;
 
 /// A call that begins.
 #[derive(Clone, Copy)]
-pub struct CallEntry<'c> {
+pub(crate) struct CallEntry<'c> {
     pub lane: &'c Lane,
     pub site: &'static Site,
     pub words: &'c [u64],
@@ -13,7 +13,7 @@ pub struct CallEntry<'c> {
 
 /// A call that has returned.
 #[derive(Clone, Copy)]
-pub struct CallReturn<'c> {
+pub(crate) struct CallReturn<'c> {
     pub lane: &'c Lane,
     pub site: &'static Site,
     pub words: &'c [u64],

@@ -12,19 +12,19 @@ static ANNOUNCEMENTS: OnceLock<Option<Announcements>> = OnceLock::new();
 static MAPPED_BY: AtomicU32 = AtomicU32::new(0);
 
 /// In the constructor.
-pub fn map() {
+pub(crate) fn map() {
     ANNOUNCEMENTS.get_or_init(|| Announcements::map(variable(VARIABLE)?.as_bytes()));
     MAPPED_BY.store(std::process::id(), Relaxed);
 }
 
 /// At the end by `exit`, of which a forked child may have one, too.
-pub fn end() {
+pub(crate) fn end() {
     let all = ANNOUNCEMENTS.get().and_then(Option::as_ref).filter(|_| MAPPED_BY.load(Relaxed) == std::process::id());
     all.iter().for_each(|all| all.end());
 }
 
 /// Whether it could be said.
-pub fn say(said: &Announcement) -> bool {
+pub(crate) fn say(said: &Announcement) -> bool {
     let all = ANNOUNCEMENTS.get().and_then(Option::as_ref);
     all.is_some_and(|all| all.say(std::process::id(), said))
 }

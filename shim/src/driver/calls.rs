@@ -14,7 +14,7 @@ macro_rules! calls {
         /// # Safety
         /// Handles must be ones that the driver knows, and pointers lead to as much as it reads or writes
         /// there.
-        pub unsafe fn $name($($argument: $type),*) -> Option<u32> {
+        pub(crate) unsafe fn $name($($argument: $type),*) -> Option<u32> {
             type Call = unsafe extern "C" fn($($type),*) -> u32;
             // SAFETY: the signature is that of cuda.h.
             let call = unsafe { real_driver::function::<Call>(const { real_driver::id_named($exported) }) }?;
@@ -89,6 +89,6 @@ calls! {
 }
 
 /// Whether this driver can be asked how parameters lie. It then tells names and modules as well.
-pub fn tells_parameters() -> bool {
+pub(crate) fn tells_parameters() -> bool {
     ["cuFuncGetParamInfo", "cuKernelGetParamInfo"].iter().all(|name| real_driver::has(name))
 }

@@ -8,7 +8,7 @@ static DESCRIBED: AtomicBool = AtomicBool::new(false);
 
 /// Those to be described in the trace: all, once, after the first cuInit that succeeded.
 #[cold]
-pub fn undescribed() -> Vec<Device> {
+pub(crate) fn undescribed() -> Vec<Device> {
     if DESCRIBED.swap(true, Relaxed) {
         return Vec::new();
     }
@@ -16,12 +16,12 @@ pub fn undescribed() -> Vec<Device> {
 }
 
 /// A forked child finds that its parent had described them, until it forgets it.
-pub fn are_described() -> bool {
+pub(crate) fn are_described() -> bool {
     DESCRIBED.load(Relaxed)
 }
 
 /// A new process describes them anew.
-pub fn forget() {
+pub(crate) fn forget() {
     DESCRIBED.store(false, Relaxed);
 }
 
@@ -33,7 +33,7 @@ fn count() -> i32 {
 }
 
 /// Compute capability, major and minor; zeros if the driver would not tell.
-pub fn compute(ordinal: i32) -> (i32, i32) {
+pub(crate) fn compute(ordinal: i32) -> (i32, i32) {
     let mut compute = (0, 0);
     // SAFETY: a CUdevice is its ordinal.
     unsafe {

@@ -27,7 +27,7 @@ struct OpenDirectory {
 static KEPT: AtomicPtr<OpenDirectory> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Opens it, if there is to be a recording and its traces go to one directory; nothing is said if it cannot be.
-pub fn keep() {
+pub(crate) fn keep() {
     if !KEPT.load(Acquire).is_null() || !generation::dormant() || config::is_disabled() {
         return;
     }
@@ -83,7 +83,7 @@ fn file_in(path: &Path) -> Option<(ManuallyDrop<File>, CString)> {
 }
 
 /// Makes a file in it, which is not there yet, for reading and writing; none if it has no place for it.
-pub fn create(path: &Path) -> Option<io::Result<File>> {
+pub(crate) fn create(path: &Path) -> Option<io::Result<File>> {
     let (directory, name) = file_in(path)?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: a C string and our own descriptor; what is made is ours.
@@ -93,7 +93,7 @@ pub fn create(path: &Path) -> Option<io::Result<File>> {
 }
 
 /// Whether a plain file is there, in this directory.
-pub fn has_file(path: &Path) -> bool {
+pub(crate) fn has_file(path: &Path) -> bool {
     let Some((directory, name)) = file_in(path) else { return false };
     // SAFETY: all zeros are a valid struct of numbers, which the call fills.
     unsafe {
@@ -105,7 +105,7 @@ pub fn has_file(path: &Path) -> bool {
 }
 
 /// It is not needed any more.
-pub fn close() {
+pub(crate) fn close() {
     let Some((directory, _)) = opened() else { return };
     // SAFETY: not null if it is open, and never freed.
     let was_open = unsafe { (*KEPT.load(Acquire)).descriptor.swap(-1, AcqRel) } >= 0;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use trace::base::hash::Hash;
 
 /// The program's buffer for a log, set by an option.
-pub struct Buffer {
+pub(crate) struct Buffer {
     /// CUjit_option
     option: u16,
     address: u64,
@@ -19,21 +19,21 @@ pub struct Buffer {
 }
 
 /// A log that a call wrote.
-pub struct Log {
+pub(crate) struct Log {
     pub option: u16,
     pub address: u64,
     pub text: Vec<u8>,
 }
 
 #[derive(Default)]
-pub struct Logs {
+pub(crate) struct Logs {
     /// By CUlinkState, which may be reused; a handle stays here until it is.
     linkers: Lock<HashMap<u64, Vec<Buffer>>>,
 }
 
 impl Buffer {
     /// `size`: where the buffer's size stands, if it stands anywhere.
-    pub fn new(option: u32, address: u64, size: Option<u64>) -> Buffer {
+    pub(crate) fn new(option: u32, address: u64, size: Option<u64>) -> Buffer {
         /// Of a buffer whose size is not known.
         const SOME: u64 = 64 << 10;
         /// No log is longer, whatever the program says of its buffer.
@@ -66,7 +66,7 @@ impl Buffer {
 }
 
 impl Logs {
-    pub fn linker_created(&self, linker: u64, buffers: Vec<Buffer>) {
+    pub(crate) fn linker_created(&self, linker: u64, buffers: Vec<Buffer>) {
         let mut linkers = self.linkers.lock();
         match buffers.is_empty() {
             true => linkers.remove(&linker),
@@ -75,7 +75,7 @@ impl Logs {
     }
 
     /// What stands in the buffers of a linker that did not stand there when somebody looked last.
-    pub fn news(&self, linker: u64) -> Vec<Log> {
+    pub(crate) fn news(&self, linker: u64) -> Vec<Log> {
         let mut linkers = self.linkers.lock();
         linkers.get_mut(&linker).into_iter().flatten().filter_map(Buffer::news).collect()
     }

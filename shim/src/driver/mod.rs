@@ -1,7 +1,7 @@
 //! Calls of the recorder's own to the real driver.
 
 pub(crate) mod announcement;
-pub mod calls;
+pub(crate) mod calls;
 pub(crate) mod devices;
 pub(crate) mod directory;
 pub(crate) mod logs;

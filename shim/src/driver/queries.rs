@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use trace::api::enums::CUgraphNodeType;
 
 /// The calling thread's context; 0 if there is none.
-pub fn current_context() -> u64 {
+pub(crate) fn current_context() -> u64 {
     let mut context = 0;
     // SAFETY: the call only reads a thread-local of the driver's.
     unsafe { calls::current_context(&mut context) };
@@ -20,7 +20,7 @@ pub fn current_context() -> u64 {
 /// Whether the legacy stream waits for this one. Default streams are not asked about: a question about the
 /// legacy stream would end captures of the streams that it waits for (tests/gpu/facts/asked_while_captured.c;
 /// driver 580).
-pub fn is_blocking(stream: u64) -> Option<bool> {
+pub(crate) fn is_blocking(stream: u64) -> Option<bool> {
     const NON_BLOCKING: u32 = 1;
     if stream <= PER_THREAD {
         return Some(true);
@@ -32,10 +32,10 @@ pub fn is_blocking(stream: u64) -> Option<bool> {
 }
 
 /// Set by the first capture or graph; until then nobody has to ask.
-pub static GRAPHS: AtomicBool = AtomicBool::new(false);
+pub(crate) static GRAPHS: AtomicBool = AtomicBool::new(false);
 
 /// Whether work put on this stream becomes graph nodes. `per_thread`: stream 0 is the calling thread's own.
-pub fn is_capturing(stream: u64, per_thread: bool) -> bool {
+pub(crate) fn is_capturing(stream: u64, per_thread: bool) -> bool {
     let stream = if stream == 0 && per_thread { PER_THREAD } else { stream };
     // The legacy stream cannot be captured.
     if !GRAPHS.load(Relaxed) || stream <= LEGACY {
@@ -48,7 +48,7 @@ pub fn is_capturing(stream: u64, per_thread: bool) -> bool {
 }
 
 /// Of a stream that is being captured: the graph, and the node that its next one will wait for, if it is one.
-pub fn captured_last(stream: u64) -> Option<(u64, u64)> {
+pub(crate) fn captured_last(stream: u64) -> Option<(u64, u64)> {
     const ACTIVE: u32 = 1;
     let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, std::ptr::null(), 0);
     // SAFETY: the stream is that of a call that was just made; the outputs are valid.
@@ -57,7 +57,7 @@ pub fn captured_last(stream: u64) -> Option<(u64, u64)> {
     (asked == Some(0) && status == ACTIVE && count == 1).then(|| (graph, unsafe { *nodes }))
 }
 
-pub fn node_kind(node: u64) -> Option<CUgraphNodeType> {
+pub(crate) fn node_kind(node: u64) -> Option<CUgraphNodeType> {
     let mut kind = 0;
     // SAFETY: the node is one that the driver has just told.
     let asked = unsafe { calls::node_type(node, &mut kind) };
@@ -65,7 +65,7 @@ pub fn node_kind(node: u64) -> Option<CUgraphNodeType> {
 }
 
 /// The nodes of a graph, those within child graphs aside.
-pub fn graph_nodes(graph: u64) -> Vec<u64> {
+pub(crate) fn graph_nodes(graph: u64) -> Vec<u64> {
     // SAFETY: the array is as long as told; the graph is one that the application has just used, or lies
     // within it.
     unsafe {
@@ -81,7 +81,7 @@ pub fn graph_nodes(graph: u64) -> Vec<u64> {
 }
 
 /// From which node of a graph to which; none if the driver does not tell.
-pub fn graph_edges(graph: u64) -> Option<Vec<(u64, u64)>> {
+pub(crate) fn graph_edges(graph: u64) -> Option<Vec<(u64, u64)>> {
     let (mut from, mut to, mut about, mut count) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in ["how many", "which"] {
         from.resize(count, 0u64);
@@ -102,7 +102,7 @@ pub fn graph_edges(graph: u64) -> Option<Vec<(u64, u64)>> {
 }
 
 /// Whether a device's primary context is there. Of what the driver will not say: yes.
-pub fn is_primary_active(device: u64) -> bool {
+pub(crate) fn is_primary_active(device: u64) -> bool {
     let (mut flags, mut is_active) = (0, 0);
     // SAFETY: the outputs are valid; a CUdevice is its ordinal.
     let asked = unsafe { calls::primary_state(device as i32, &mut flags, &mut is_active) };
@@ -110,7 +110,7 @@ pub fn is_primary_active(device: u64) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// The driver does not know the address: ordinary memory of the process.
     Pageable,
     /// Host memory that the driver can reach.
@@ -121,7 +121,7 @@ pub enum Place {
 }
 
 /// What lies at an address that a copy was given.
-pub fn place(address: u64) -> Place {
+pub(crate) fn place(address: u64) -> Place {
     const HOST: u32 = 1;
     match kind_at(address) {
         Some((1.., true)) => Place::Managed,
@@ -135,7 +135,7 @@ pub fn place(address: u64) -> Place {
 }
 
 /// Whether managed memory is there, if the driver will say: without a context it may know nothing.
-pub fn is_managed(address: u64) -> Option<bool> {
+pub(crate) fn is_managed(address: u64) -> Option<bool> {
     let (_, is_managed) = kind_at(address).filter(|_| current_context() != 0)?;
     Some(is_managed)
 }
@@ -159,14 +159,14 @@ fn kind_at(address: u64) -> Option<(u32, bool)> {
 }
 
 /// The memory of a device that holds this address.
-pub fn memory_around(address: u64) -> Option<Range<u64>> {
+pub(crate) fn memory_around(address: u64) -> Option<Range<u64>> {
     let (result, range) = range_around(address);
     (result == Some(0)).then_some(range)
 }
 
 /// Whether the driver says that there is no memory of a device at this address. Without a context it says
 /// nothing.
-pub fn is_no_memory(address: u64) -> bool {
+pub(crate) fn is_no_memory(address: u64) -> bool {
     const INVALID_VALUE: u32 = 1;
     const NOT_FOUND: u32 = 500;
     matches!(range_around(address).0, Some(INVALID_VALUE | NOT_FOUND))
@@ -181,7 +181,7 @@ fn range_around(address: u64) -> (Option<u32>, Range<u64>) {
 
 /// Whether the driver says that there is no pinned memory of its at this address. Without a context it says
 /// nothing.
-pub fn is_not_pinned(start: u64) -> bool {
+pub(crate) fn is_not_pinned(start: u64) -> bool {
     const INVALID_VALUE: u32 = 1;
     let mut flags = 0;
     // SAFETY: as above; any address may be asked about.
@@ -190,7 +190,7 @@ pub fn is_not_pinned(start: u64) -> bool {
 }
 
 /// The length of a variable of a module or library, from this function, which looks it up by this name.
-pub fn variable_length(in_library: bool, managed: bool, owner: u64, name: u64) -> Option<u64> {
+pub(crate) fn variable_length(in_library: bool, managed: bool, owner: u64, name: u64) -> Option<u64> {
     let find = match (in_library, managed) {
         (false, _) => calls::module_variable,
         (true, false) => calls::library_variable,
@@ -203,7 +203,7 @@ pub fn variable_length(in_library: bool, managed: bool, owner: u64, name: u64) -
 }
 
 /// Bytes of one element of an array, from its descriptor.
-pub fn array_element(array: u64) -> Option<u64> {
+pub(crate) fn array_element(array: u64) -> Option<u64> {
     use trace::api::{copies, enums::CUarray_format, structs::CUDA_ARRAY3D_DESCRIPTOR};
     // SAFETY: as above; the descriptor is plain numbers, and zeros are valid in it.
     let (result, found) = unsafe {
@@ -217,7 +217,7 @@ pub fn array_element(array: u64) -> Option<u64> {
 }
 
 /// The number of the calling thread's device.
-pub fn current_device() -> Option<u64> {
+pub(crate) fn current_device() -> Option<u64> {
     let mut device = 0;
     // SAFETY: the output is valid.
     let result = unsafe { calls::current_device(&mut device) };
@@ -225,7 +225,7 @@ pub fn current_device() -> Option<u64> {
 }
 
 /// Its compute capability: 90 for 9.0.
-pub fn compute_capability() -> Option<u32> {
+pub(crate) fn compute_capability() -> Option<u32> {
     let (major, minor) = devices::compute(current_device()? as i32);
     (major > 0).then_some((major * 10 + minor) as u32)
 }

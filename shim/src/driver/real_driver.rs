@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use trace::api::FUNCTIONS;
 
-pub const COUNT: usize = FUNCTIONS.len();
+pub(crate) const COUNT: usize = FUNCTIONS.len();
 
 /// Entry points of the real driver by function id. Null until the driver is loaded.
-pub static REAL: [AtomicPtr<c_void>; COUNT] = [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT];
+pub(crate) static REAL: [AtomicPtr<c_void>; COUNT] = [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT];
 
 static HANDLE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static PATH: AtomicPtr<String> = AtomicPtr::new(std::ptr::null_mut());
@@ -39,7 +39,7 @@ extern "C" fn no_function() -> u32 {
 
 /// The entry point of a function; something that returns an error if the driver or the function is missing.
 #[inline(always)]
-pub fn entry(id: u16) -> *const c_void {
+pub(crate) fn entry(id: u16) -> *const c_void {
     let address = REAL[id as usize].load(Relaxed);
     if address.is_null() { late(id) } else { address }
 }
@@ -56,17 +56,17 @@ fn late(id: u16) -> *const c_void {
     stand_in as *const c_void
 }
 
-pub fn present() -> bool {
+pub(crate) fn present() -> bool {
     load();
     STATE.load(Acquire) == PRESENT
 }
 
-pub fn path() -> String {
+pub(crate) fn path() -> String {
     // SAFETY: once published the string is never changed nor freed.
     unsafe { PATH.load(Acquire).as_ref() }.cloned().unwrap_or_default()
 }
 
-pub fn handle() -> *mut c_void {
+pub(crate) fn handle() -> *mut c_void {
     HANDLE.load(Acquire)
 }
 
@@ -76,7 +76,7 @@ pub fn handle() -> *mut c_void {
 /// # Safety
 /// `F` must be the function's type: an `extern "C"` function pointer with the signature of cuda.h.
 #[inline]
-pub unsafe fn function<F: Copy>(id: u16) -> Option<F> {
+pub(crate) unsafe fn function<F: Copy>(id: u16) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
     let address = REAL[id as usize].load(Relaxed);
     // SAFETY: a function pointer is an address, and the caller vouches for its type.
@@ -84,12 +84,12 @@ pub unsafe fn function<F: Copy>(id: u16) -> Option<F> {
 }
 
 /// Whether this driver has the function.
-pub fn has(name: &str) -> bool {
+pub(crate) fn has(name: &str) -> bool {
     id_of(name.as_bytes()).is_some_and(|id| !REAL[id as usize].load(Relaxed).is_null())
 }
 
 /// The id of the function at this address of the real driver.
-pub fn id_at(address: *const c_void) -> Option<u16> {
+pub(crate) fn id_at(address: *const c_void) -> Option<u16> {
     // SAFETY: once published the vector is never changed nor freed.
     let sorted = unsafe { BY_ADDRESS.load(Acquire).as_ref() }?;
     let at = sorted.binary_search_by_key(&(address as usize), |(a, _)| *a).ok()?;
@@ -99,7 +99,7 @@ pub fn id_at(address: *const c_void) -> Option<u16> {
 /// Finds and opens the real driver. Two threads may do so at once, and come to the same: no lock is
 /// held over dlopen, or a library whose constructor calls the driver, and so holds the loader's own lock,
 /// would wait for us and we for it.
-pub fn load() {
+pub(crate) fn load() {
     if STATE.load(Acquire) != UNTRIED || OPENING.replace(true) {
         return;
     }
@@ -161,7 +161,7 @@ fn is_ourselves(path: &Path) -> bool {
 }
 
 /// The file this library was loaded from.
-pub fn own_path() -> Option<PathBuf> {
+pub(crate) fn own_path() -> Option<PathBuf> {
     // SAFETY: dladdr fills the struct for an address inside this library; dli_fname is then a C string that
     // lives as long as the library.
     unsafe {
@@ -225,7 +225,7 @@ fn loader_cache(name: &str) -> Vec<PathBuf> {
 }
 
 /// The id of an exported name. Runs inside lookups: no allocation.
-pub fn id_of(name: &[u8]) -> Option<u16> {
+pub(crate) fn id_of(name: &[u8]) -> Option<u16> {
     static SORTED: [u16; COUNT] = sorted();
     SORTED
         .binary_search_by(|id| trace::api::FUNCTIONS[*id as usize].name.as_bytes().cmp(name))
@@ -259,7 +259,7 @@ const fn sorted() -> [u16; COUNT] {
 }
 
 /// The id of an exported name that is known at compile time.
-pub const fn id_named(name: &str) -> u16 {
+pub(crate) const fn id_named(name: &str) -> u16 {
     let mut id = 0;
     while !is_same(trace::api::NAMES[id].as_bytes(), name.as_bytes()) {
         id += 1;

@@ -21,7 +21,7 @@ use trace::file::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Head, INLINE
 
 /// A call that has begun and not returned.
 #[derive(Clone, Copy)]
-pub struct Open {
+pub(crate) struct Open {
     pub sequence: u32,
     /// The position of the next copy when the call began, if the call may wait for copies.
     pub position: u64,
@@ -43,7 +43,7 @@ impl Open {
 
 /// Records the entry; `None` if the call is not recorded.
 #[inline(always)]
-pub fn enter<const N: usize>(site: &'static Site, words: &[u64; N], frame: &Cell<u64>) -> Option<Open> {
+pub(crate) fn enter<const N: usize>(site: &'static Site, words: &[u64; N], frame: &Cell<u64>) -> Option<Open> {
     let line = *site;
     let Site { function, id, shape, hook } = line;
     let lane = lane::current();
@@ -120,7 +120,13 @@ const fn is_question(shape: &Shape) -> bool {
 
 /// Records the return.
 #[inline(always)]
-pub fn leave<const N: usize>(site: &'static Site, words: &[u64; N], frame: &Cell<u64>, mut open: Open, result: u32) {
+pub(crate) fn leave<const N: usize>(
+    site: &'static Site,
+    words: &[u64; N],
+    frame: &Cell<u64>,
+    mut open: Open,
+    result: u32,
+) {
     let line = *site;
     let Site { function, id, shape, .. } = line;
     let again = if is_question(&shape) { open.again } else { None };

@@ -27,7 +27,7 @@ extern "C" fn at_start() {
 }
 
 /// Loads the driver when the program does: it may not be found any more at the first call.
-pub fn driver_is_loaded() -> bool {
+pub(crate) fn driver_is_loaded() -> bool {
     config::keep_program();
     let is_there = real_driver::present();
     if is_there {

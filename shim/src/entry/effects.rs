@@ -32,7 +32,7 @@ const IO_MEMORY: u64 = 4;
 
 /// Before the real call: what is about to be given back may be someone else's when the call returns.
 #[inline(always)]
-pub fn before_driver(hook: Hook, words: &[u64]) -> u64 {
+pub(crate) fn before_driver(hook: Hook, words: &[u64]) -> u64 {
     match hook {
         Hook::HostFree { .. } | Hook::ModuleEnds { .. } | Hook::CodeEnds { .. } | Hook::StreamEnds { .. } => {
             if matches!(hook, Hook::CodeEnds { context: true, .. }) && range::takes_times() {
@@ -103,7 +103,7 @@ fn imported_ends(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
 
 /// What the driver is given in the place of some arguments.
 #[inline(always)]
-pub fn substitute(site: Site, words: &[u64], open: Option<Open>) -> Option<Substitute> {
+pub(crate) fn substitute(site: Site, words: &[u64], open: Option<Open>) -> Option<Substitute> {
     match (site.hook, open) {
         (Hook::HandsOver, Some(open)) => callback::hand_over(site.function, words, open.sequence),
         (Hook::GraphLaunched { executable, stream, per_thread }, Some(open))
@@ -120,7 +120,7 @@ pub fn substitute(site: Site, words: &[u64], open: Option<Open>) -> Option<Subst
 
 /// After the real call, before anything is recorded of what it brought.
 #[inline(always)]
-pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32) {
+pub(crate) fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32) {
     let word = |at: u8| words[usize::from(at)];
     if matches!(site.hook, Hook::HandsOver)
         && let Some(Substitute { of: Purpose::Callback(made), .. }) = made
@@ -222,7 +222,7 @@ fn managed_ends(lane: &Lane, start: u64) -> u64 {
 
 /// After the real call, recorded or not.
 #[inline(always)]
-pub fn after_driver(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed: u64) {
+pub(crate) fn after_driver(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed: u64) {
     let word = |at: u8| words[usize::from(at)];
     if matches!(hook, Hook::None | Hook::GraphLaunched { .. })
         || matches!(hook, Hook::MemoryFree { .. }) && (removed == 0 || result == 0)

@@ -15,7 +15,7 @@ use std::path::Path;
 const LARGEST: u64 = 256 << 20;
 
 /// After the driver has drawn into the file whose name stands at `path`.
-pub fn give_back(path: u64) {
+pub(crate) fn give_back(path: u64) {
     let Some(name) = text_at(path) else { return };
     let path = Path::new(OsStr::from_bytes(&name));
     // Something else than a file cannot be read back.

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::*;
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+pub(crate) unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     std::arch::naked_asm!(
         "push rdi",
         "push rsi",
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void {
+pub(crate) unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void {
     std::arch::naked_asm!(
         "push rdi",
         "push rsi",
@@ -168,7 +168,7 @@ fn substitute(address: *mut c_void) -> *mut c_void {
 
 /// After cuGetProcAddress, which has written an address there.
 #[cold]
-pub fn hand_out(place: u64) {
+pub(crate) fn hand_out(place: u64) {
     let place = place as *mut *mut c_void;
     if place.is_null() {
         return;

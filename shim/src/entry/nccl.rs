@@ -23,7 +23,7 @@ use trace::file::record::nccl::{Began, Returned, began};
 
 /// The common beginning of all versions. The functions take NCCL's C types, which differ.
 #[repr(C)]
-pub struct Plugin {
+pub(crate) struct Plugin {
     name: *const c_char,
     init: *const (),
     start: unsafe extern "C" fn(*const Communicator, *mut usize, *const u8) -> c_int,
@@ -42,7 +42,7 @@ const fn plugin<const VERSION: u32>(init: *const ()) -> Plugin {
 macro_rules! plugins {
     ($($version:literal $symbol:literal $name:ident $init:ident;)*) => {$(
         #[unsafe(export_name = $symbol)]
-        pub static $name: Plugin = plugin::<$version>($init::<$version> as *const ());
+        pub(crate) static $name: Plugin = plugin::<$version>($init::<$version> as *const ());
     )*};
 }
 
@@ -57,7 +57,7 @@ plugins! {
 }
 
 /// Whether NCCL looks this name up, in any version.
-pub fn is_entry(name: &[u8]) -> bool {
+pub(crate) fn is_entry(name: &[u8]) -> bool {
     name.starts_with(b"ncclProfiler_v")
 }
 

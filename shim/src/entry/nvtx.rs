@@ -50,7 +50,7 @@ extern "C" fn of_version_2(tables: Option<Tables>) -> c_int {
 }
 
 /// Whether NVTX looks this name up, or a driver's.
-pub fn is_entry(name: &[u8]) -> bool {
+pub(crate) fn is_entry(name: &[u8]) -> bool {
     matches!(name, b"InitializeInjectionNvtx2" | b"InitializeInjectionNvtx")
 }
 

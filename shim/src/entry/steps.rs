@@ -10,26 +10,26 @@ use crate::submission::shape::Shape;
 
 /// The call is not recorded, as it lies outside of the capture range.
 #[inline(always)]
-pub fn left_out(call: CallEntry) {
+pub(crate) fn left_out(call: CallEntry) {
     collective_results::left_out(call);
 }
 
 /// Before the entry is written.
 #[inline(always)]
-pub fn before_entry(call: CallEntry) {
+pub(crate) fn before_entry(call: CallEntry) {
     scan_before_call::before_entry(call);
     imported_snapshots::before_entry(call);
 }
 
 /// The entry is written.
 #[inline(always)]
-pub fn after_entry(call: CallEntry) {
+pub(crate) fn after_entry(call: CallEntry) {
     in_flight_work::after_entry(call);
 }
 
 /// The next that happens is the driver's call.
 #[inline(always)]
-pub fn before_driver(call: CallEntry, sequence: u32) {
+pub(crate) fn before_driver(call: CallEntry, sequence: u32) {
     if call.site.shape.timed && range::takes_times() {
         times::begins(call.lane.index(), sequence);
     }
@@ -37,7 +37,7 @@ pub fn before_driver(call: CallEntry, sequence: u32) {
 
 /// The driver's call has returned just now.
 #[inline(always)]
-pub fn after_driver(shape: &Shape) {
+pub(crate) fn after_driver(shape: &Shape) {
     if shape.timed && range::takes_times() {
         times::ends();
     }
@@ -45,7 +45,7 @@ pub fn after_driver(shape: &Shape) {
 
 /// The return is written.
 #[inline(always)]
-pub fn after_return(call: CallReturn) {
+pub(crate) fn after_return(call: CallReturn) {
     completed::after_return(call);
     in_flight_work::after_return(call);
     if call.site.shape.submits && call.result == 0 && call.lane.recorder().looks_behind_work {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Lays arguments out as words.
 #[inline(always)]
-pub fn lay_out<T>(words: &mut [u64], at: &mut usize, value: T) {
+pub(crate) fn lay_out<T>(words: &mut [u64], at: &mut usize, value: T) {
     let count = size_of::<T>().div_ceil(8);
     // SAFETY: the array has as many words as all arguments take; they were zero before.
     unsafe { words[*at..*at + count].as_mut_ptr().cast::<T>().write_unaligned(value) };
@@ -17,7 +17,7 @@ pub fn lay_out<T>(words: &mut [u64], at: &mut usize, value: T) {
 
 /// The argument that begins at word `at`, as the driver gets it.
 #[inline(always)]
-pub fn passed<T: Copy>(made: &Option<Substitute>, at: &mut usize, given: T) -> T {
+pub(crate) fn passed<T: Copy>(made: &Option<Substitute>, at: &mut usize, given: T) -> T {
     let place = *at;
     *at += size_of::<T>().div_ceil(8);
     match made {
@@ -30,7 +30,7 @@ macro_rules! wrapper {
     ($name:ident ($($param:ident : $type:ty $(= $role:expr)?),* $(,)?)) => {
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments)]
-        pub unsafe extern "C-unwind" fn $name($($param: $type),*) -> u32 {
+        pub(crate) unsafe extern "C-unwind" fn $name($($param: $type),*) -> u32 {
             type Real = unsafe extern "C-unwind" fn($($type),*) -> u32;
             const SITE: $crate::submission::shape::Site = {
                 let function = &family::FUNCTIONS[Line::$name as usize];
@@ -85,7 +85,7 @@ macro_rules! wrap {
         #[repr(u16)]
         enum Line { $($name, $($twin,)?)* }
 
-        pub const ADDRESSES: &[fn() -> *const c_void] = &[$(
+        pub(crate) const ADDRESSES: &[fn() -> *const c_void] = &[$(
             || $name as *const c_void,
             $(|| $twin as *const c_void,)?
         )*];
@@ -102,14 +102,14 @@ macro_rules! wrap {
         #[repr(u16)]
         enum Line { $($name),* }
 
-        pub const ADDRESSES: &[fn() -> *const c_void] = &[$(|| $name as *const c_void),*];
+        pub(crate) const ADDRESSES: &[fn() -> *const c_void] = &[$(|| $name as *const c_void),*];
 
         $(
             /// Saves every register that may carry an argument, asks where the real function is, and jumps
             /// there.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name() -> u32 {
+            pub(crate) unsafe extern "C" fn $name() -> u32 {
                 std::arch::naked_asm!(
                     "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
                     "sub rsp, 128",
@@ -133,7 +133,7 @@ macro_rules! wrap {
     };
 }
 
-pub extern "C" fn opaque_entry(id: u16) -> *const c_void {
+pub(crate) extern "C" fn opaque_entry(id: u16) -> *const c_void {
     counters::OPAQUE_CALLS.fetch_add(1, Relaxed);
     real_driver::entry(id)
 }
@@ -147,7 +147,7 @@ macro_rules! families {
         })*
 
         /// The wrapper of a function.
-        pub fn address(id: u16) -> *mut c_void {
+        pub(crate) fn address(id: u16) -> *mut c_void {
             $(
                 const { assert!($family::ADDRESSES.len() == trace::api::$family::FUNCTIONS.len()) };
                 let first = const { trace::api::base(stringify!($family)) };

@@ -14,14 +14,14 @@ use trace::api::copies::Region;
 use trace::base::hash::Hash;
 
 /// Of longer memory, and of more places in one graph, nothing is told but that it is so.
-pub const MOST_BYTES: u64 = 1 << 20;
+pub(crate) const MOST_BYTES: u64 = 1 << 20;
 const MOST_PLACES: usize = 256;
 /// So much is read for one launch, once before it and once when it is waited for: that takes up to four
 /// milliseconds each (`long_results.rs`), about what the copies themselves take.
 const MOST_AT_ONCE: u64 = 8 << 20;
 
 /// Host memory that a node of a graph writes.
-pub struct Write {
+pub(crate) struct Write {
     pub region: Region,
     pub node: u64,
     pub by: WriteKind,
@@ -30,13 +30,13 @@ pub struct Write {
 }
 
 #[derive(PartialEq)]
-pub enum WriteKind {
+pub(crate) enum WriteKind {
     Copy,
     Fill,
 }
 
 #[derive(Default)]
-pub struct Destinations {
+pub(crate) struct Destinations {
     any: AtomicBool,
     /// By executable graph.
     places: Lock<HashMap<u64, Places>>,
@@ -54,7 +54,7 @@ struct Places {
 
 /// Host memory that a launch of a graph writes.
 #[derive(Default)]
-pub struct GraphWrites {
+pub(crate) struct GraphWrites {
     pub landings: Vec<(Landing, Work, bool)>,
     /// There are others.
     pub are_in_part: bool,
@@ -63,12 +63,18 @@ pub struct GraphWrites {
 impl Destinations {
     /// Whether graphs with such destinations may have been made.
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.any.load(Relaxed)
     }
 
     /// A node was made, or changed in an executable graph, that copies there.
-    pub fn add(&self, executable: Option<u64>, region: &Region, from_host: bool, shares: impl Fn(u64, u64) -> bool) {
+    pub(crate) fn add(
+        &self,
+        executable: Option<u64>,
+        region: &Region,
+        from_host: bool,
+        shares: impl Fn(u64, u64) -> bool,
+    ) {
         let places = Self::sorted([(*region, from_host)].into_iter(), shares);
         if places.are_none() {
             return;
@@ -81,7 +87,7 @@ impl Destinations {
     }
 
     /// An executable graph was made, or became another, whose nodes write there.
-    pub fn instantiated(&self, executable: u64, written: &[Write], shares: impl Fn(u64, u64) -> bool) {
+    pub(crate) fn instantiated(&self, executable: u64, written: &[Write], shares: impl Fn(u64, u64) -> bool) {
         self.ends(executable);
         let places = Self::sorted(written.iter().map(|write| (write.region, write.from_host)), shares);
         if !places.are_none() {
@@ -125,17 +131,17 @@ impl Destinations {
         known.shared.extend(new.shared.into_iter().take(room));
     }
 
-    pub fn ends(&self, executable: u64) {
+    pub(crate) fn ends(&self, executable: u64) {
         self.places.lock().remove(&executable);
     }
 
     /// Start and length of the pageable memory that a graph writes.
-    pub fn pageable(&self, executable: u64) -> Vec<(u64, u64)> {
+    pub(crate) fn pageable(&self, executable: u64) -> Vec<(u64, u64)> {
         self.places.lock().get(&executable).map_or(Vec::new(), |places| places.pageable.clone())
     }
 
     /// Where a launch of this graph brings bytes.
-    pub fn writes_of(&self, executable: u64) -> GraphWrites {
+    pub(crate) fn writes_of(&self, executable: u64) -> GraphWrites {
         let Places { pageable, shared, mut are_in_part } =
             self.places.lock().get(&executable).cloned().unwrap_or_default();
         let mut landings = Vec::new();

@@ -7,11 +7,11 @@ use std::ops::Range;
 use trace::file::record::{self, HEAD, WRITTEN_HERE, WRITTEN_SIZE, Written};
 
 /// Memory is read and stored in pieces of this size.
-pub const PIECE: u64 = 64 << 10;
+pub(crate) const PIECE: u64 = 64 << 10;
 /// A record grows to about this size; further pieces go into the next.
 const MOST_IN_RECORD: usize = 256 << 10;
 
-pub struct HostWrites {
+pub(crate) struct HostWrites {
     pub around: &'static Surroundings,
     about: Written,
     /// The thread's, if it is asked before a call.
@@ -32,11 +32,11 @@ fn write_kind(about: &Written, how: u32) -> u32 {
 
 impl HostWrites {
     /// Whose call it is.
-    pub fn thread(&self) -> u32 {
+    pub(crate) fn thread(&self) -> u32 {
         self.about.thread
     }
 
-    pub fn new(about: Written, around: &'static Surroundings) -> HostWrites {
+    pub(crate) fn new(about: Written, around: &'static Surroundings) -> HostWrites {
         HostWrites {
             around,
             about,
@@ -51,7 +51,7 @@ impl HostWrites {
     /// The scan is over, and what it found was there by now. It may have taken long: what it read last can
     /// have been written after a wait of another thread that ended while it looked. With the lock held:
     /// whoever looks later finds only what is written later.
-    pub fn found_by_now(&mut self) {
+    pub(crate) fn found_by_now(&mut self) {
         self.about.end = clock::entry();
         if self.about.run == 0 {
             self.about.begin = self.about.end;
@@ -70,7 +70,7 @@ impl HostWrites {
     }
 
     /// What the host holds there now.
-    pub fn take(&mut self, range: Range<u64>) {
+    pub(crate) fn take(&mut self, range: Range<u64>) {
         for at in range.clone().step_by(PIECE as usize) {
             let step = PIECE.min(range.end - at) as usize;
             match bytes_at(at, step, true) {
@@ -80,7 +80,7 @@ impl HostWrites {
         }
     }
 
-    pub fn add(&mut self, how: u32, address: u64, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, how: u32, address: u64, bytes: &[u8]) {
         if how == WRITTEN_HERE {
             self.places.push(address..address + bytes.len() as u64);
         }
@@ -97,7 +97,7 @@ impl HostWrites {
         }
     }
 
-    pub fn lose(&mut self, address: u64, len: usize, what: &'static str) {
+    pub(crate) fn lose(&mut self, address: u64, len: usize, what: &'static str) {
         self.attach(WRITTEN_HERE, record::LOST, address, len, &[]);
         let count = self.around.lose(what);
         self.records.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
@@ -105,7 +105,7 @@ impl HostWrites {
 
     /// Nobody will tell what is written there: what was recorded with the call is all there is. Counted
     /// before.
-    pub fn untold(&mut self, address: u64, len: usize) {
+    pub(crate) fn untold(&mut self, address: u64, len: usize) {
         self.attach(WRITTEN_HERE, record::LOST, address, len, &[]);
     }
 
@@ -122,14 +122,14 @@ impl HostWrites {
     }
 
     /// A run of a callback is written down even if it wrote nothing.
-    pub fn of_run(mut self) -> HostWrites {
+    pub(crate) fn of_run(mut self) -> HostWrites {
         if self.records.is_empty() {
             self.open[0] = record::with_body(record::WRITTEN, &self.about);
         }
         self
     }
 
-    pub fn into_records(mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn into_records(mut self) -> Vec<Vec<u8>> {
         self.records.extend(self.open.into_iter().filter(|record| !record.is_empty()));
         self.records
     }

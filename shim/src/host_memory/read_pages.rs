@@ -5,11 +5,11 @@ use std::cell::Cell;
 
 /// Some of the pages from which the driver has read launch arguments. A program that has unmapped such a page
 /// cannot launch from there: the driver would read it too.
-pub struct ReadPages([Cell<u64>; ReadPages::COUNT]);
+pub(crate) struct ReadPages([Cell<u64>; ReadPages::COUNT]);
 
 impl ReadPages {
     const COUNT: usize = 64;
-    pub const fn none() -> ReadPages {
+    pub(crate) const fn none() -> ReadPages {
         ReadPages([const { Cell::new(0) }; ReadPages::COUNT])
     }
 
@@ -19,14 +19,14 @@ impl ReadPages {
 
     /// The driver has read these bytes, at a launch that it accepted.
     #[inline(always)]
-    pub fn add(&self, at: u64, len: u64) {
+    pub(crate) fn add(&self, at: u64, len: u64) {
         for page in [at / PAGE, (at + len.max(1) - 1) / PAGE] {
             self.slot(page).set(page);
         }
     }
 
     /// Whether the driver is known to have read the page, or both pages, that these bytes lie on.
-    pub fn have(&self, at: u64, len: u64) -> bool {
+    pub(crate) fn have(&self, at: u64, len: u64) -> bool {
         let (first, last) = (at / PAGE, at.saturating_add(len.max(1) - 1) / PAGE);
         first != 0 && last - first <= 1 && [first, last].iter().all(|page| self.slot(*page).get() == *page)
     }

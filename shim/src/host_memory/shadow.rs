@@ -5,12 +5,12 @@ use trace::base::free_memory;
 
 /// Bytes between two stretches that are taken along: fewer than what a stretch of its own would take in the
 /// trace.
-pub const NEAR: usize = 8;
+pub(crate) const NEAR: usize = 8;
 /// For what is shorter nobody looks how much memory there is.
 const LONG: u64 = 64 << 20;
 
 /// A private copy of a range, whose pages use memory only once they are written.
-pub struct Shadow {
+pub(crate) struct Shadow {
     at: *mut u8,
     len: usize,
 }
@@ -20,7 +20,7 @@ unsafe impl Send for Shadow {}
 
 impl Shadow {
     /// All zeros; none if there is no room.
-    pub fn with_len(len: u64) -> Option<Shadow> {
+    pub(crate) fn with_len(len: u64) -> Option<Shadow> {
         if len >= LONG && free_memory::memory().is_some_and(|room| len > room / 2) {
             return None;
         }
@@ -41,12 +41,12 @@ impl Shadow {
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
     }
 
-    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
         self.bytes()[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
     /// The stretches of `now`, which begins at `offset`, that are not new.
-    pub fn same(&mut self, offset: usize, now: &[u8]) -> Vec<Range<usize>> {
+    pub(crate) fn same(&mut self, offset: usize, now: &[u8]) -> Vec<Range<usize>> {
         let new = self.differing(offset, now);
         let starts = std::iter::once(0).chain(new.iter().map(|new| new.end));
         let ends = new.iter().map(|new| new.start).chain([now.len()]);
@@ -54,7 +54,7 @@ impl Shadow {
     }
 
     /// The stretches of `now`, which begins at `offset`, that are new, within it.
-    pub fn differing(&mut self, offset: usize, now: &[u8]) -> Vec<Range<usize>> {
+    pub(crate) fn differing(&mut self, offset: usize, now: &[u8]) -> Vec<Range<usize>> {
         differences(&self.bytes()[offset..offset + now.len()], now)
     }
 }

@@ -8,7 +8,7 @@ use crate::os::probe::handed_out;
 
 /// The variables looked up so far.
 #[derive(Default)]
-pub struct Variables {
+pub(crate) struct Variables {
     managed: Lock<Vec<Variable>>,
 }
 
@@ -24,7 +24,7 @@ struct Variable {
 impl Variables {
     /// After one has been found. `words`: where its address and its length are to stand, either of which may
     /// be nowhere, its module or library, and its name.
-    pub fn watch_variable(
+    pub(crate) fn watch_variable(
         &self,
         in_library: bool,
         managed: bool,
@@ -63,14 +63,14 @@ impl Variables {
     }
 
     /// The addresses of those that end with this module, library, context or device.
-    pub fn owned(&self, owner: u64) -> Vec<u64> {
+    pub(crate) fn owned(&self, owner: u64) -> Vec<u64> {
         let managed = self.managed.lock();
         managed.iter().filter(|variable| variable.owners.contains(&owner)).map(|variable| variable.start).collect()
     }
 
     /// After the call that was to end this owner, and that of its variables nothing is followed any more.
     /// Some are still there if it failed, or if the owner has others who keep it.
-    pub fn owner_ended(&self, owner: u64, succeeded: bool, watch: &Watch) {
+    pub(crate) fn owner_ended(&self, owner: u64, succeeded: bool, watch: &Watch) {
         let is_owned = |variable: &mut Variable| variable.owners.contains(&owner);
         let owned: Vec<Variable> = self.managed.lock().extract_if(.., is_owned).collect();
         for variable in owned {

@@ -45,7 +45,7 @@ const SHORT: usize = 32;
 
 const OF_OTHERS: &str = "writes of other processes to shared memory";
 
-pub struct Watch {
+pub(crate) struct Watch {
     data: Data,
     /// Has the end of the process begin with a scan of managed memory.
     scans_last: fn(),
@@ -88,7 +88,7 @@ impl State {
 }
 
 impl Watch {
-    pub fn new(data: Data, scans_last: fn()) -> Watch {
+    pub(crate) fn new(data: Data, scans_last: fn()) -> Watch {
         Watch {
             data,
             scans_last,
@@ -104,7 +104,7 @@ impl Watch {
     }
 
     /// Who else writes what is watched is named once.
-    pub fn look_for_external_writers(&self, period: Duration, around: &Surroundings) {
+    pub(crate) fn look_for_external_writers(&self, period: Duration, around: &Surroundings) {
         if !self.any() {
             return;
         }
@@ -116,12 +116,12 @@ impl Watch {
 
     /// Whether anything is watched.
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.count.load(Relaxed) != 0
     }
 
     /// Begins to watch the source of a copy, which callbacks under way may still write.
-    pub fn watch_prepared(&self, start: u64, len: u64, writes: &mut HostWrites) -> bool {
+    pub(crate) fn watch_prepared(&self, start: u64, len: u64, writes: &mut HostWrites) -> bool {
         let tracked = self.watch(start, len, false, writes);
         if let Some(watched) = self.state.lock().ranges.get_mut(&start).filter(|watched| watched.end == start + len) {
             watched.prepared = true;
@@ -131,7 +131,7 @@ impl Watch {
 
     /// Begins to watch this memory, which a call names, and records what it holds. Whether Linux tells what
     /// is written there.
-    pub fn watch(&self, start: u64, len: u64, managed: bool, writes: &mut HostWrites) -> bool {
+    pub(crate) fn watch(&self, start: u64, len: u64, managed: bool, writes: &mut HostWrites) -> bool {
         self.watch_for(Users::One(writes.thread()), start, len, managed, writes)
     }
 
@@ -244,7 +244,7 @@ impl Watch {
 
     /// A call of this thread names the memory: it is not another's alone any more, and what is written there
     /// to be told before the call.
-    pub fn claim(&self, thread: u32, memory: impl Iterator<Item = Range<u64>>) {
+    pub(crate) fn claim(&self, thread: u32, memory: impl Iterator<Item = Range<u64>>) {
         let mut state = self.state.lock();
         for range in memory {
             let met = state.ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start);
@@ -254,7 +254,7 @@ impl Watch {
 
     /// The memory is about to be given back; what the CPU had in managed memory is what the program saw of
     /// it. `entirely`: parts of it that are watched for themselves end with it.
-    pub fn forget(&self, start: u64, len: u64, entirely: bool, mut writes: Option<&mut HostWrites>) {
+    pub(crate) fn forget(&self, start: u64, len: u64, entirely: bool, mut writes: Option<&mut HostWrites>) {
         let mut state = self.state.lock();
         // What a graph reads of it as pageable memory stays, unless the memory itself goes.
         let within = state.ranges.range(start..start.saturating_add(len.max(1)));
@@ -286,7 +286,7 @@ impl Watch {
 
     /// What the CPU has of managed memory, which may be gone with its context or the process. Where work is
     /// under way it may be the device's by now, and nobody can say what of that the program has seen.
-    pub fn scan_last(&self, writes: &mut HostWrites) {
+    pub(crate) fn scan_last(&self, writes: &mut HostWrites) {
         let around = writes.around;
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
@@ -302,7 +302,7 @@ impl Watch {
     }
 
     /// Stops watching what is no pinned, or no managed, memory any more.
-    pub fn forget_freed(&self, pinned: &Ranges) {
+    pub(crate) fn forget_freed(&self, pinned: &Ranges) {
         for (start, len) in self.managed.remove_freed(|start| queries::is_managed(start) == Some(false)) {
             self.forget(start, len, true, None);
         }

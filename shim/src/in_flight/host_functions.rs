@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
 /// A callback passed to the driver.
-pub struct Callback {
+pub(crate) struct Callback {
     pub function: u64,
     pub data: u64,
     /// Of which recording it is: a forked child does not know it.
@@ -22,16 +22,16 @@ pub struct Callback {
 
 /// The last that was handed over for a node: graphs, their copies and what is instantiated from them run it
 /// as long as they live, so that it stays.
-pub static OF_NODES: AtomicPtr<Callback> = AtomicPtr::new(std::ptr::null_mut());
+pub(crate) static OF_NODES: AtomicPtr<Callback> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether any was handed over for a node.
 #[inline(always)]
-pub fn any_of_nodes() -> bool {
+pub(crate) fn any_of_nodes() -> bool {
     !OF_NODES.load(Relaxed).is_null()
 }
 
 /// Function and data of the application's by the data that the driver was given, of all nodes.
-pub fn of_nodes() -> HashMap<u64, (u64, u64)> {
+pub(crate) fn of_nodes() -> HashMap<u64, (u64, u64)> {
     let mut all = HashMap::new();
     let mut next = OF_NODES.load(Acquire);
     // SAFETY: what is in this list is never freed.
@@ -44,8 +44,8 @@ pub fn of_nodes() -> HashMap<u64, (u64, u64)> {
 
 /// Handed over and not run yet, those of graphs aside. While there are any, what a copy will read may still
 /// be written by one.
-pub static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+pub(crate) static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
-pub fn any_under_way() -> bool {
+pub(crate) fn any_under_way() -> bool {
     UNDER_WAY.load(Relaxed) != 0
 }

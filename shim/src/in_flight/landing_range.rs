@@ -5,13 +5,13 @@ use trace::api::copies::Region;
 
 /// The destination of a copy.
 #[derive(Clone, Copy)]
-pub enum Landing {
+pub(crate) enum Landing {
     Flat { address: u64, len: u64 },
     Rows(Region),
 }
 
 impl Landing {
-    pub fn address(self) -> u64 {
+    pub(crate) fn address(self) -> u64 {
         match self {
             Landing::Flat { address, .. } => address,
             Landing::Rows(region) => region.address,
@@ -19,7 +19,7 @@ impl Landing {
     }
 
     /// Bytes that land.
-    pub fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         match self {
             Landing::Flat { len, .. } => len,
             Landing::Rows(region) => region.bytes(),
@@ -27,27 +27,27 @@ impl Landing {
     }
 
     /// Bytes from the first that lands to the last.
-    pub fn span(self) -> u64 {
+    pub(crate) fn span(self) -> u64 {
         match self {
             Landing::Flat { len, .. } => len,
             Landing::Rows(region) => region.span(),
         }
     }
 
-    pub fn end(self) -> u64 {
+    pub(crate) fn end(self) -> u64 {
         self.address() + self.span()
     }
 
-    pub fn extent(self) -> Range<u64> {
+    pub(crate) fn extent(self) -> Range<u64> {
         self.address()..self.end()
     }
 
-    pub fn is_at(self, region: &Region) -> bool {
+    pub(crate) fn is_at(self, region: &Region) -> bool {
         (self.address(), self.bytes(), self.span()) == (region.address, region.bytes(), region.span())
     }
 
     /// Where they land: row by row, unless it is very much in pieces.
-    pub fn places(self) -> Vec<Range<u64>> {
+    pub(crate) fn places(self) -> Vec<Range<u64>> {
         const MOST: u64 = 4096;
         let whole = Region {
             address: self.address(),

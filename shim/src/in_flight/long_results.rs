@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
 /// Of more memory it is not followed what launches make of it before a callback.
-pub const MOST_READ: u64 = 8 << 20;
+pub(crate) const MOST_READ: u64 = 8 << 20;
 
 /// Memory up to this length is always read.
-pub const SHORT: u64 = 1 << 20;
+pub(crate) const SHORT: u64 = 1 << 20;
 /// Longer memory is read in such pieces, as many as there is room for.
-pub const PIECE: u64 = 4 << 20;
+pub(crate) const PIECE: u64 = 4 << 20;
 const AT_FIRST: u64 = 256 << 20;
 const EACH_SECOND: u64 = 32 << 20;
 
-pub struct Allowance {
+pub(crate) struct Allowance {
     since: Instant,
     taken: AtomicU64,
 }
@@ -31,7 +31,7 @@ impl Default for Allowance {
 
 impl Allowance {
     /// Whether so many bytes more may be read now; they count as read then.
-    pub fn take(&self, bytes: u64) -> bool {
+    pub(crate) fn take(&self, bytes: u64) -> bool {
         let all = allowed(self.since.elapsed());
         let taken = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= all);
         self.taken.fetch_update(Relaxed, Relaxed, taken).is_ok()

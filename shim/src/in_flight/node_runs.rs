@@ -17,7 +17,7 @@ const MOST: usize = 4096;
 
 /// The origin of a callback's run: its stream, or a launch of its graph.
 #[derive(Clone)]
-pub struct Turn {
+pub(crate) struct Turn {
     pub queue: Queue,
     /// Work that stands before it has a lesser position, its graph's own lies between the two, and what
     /// stands behind it follows.
@@ -33,7 +33,7 @@ pub struct Turn {
 /// Writes of other nodes of its graph before a callback begins, and after it has ended. All others have no
 /// known order.
 #[derive(Default)]
-pub struct NeighbourWrites {
+pub(crate) struct NeighbourWrites {
     pub before: Vec<Region>,
     pub after: Vec<Region>,
     /// Of `before` what is copied from the device, and stands there when the callback begins whatever other
@@ -42,19 +42,19 @@ pub struct NeighbourWrites {
 }
 
 impl Turn {
-    pub fn is_of_graph(&self) -> bool {
+    pub(crate) fn is_of_graph(&self) -> bool {
         self.before != self.behind
     }
 
     /// Whether what its graph brings there it has brought before the callback begins, or brings when that has
     /// ended.
-    pub fn settles(&self, landing: Landing) -> bool {
+    pub(crate) fn settles(&self, landing: Landing) -> bool {
         self.around.before.iter().chain(&self.around.after).any(|region| landing.is_at(region))
     }
 }
 
 #[derive(Default)]
-pub struct NodeRuns {
+pub(crate) struct NodeRuns {
     state: Lock<State>,
 }
 
@@ -88,7 +88,7 @@ impl Launches {
 
 impl NodeRuns {
     /// An executable graph was made, or became another, that runs these callbacks.
-    pub fn instantiated(&self, executable: u64, callbacks: Vec<(u64, NeighbourWrites)>) {
+    pub(crate) fn instantiated(&self, executable: u64, callbacks: Vec<(u64, NeighbourWrites)>) {
         self.ends(executable);
         if callbacks.is_empty() {
             return;
@@ -98,7 +98,7 @@ impl NodeRuns {
     }
 
     /// It is gone, or runs others now, of which nothing is known.
-    pub fn ends(&self, executable: u64) {
+    pub(crate) fn ends(&self, executable: u64) {
         let mut state = self.state.lock();
         let State { callbacks, launches, lost } = &mut *state;
         let all = callbacks.remove(&executable).unwrap_or_default();
@@ -112,11 +112,11 @@ impl NodeRuns {
         }
     }
 
-    pub fn has(&self, executable: u64) -> bool {
+    pub(crate) fn has(&self, executable: u64) -> bool {
         self.state.lock().callbacks.contains_key(&executable)
     }
 
-    pub fn launched(&self, executable: u64, launch: Turn) {
+    pub(crate) fn launched(&self, executable: u64, launch: Turn) {
         let mut state = self.state.lock();
         let State { callbacks, launches, lost } = &mut *state;
         for (callback, around) in callbacks.get(&executable).into_iter().flatten() {
@@ -130,14 +130,14 @@ impl NodeRuns {
     }
 
     /// The driver has refused the launch.
-    pub fn refused(&self, by: (u32, u32)) {
+    pub(crate) fn refused(&self, by: (u32, u32)) {
         let mut state = self.state.lock();
         state.launches.values_mut().for_each(|launches| launches.turns.retain(|(_, turn)| turn.by != by));
         state.launches.retain(|_, launches| !launches.turns.is_empty());
     }
 
     /// The launch of which a run begins.
-    pub fn begins(&self, callback: u64) -> Option<Turn> {
+    pub(crate) fn begins(&self, callback: u64) -> Option<Turn> {
         let mut state = self.state.lock();
         let launches = state.launches.get_mut(&callback)?;
         let launch = launches.turns.pop_front().filter(|_| !launches.are_unordered);

@@ -12,8 +12,8 @@ mod order;
 mod places;
 mod row;
 
-pub use copy::{ConcurrentWrites, Copy, Work};
-pub use order::Covered;
+pub(crate) use copy::{ConcurrentWrites, Copy, Work};
+pub(crate) use order::Covered;
 
 use crate::driver::queue::Queue;
 use crate::in_flight::landing_range::Landing;
@@ -30,7 +30,7 @@ use std::time::Instant;
 const MOST: usize = 1 << 16;
 
 #[derive(Default)]
-pub struct Pending {
+pub(crate) struct Pending {
     count: AtomicUsize,
     next: AtomicU64,
     /// Threads inside of calls that may overwrite what copies brought, and of those that have put work.
@@ -84,7 +84,7 @@ struct Coming {
 }
 
 /// Memory shared with the device that the work of a call may use.
-pub enum Uses {
+pub(crate) enum Uses {
     Only(Vec<Range<u64>>),
     Any,
 }
@@ -97,24 +97,24 @@ impl Default for Uses {
 
 impl Pending {
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.count.load(Relaxed) != 0
     }
 
     /// The position of the next copy: what a call that begins now may cover lies below.
     #[inline(always)]
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.next.load(Relaxed)
     }
 
     /// Takes a position for work of which nothing is kept in mind but that.
-    pub fn take_position(&self) -> u64 {
+    pub(crate) fn take_position(&self) -> u64 {
         self.next.fetch_add(1, Relaxed)
     }
 
     /// Keeps a copy in mind; the ones that had to be given up for it. What earlier copies to the host bring
     /// to the same memory nobody can look at any more: of these nothing will be told.
-    pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
+    pub(crate) fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         let mut state = self.state.lock();
         if copy.work.writes() {
             state.overwrites(copy.landing);
@@ -152,7 +152,7 @@ impl Pending {
 
     /// Keeps in mind that other work than a copy to the host may write this memory; what such work before it
     /// on the same queue made of it does not matter.
-    pub fn add_work(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
+    pub(crate) fn add_work(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         if let Some(copies) = self.state.lock().copies.get_mut(&queue) {
             let same = |old: &Copy| {
                 let alike = old.work == copy.work || matches!((old.work, copy.work), (Work::Graph(_), Work::Graph(_)));
@@ -172,7 +172,7 @@ impl Pending {
     /// The driver has refused the call, whose work was kept in mind before it was made: nothing will come of
     /// it. What stands for earlier work as well stays.
     #[cold]
-    pub fn refused(&self, thread: u32, call: u32) {
+    pub(crate) fn refused(&self, thread: u32, call: u32) {
         let refused = |copy: &mut Copy| (copy.thread, copy.call) == (thread, call) && copy.row.is_one();
         let mut state = self.state.lock();
         let count = state.copies.values_mut().map(|copies| copies.extract_if(.., refused).count()).sum();
@@ -181,7 +181,7 @@ impl Pending {
     }
 
     /// The CPU was found to have written there, maybe while launches were writing. `thread`: by whose call.
-    pub fn written(&self, thread: u32, places: &[Range<u64>]) {
+    pub(crate) fn written(&self, thread: u32, places: &[Range<u64>]) {
         if places.is_empty() || !self.any() {
             return;
         }
@@ -197,7 +197,7 @@ impl Pending {
     }
 
     /// A callback was found to have written there.
-    pub fn called_back(&self, places: &[Range<u64>]) {
+    pub(crate) fn called_back(&self, places: &[Range<u64>]) {
         const MOST: usize = 4096;
         const MOST_OF_ONE: usize = 256;
         const NEAR: u64 = 64;
@@ -217,7 +217,14 @@ impl Pending {
 
     /// The thread is about to give the driver work that may write there; the driver may do it before the call
     /// returns. `by_graphs`: graphs may bring something to pageable memory.
-    pub fn call_begins(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>, by_cpu: bool, by_graphs: bool) {
+    pub(crate) fn call_begins(
+        &self,
+        thread: u32,
+        queue: Queue,
+        memory: Vec<Range<u64>>,
+        by_cpu: bool,
+        by_graphs: bool,
+    ) {
         let mut state = self.state.lock();
         for range in &memory {
             state.overwrites_looked_at(range);
@@ -238,7 +245,7 @@ impl Pending {
     }
 
     /// The thread is about to give the driver work: until that is kept in mind this may be used by it.
-    pub fn enters(&self, thread: u32, uses: Uses, queue: Option<Queue>) {
+    pub(crate) fn enters(&self, thread: u32, uses: Uses, queue: Option<Queue>) {
         let mut state = self.state.lock();
         let coming = state.coming.entry(thread).or_default();
         (coming.uses, coming.queue) = (uses, queue);
@@ -247,7 +254,7 @@ impl Pending {
 
     /// What the thread's call will use is kept in mind, and about to be given to the driver.
     #[inline(always)]
-    pub fn entered(&self, thread: u32) {
+    pub(crate) fn entered(&self, thread: u32) {
         if self.coming.load(Relaxed) != 0 {
             let mut state = self.state.lock();
             if let Entry::Occupied(mut coming) = state.coming.entry(thread) {
@@ -262,7 +269,7 @@ impl Pending {
 
     /// The call has returned, and what it gave the driver is kept in mind.
     #[inline(always)]
-    pub fn call_returned(&self, thread: u32) {
+    pub(crate) fn call_returned(&self, thread: u32) {
         if self.coming.load(Relaxed) != 0 {
             let mut state = self.state.lock();
             state.coming.remove(&thread);
@@ -272,7 +279,7 @@ impl Pending {
 
     /// Whether other work was given what this copy brought to be overwritten, while that is being looked at,
     /// or just before. `thread`: who looks, whose own call has returned: a replay looks behind it, too.
-    pub fn is_overwritten(&self, copy: &Copy, thread: u32) -> bool {
+    pub(crate) fn is_overwritten(&self, copy: &Copy, thread: u32) -> bool {
         let state = self.state.lock();
         let mut others =
             state.coming.iter().filter(|(other, _)| **other != thread).flat_map(|(_, coming)| &coming.memory);
@@ -284,13 +291,13 @@ impl Pending {
     }
 
     /// An event was recorded by a call that began at `position`.
-    pub fn event_recorded(&self, event: u64, queue: Queue, position: u64) {
+    pub(crate) fn event_recorded(&self, event: u64, queue: Queue, position: u64) {
         let mut state = self.state.lock();
         state.order.recorded(event, queue, position, self.next.fetch_add(1, Relaxed));
     }
 
     /// An event was recorded behind all that a context had been given when a call began at `position`.
-    pub fn context_recorded(&self, event: u64, context: u64, position: u64) {
+    pub(crate) fn context_recorded(&self, event: u64, context: u64, position: u64) {
         let mut state = self.state.lock();
         let of_context = |copies: &[Copy]| copies.iter().any(|copy| copy.context == context);
         let queues = state.copies.iter().filter(|(_, copies)| of_context(copies));
@@ -298,11 +305,11 @@ impl Pending {
         state.order.recorded_behind(event, reach, self.next.fetch_add(1, Relaxed));
     }
 
-    pub fn event_ends(&self, event: u64) {
+    pub(crate) fn event_ends(&self, event: u64) {
         self.state.lock().order.event_ends(event);
     }
 
-    pub fn stream_waits(&self, queue: Queue, event: u64) {
+    pub(crate) fn stream_waits(&self, queue: Queue, event: u64) {
         let mut state = self.state.lock();
         state.order.stream_waits(queue, event, self.next.fetch_add(1, Relaxed));
     }
@@ -310,7 +317,7 @@ impl Pending {
     /// The call that put work has returned: what begins to wait from now on waits for that, too. `has_read`:
     /// what it was to read it has read.
     #[inline(always)]
-    pub fn is_put(&self, thread: u32, has_read: bool) {
+    pub(crate) fn is_put(&self, thread: u32, has_read: bool) {
         if self.inside.load(Relaxed) != 0 {
             let mut state = self.state.lock();
             let Some((queue, first)) = state.inside.remove(&thread) else { return };
@@ -332,7 +339,7 @@ impl Pending {
 
     /// The thread's call that handed over a callback has returned: what others give to that stream from now
     /// on comes behind it.
-    pub fn handed_over(&self, thread: u32, call: u32) {
+    pub(crate) fn handed_over(&self, thread: u32, call: u32) {
         const MOST: usize = 1024;
         let mut state = self.state.lock();
         let calls = state.handed_over.entry(thread).or_default();
@@ -343,14 +350,14 @@ impl Pending {
     }
 
     /// It is inside of nothing any more.
-    pub fn thread_ends(&self, thread: u32) {
+    pub(crate) fn thread_ends(&self, thread: u32) {
         self.state.lock().handed_over.remove(&thread);
         self.call_returned(thread);
         self.is_put(thread, false);
     }
 
     /// Another stream may get this one's handle: what belongs to the old one gets a name of its own.
-    pub fn stream_ends(&self, queue: Queue) {
+    pub(crate) fn stream_ends(&self, queue: Queue) {
         let mut state = self.state.lock();
         let State { copies, landings, order, inside, gone, .. } = &mut *state;
         *gone += 1;

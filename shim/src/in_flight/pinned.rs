@@ -5,7 +5,7 @@ use crate::os::lock::Lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
-pub struct Ranges {
+pub(crate) struct Ranges {
     count: AtomicUsize,
     /// Between these lies all of it: the lowest address that a range has ever begun at, and the highest end.
     lowest: AtomicU64,
@@ -43,17 +43,17 @@ impl Default for Ranges {
 
 impl Ranges {
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.count.load(Relaxed) != 0
     }
 
     /// Memory that the driver gives.
-    pub fn add(&self, start: u64, len: u64, write_combined: bool) {
+    pub(crate) fn add(&self, start: u64, len: u64, write_combined: bool) {
         self.insert(start, PinnedRange { len, registered: false, write_combined });
     }
 
     /// Memory of the program's own.
-    pub fn register(&self, start: u64, len: u64) {
+    pub(crate) fn register(&self, start: u64, len: u64) {
         self.insert(start, PinnedRange { len, registered: true, write_combined: false });
     }
 
@@ -72,7 +72,7 @@ impl Ranges {
     }
 
     /// Removes the range that starts here; its length, if there was one.
-    pub fn remove(&self, start: u64) -> Option<u64> {
+    pub(crate) fn remove(&self, start: u64) -> Option<u64> {
         let mut ranges = self.ranges.lock();
         let held = ranges.remove(&start);
         self.count.store(ranges.len(), Relaxed);
@@ -80,7 +80,7 @@ impl Ranges {
     }
 
     /// Drops the ranges that the driver no longer knows. It is asked without the lock.
-    pub fn remove_freed(&self, is_gone: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
+    pub(crate) fn remove_freed(&self, is_gone: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
         let starts: Vec<u64> = self.ranges.lock().keys().copied().collect();
         let gone = starts.into_iter().filter(|start| is_gone(*start));
         gone.filter_map(|start| Some((start, self.remove(start)?))).collect()
@@ -88,13 +88,13 @@ impl Ranges {
 
     /// Whether a range may hold this address: false is certain.
     #[inline(always)]
-    pub fn may_hold(&self, address: u64) -> bool {
+    pub(crate) fn may_hold(&self, address: u64) -> bool {
         let granule = address >> GRANULE;
         self.touched[(granule % GRANULES / 64) as usize].load(Relaxed) >> (granule % 64) & 1 != 0
     }
 
     /// The words of these bytes that are addresses in a range.
-    pub fn addresses_in<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
+    pub(crate) fn addresses_in<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
         let lowest = self.lowest.load(Relaxed);
         let span = self.highest.load(Relaxed).saturating_sub(lowest);
         let words = if self.any() { bytes } else { &[] }.chunks_exact(8);
@@ -105,7 +105,7 @@ impl Ranges {
 
     /// The range that holds this address: where it starts, and its length.
     #[inline]
-    pub fn find(&self, address: u64) -> Option<(u64, u64)> {
+    pub(crate) fn find(&self, address: u64) -> Option<(u64, u64)> {
         if !self.may_hold(address) {
             return None;
         }
@@ -115,7 +115,7 @@ impl Ranges {
     }
 
     /// Whether all of `len` bytes at `start` lie in one pinned range.
-    pub fn holds(&self, start: u64, len: u64) -> bool {
+    pub(crate) fn holds(&self, start: u64, len: u64) -> bool {
         if self.count.load(Relaxed) == 0 {
             return false;
         }
@@ -126,18 +126,18 @@ impl Ranges {
 
     /// Whether all of it lies in memory that the driver gave, and was not told to take back: it can be read.
     /// The program's own may have been unmapped: the device still reaches it.
-    pub fn holds_driver_memory(&self, start: u64, len: u64) -> bool {
+    pub(crate) fn holds_driver_memory(&self, start: u64, len: u64) -> bool {
         self.is_the_drivers(start) && self.holds(start, len)
     }
 
     /// Whether the driver gave the memory at this address.
-    pub fn is_the_drivers(&self, address: u64) -> bool {
+    pub(crate) fn is_the_drivers(&self, address: u64) -> bool {
         self.is(address, |held| !held.registered)
     }
 
     /// Whether the memory at this address was asked for as write-combined. The driver, which would know it,
     /// may not be asked within callbacks.
-    pub fn is_write_combined(&self, address: u64) -> bool {
+    pub(crate) fn is_write_combined(&self, address: u64) -> bool {
         self.is(address, |held| held.write_combined)
     }
 

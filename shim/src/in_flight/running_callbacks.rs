@@ -17,12 +17,12 @@ const LONG: Duration = Duration::from_secs(1);
 
 /// Callbacks that began recently and may still run.
 #[derive(Default)]
-pub struct Callbacks {
+pub(crate) struct Callbacks {
     running: Vec<Running>,
     begun: u64,
 }
 
-pub struct Running {
+pub(crate) struct Running {
     number: u64,
     /// Which handed it over.
     thread: u32,
@@ -36,7 +36,7 @@ pub struct Running {
 
 impl Running {
     /// Whether what others found meanwhile may be its, too.
-    pub fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.began.elapsed() < SHORT
     }
 
@@ -48,7 +48,7 @@ impl Running {
 
 impl Callbacks {
     /// The number by which its end is told. `thread`: which handed it over.
-    pub fn begins(&mut self, thread: u32, turn: Option<Turn>) -> u64 {
+    pub(crate) fn begins(&mut self, thread: u32, turn: Option<Turn>) -> u64 {
         // Some have been left by a jump, and never end.
         self.running.retain(|running| running.began.elapsed() < LONG);
         self.begun += 1;
@@ -64,29 +64,29 @@ impl Callbacks {
     }
 
     /// None if it took so long that it was given up.
-    pub fn ends(&mut self, number: u64) -> Option<Running> {
+    pub(crate) fn ends(&mut self, number: u64) -> Option<Running> {
         let at = self.running.iter().position(|running| running.number == number)?;
         Some(self.running.swap_remove(at))
     }
 
     /// The CPU has copied to these pages for the driver, and work was done there that is in no order to those
     /// of these turns.
-    pub fn copied(&mut self, pages: &[Range<u64>], is_unordered: impl Fn(&Turn) -> bool) {
+    pub(crate) fn copied(&mut self, pages: &[Range<u64>], is_unordered: impl Fn(&Turn) -> bool) {
         let beside = self.running.iter_mut().filter(|running| running.turn.as_ref().is_some_and(&is_unordered));
         beside.for_each(|running| running.copied = joined([&running.copied, pages].concat()));
     }
 
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.running.iter().any(|running| running.began.elapsed() < LONG)
     }
 
     /// Whether one may write what only the calls of this thread have named.
-    pub fn may_write(&self, user: u32) -> bool {
+    pub(crate) fn may_write(&self, user: u32) -> bool {
         self.running.iter().any(|running| running.may_write(Some(user)))
     }
 
     /// What was found to be written may be any of theirs, with these turns.
-    pub fn record_found(&mut self, user: Option<u32>, places: impl Fn(Option<&Turn>) -> Vec<Range<u64>>) {
+    pub(crate) fn record_found(&mut self, user: Option<u32>, places: impl Fn(Option<&Turn>) -> Vec<Range<u64>>) {
         let may_be_its = self.running.iter_mut().filter(|running| running.may_write(user));
         may_be_its.for_each(|running| {
             let places = places(running.turn.as_ref()).into_iter();

@@ -2,14 +2,14 @@
 
 /// The threads whose calls have named memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Users {
+pub(crate) enum Users {
     Nobody,
     One(u32),
     Several,
 }
 
 impl Users {
-    pub fn and(self, others: Users) -> Users {
+    pub(crate) fn and(self, others: Users) -> Users {
         match (self, others) {
             (Users::Nobody, users) | (users, Users::Nobody) => users,
             _ if self == others => self,
@@ -18,12 +18,12 @@ impl Users {
     }
 
     /// Whether there are no others.
-    pub fn are_only(self, thread: u32) -> bool {
+    pub(crate) fn are_only(self, thread: u32) -> bool {
         self == Users::Nobody || self == Users::One(thread)
     }
 
     /// The only one, if there is one.
-    pub fn only(self) -> Option<u32> {
+    pub(crate) fn only(self) -> Option<u32> {
         if let Users::One(thread) = self { Some(thread) } else { None }
     }
 }

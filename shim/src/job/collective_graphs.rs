@@ -27,7 +27,7 @@ use trace::file::record::nccl::Delivered;
 const CHANGED: &str = "its executable graph was changed after instantiation";
 
 /// The collective that was just launched into a capture of this stream; an error says why it is not followed.
-pub fn captured(lane: &Lane, of: &Delivered, stream: u64) -> Result<(), &'static str> {
+pub(crate) fn captured(lane: &Lane, of: &Delivered, stream: u64) -> Result<(), &'static str> {
     const OTHERWISE: &str = "it was captured into a graph, and its node is unknown";
     let (graph, node) = queries::captured_last(stream).ok_or(OTHERWISE)?;
     if queries::node_kind(node) != Some(CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL) {
@@ -41,7 +41,7 @@ pub fn captured(lane: &Lane, of: &Delivered, stream: u64) -> Result<(), &'static
 }
 
 /// An executable graph was made of this one, or an older one became as it is.
-pub fn instantiated(recorder: &'static Recorder, executable: u64, graph: u64, is_new: bool) {
+pub(crate) fn instantiated(recorder: &'static Recorder, executable: u64, graph: u64, is_new: bool) {
     let (graphs, deliveries) = (&recorder.collective_graphs, recorder.collectives());
     let Some(deliveries) = deliveries.filter(|_| graphs.any()) else { return };
     // Which nodes are switched off an update leaves as it is, and nothing tells.
@@ -134,7 +134,7 @@ fn done(what: &str, result: Option<u32>) -> Result<(), String> {
 
 /// The clone for the application's graph: by the argument word and the handle of that.
 #[cold]
-pub fn substitute((word, executable): (u8, u64), stream: u64, call: u32) -> Option<Substitute> {
+pub(crate) fn substitute((word, executable): (u8, u64), stream: u64, call: u32) -> Option<Substitute> {
     let known = recorder::recorder().collective_graphs.executable(executable)?;
     let mut made = None;
     lane::with_lane(|lane| made = prepared(lane, &known, stream, call));
@@ -208,7 +208,7 @@ fn directed(clone: &CloneOfGraph, of: &Executable, kept: &[Readback], room: &Roo
 
 /// The launch was made, or refused.
 #[cold]
-pub fn launched(launching: *mut Launching, result: u32) {
+pub(crate) fn launched(launching: *mut Launching, result: u32) {
     // SAFETY: `substitute` has made it, and its call returns once.
     let Launching { deliveries, around, executable, room, kept, stream } = *unsafe { Box::from_raw(launching) };
     guarded(|| {
@@ -223,7 +223,7 @@ pub fn launched(launching: *mut Launching, result: u32) {
 
 /// The application has changed an executable graph, which its clone does not know.
 #[inline]
-pub fn changed(executable: u64) {
+pub(crate) fn changed(executable: u64) {
     if !generation::recording() || !recorder::recorder().keeps_collectives {
         return;
     }
@@ -237,7 +237,7 @@ pub fn changed(executable: u64) {
 /// Before a graph or an executable one is destroyed. NCCL waits for all that holds its kernels to be gone:
 /// clones end with what they were made of also when nothing is recorded any more.
 #[cold]
-pub fn ending(hook: Hook, words: &[u64]) -> Option<Substitute> {
+pub(crate) fn ending(hook: Hook, words: &[u64]) -> Option<Substitute> {
     let graphs = &recorder::of_this_process()?.collective_graphs;
     let word = |at: u8| words[usize::from(at)];
     let ended = match hook {
@@ -252,7 +252,7 @@ pub fn ending(hook: Hook, words: &[u64]) -> Option<Substitute> {
 }
 
 #[cold]
-pub fn ended(ended: *mut Ended, result: u32) {
+pub(crate) fn ended(ended: *mut Ended, result: u32) {
     // SAFETY: `ending` has made it, and its call returns once.
     let ended = *unsafe { Box::from_raw(ended) };
     guarded(|| match result {
@@ -263,7 +263,7 @@ pub fn ended(ended: *mut Ended, result: u32) {
 
 /// Behind the end of a capture, of a node, or of a context.
 #[cold]
-pub fn after_call(hook: Hook, function: &'static Function, words: &[u64], result: u32) {
+pub(crate) fn after_call(hook: Hook, function: &'static Function, words: &[u64], result: u32) {
     let Some(recorder) = recorder::of_this_process().filter(|recorder| recorder.collective_graphs.any()) else {
         return;
     };

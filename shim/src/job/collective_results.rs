@@ -17,13 +17,13 @@ use trace::read::collective::{CAPTURED, brings};
 
 /// What NCCL tells next is of this launch, of which nothing is kept.
 #[inline(always)]
-pub fn left_out(call: CallEntry) {
+pub(crate) fn left_out(call: CallEntry) {
     if call.site.shape.submits {
         call.lane.launched.set(None);
     }
 }
 
-pub fn behind_work(call: CallReturn) {
+pub(crate) fn behind_work(call: CallReturn) {
     let CallReturn { lane, site, words, sequence, .. } = call;
     if lane.recorder().keeps_collectives {
         guarded(|| note_launch(lane, site.function, site.shape.launch, words, sequence));
@@ -42,7 +42,7 @@ fn note_launch(lane: &Lane, function: &'static Function, launch: Option<Launch>,
 
 /// An operation was given to the device, of this rank among so many.
 #[cold]
-pub fn record_delivery(lane: &Lane, deliveries: &Deliveries, about: &Began, rank: i32, ranks: u32) {
+pub(crate) fn record_delivery(lane: &Lane, deliveries: &Deliveries, about: &Began, rank: i32, ranks: u32) {
     // NCCL gives the device nothing between the launch and this.
     let launched = lane.launched.get();
     let launch = launched.map(|(call, _)| (lane.index(), call));

@@ -20,7 +20,7 @@ const PART: u64 = 64 << 20;
 
 /// Behind the call that has opened memory of another process at this address.
 #[cold]
-pub fn opened(lane: &Lane, address: u64) {
+pub(crate) fn opened(lane: &Lane, address: u64) {
     let recorder = lane.recorder();
     let Some(deliveries) = &recorder.deliveries else { return };
     // The call's entry has been written: it is the latest.
@@ -42,7 +42,7 @@ pub fn opened(lane: &Lane, address: u64) {
 }
 
 #[inline(always)]
-pub fn before_entry(call: CallEntry) {
+pub(crate) fn before_entry(call: CallEntry) {
     let CallEntry { lane, site, words } = call;
     if site.shape.submits && lane.recorder().imported.any() {
         snapshot_before(lane, site.function, site.shape.launch, words);
@@ -65,7 +65,7 @@ fn snapshot_before(lane: &Lane, function: &'static Function, launch: Option<Laun
     });
 }
 
-pub fn behind_work(call: CallReturn) {
+pub(crate) fn behind_work(call: CallReturn) {
     let CallReturn { lane, site, words, sequence, .. } = call;
     if lane.recorder().imported.any() {
         guarded(|| snapshot_after(lane, site.function, site.shape.launch, words, sequence));
@@ -99,14 +99,14 @@ fn snapshot_after(lane: &Lane, function: &'static Function, launch: Option<Launc
 
 /// Before memory is given back that may be copied just now.
 #[cold]
-pub fn ends(lane: &Lane, memory: Option<Range<u64>>) {
+pub(crate) fn ends(lane: &Lane, memory: Option<Range<u64>>) {
     lane.recorder().deliveries.iter().zip(&memory).for_each(|(deliveries, memory)| deliveries.settle(memory));
 }
 
 /// Behind a call that has got a handle of such memory, or mapped it: what is pinned is pinned before it is
 /// needed.
 #[cold]
-pub fn imported(lane: &Lane) {
+pub(crate) fn imported(lane: &Lane) {
     if let Some(deliveries) = lane.recorder().deliveries.as_ref().filter(|_| queries::current_context() != 0) {
         deliveries.prepare_once();
     }

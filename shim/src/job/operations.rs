@@ -9,7 +9,7 @@ use trace::file::record::{self, HEAD, Head, OPTIONAL};
 
 /// A communicator of this process. NCCL keeps a pointer to it, and may use it at any later time, so it is
 /// never freed.
-pub struct Communicator {
+pub(crate) struct Communicator {
     pub number: u32,
     /// The version of the interface by which NCCL told of it.
     pub version: u32,
@@ -21,7 +21,7 @@ pub struct Communicator {
 
 /// The identity of a communicator, equal at all of its ranks.
 #[derive(Default)]
-pub struct Identity {
+pub(crate) struct Identity {
     pub id: u64,
     pub rank: i32,
     pub ranks: u32,
@@ -30,14 +30,14 @@ pub struct Identity {
 }
 
 impl Communicator {
-    pub fn new(version: u32, known: Option<Identity>) -> Communicator {
+    pub(crate) fn new(version: u32, known: Option<Identity>) -> Communicator {
         static LAST: AtomicU32 = AtomicU32::new(0);
         Communicator { number: LAST.fetch_add(1, Relaxed).wrapping_add(1), version, known, told: AtomicU64::new(0) }
     }
 
     /// Says what its number stands for, once a recording. `otherwise`: what is known if NCCL had not told.
     #[inline]
-    pub fn tell(&self, lane: &Lane, time: u64, otherwise: impl FnOnce() -> Identity) {
+    pub(crate) fn tell(&self, lane: &Lane, time: u64, otherwise: impl FnOnce() -> Identity) {
         let generation = generation::generation();
         if self.told.load(Relaxed) != generation && self.told.swap(generation, AcqRel) != generation {
             guarded(|| match &self.known {
@@ -58,12 +58,12 @@ impl Communicator {
 }
 
 #[inline]
-pub fn began(lane: &Lane, about: &Began) {
+pub(crate) fn began(lane: &Lane, about: &Began) {
     append(lane, BEGAN, about);
 }
 
 #[inline]
-pub fn returned(lane: &Lane, about: Returned) {
+pub(crate) fn returned(lane: &Lane, about: Returned) {
     append(lane, RETURNED, &about);
 }
 

@@ -17,7 +17,7 @@ const SIGNALS: u32 = 64;
 
 /// Behind the call that has exported or imported it.
 #[cold]
-pub fn passed(lane: &Lane, descriptor: c_int, is_exported: bool) {
+pub(crate) fn passed(lane: &Lane, descriptor: c_int, is_exported: bool) {
     let Some(passed) = unseen(|| identify(descriptor, is_exported)) else { return };
     // The call's entry has been written: it is the latest.
     let passed = Passed { call: lane.sequence().wrapping_sub(1), ..passed };

@@ -9,7 +9,7 @@ use trace::file::record::{SHARED, Shared, with_body};
 
 /// Behind the call that has registered this memory, which is the program's own.
 #[cold]
-pub fn registered(lane: &Lane, memory: Range<u64>) {
+pub(crate) fn registered(lane: &Lane, memory: Range<u64>) {
     let maps = unseen(|| std::fs::read("/proc/self/maps")).unwrap_or_default();
     let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
     let is_part = |found: &Mapping| found.range.start < memory.end && memory.start < found.range.end;

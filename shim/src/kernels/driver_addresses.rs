@@ -20,7 +20,7 @@ const MOST_ASKED: usize = 16;
 const MOST_PASSED: u32 = 1 << 12;
 
 #[derive(Default)]
-pub struct Invented(Lock<State>);
+pub(crate) struct Invented(Lock<State>);
 
 #[derive(Default)]
 struct State {
@@ -36,7 +36,7 @@ struct State {
 
 impl Invented {
     /// Whether a replay needs these bytes of a result to learn a block.
-    pub fn teaches(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn teaches(&self, bytes: &[u8]) -> bool {
         if bytes.len() > MOST || !words(bytes).any(may_be) {
             return false;
         }

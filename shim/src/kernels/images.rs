@@ -16,13 +16,13 @@ use trace::base::hash::Hash;
 use trace::code::parameters::Code;
 
 /// A piece of an image: the bytes at an address when it was loaded.
-pub struct Piece {
+pub(crate) struct Piece {
     pub address: u64,
     pub len: usize,
     pub content: Content,
 }
 
-pub enum Content {
+pub(crate) enum Content {
     Bytes(Vec<u8>),
     /// In the trace.
     Blob(Hash),
@@ -87,7 +87,7 @@ impl Image {
 
 /// The lookup that returned a function or kernel.
 #[derive(Clone)]
-pub struct LookedUp {
+pub(crate) struct LookedUp {
     /// The CUmodule it was looked up in, or the CUlibrary it is from.
     pub owner: u64,
     pub name: String,
@@ -97,7 +97,7 @@ pub struct LookedUp {
 }
 
 #[derive(Default)]
-pub struct Images {
+pub(crate) struct Images {
     /// By CUmodule and CUlibrary. An adopted module's is one of several.
     owners: Lock<HashMap<u64, Vec<Arc<Image>>>>,
     /// Those that modules were adopted with, each once.
@@ -108,14 +108,14 @@ pub struct Images {
 
 impl Images {
     /// A load has succeeded, and these pieces are the image.
-    pub fn loaded(&self, owner: u64, pieces: Vec<Piece>) {
+    pub(crate) fn loaded(&self, owner: u64, pieces: Vec<Piece>) {
         // What was found in another one of this handle is gone with it.
         self.owner_ends(owner);
         self.owners.lock().insert(owner, vec![Image::new(pieces)]);
     }
 
     /// The image is in one of these blobs, of so many bytes each.
-    pub fn adopted(&self, module: u64, blobs: Vec<(Hash, usize)>) {
+    pub(crate) fn adopted(&self, module: u64, blobs: Vec<(Hash, usize)>) {
         let mut known = self.adopted.lock();
         let images = blobs.into_iter().map(|(hash, len)| {
             let piece = || Piece { address: 0, len, content: Content::Blob(hash) };
@@ -127,7 +127,7 @@ impl Images {
     }
 
     /// A library's module in some context.
-    pub fn library_module(&self, module: u64, library: u64) {
+    pub(crate) fn library_module(&self, module: u64, library: u64) {
         let mut owners = self.owners.lock();
         if let Some(images) = owners.get(&library).cloned() {
             owners.insert(module, images);
@@ -135,14 +135,14 @@ impl Images {
     }
 
     /// The handle may be another module's or library's from now on.
-    pub fn owner_ends(&self, owner: u64) {
+    pub(crate) fn owner_ends(&self, owner: u64) {
         if self.owners.lock().remove(&owner).is_some() {
             self.functions.lock().retain(|_, found| found.owner != owner);
         }
     }
 
     /// `place`: where the driver has put the handle. `name`: the address of its name.
-    pub fn function_found(&self, place: u64, owner: u64, name: u64, is_kernel: bool) {
+    pub(crate) fn function_found(&self, place: u64, owner: u64, name: u64, is_kernel: bool) {
         if !calls::tells_parameters()
             && let (Some(handle), Some(name)) = (word_at(place, 8, false), text_at(name))
         {
@@ -152,7 +152,7 @@ impl Images {
     }
 
     /// A kernel's function in some context.
-    pub fn kernel_function(&self, place: u64, kernel: u64) {
+    pub(crate) fn kernel_function(&self, place: u64, kernel: u64) {
         let mut functions = self.functions.lock();
         if let (Some(handle), Some(found)) = (word_at(place, 8, false), functions.get(&kernel).cloned()) {
             functions.insert(handle, LookedUp { is_kernel: false, ..found });
@@ -161,14 +161,14 @@ impl Images {
 
     /// How the function was found, if that still holds: `module` is where the driver says that it is, if it
     /// says so.
-    pub fn function(&self, handle: u64, module: u64) -> Option<LookedUp> {
+    pub(crate) fn function(&self, handle: u64, module: u64) -> Option<LookedUp> {
         let found = self.functions.lock().get(&handle).cloned();
         found.filter(|found| found.of_library || module == 0 || found.owner == module)
     }
 
     /// Offsets and sizes of the parameters of a kernel of this module or library. If it is in several adopted
     /// images, they must agree: which of them is the module's, nobody tells.
-    pub fn parameters(&self, owner: u64, name: &str, file: &TraceFile) -> Option<Vec<(u32, u32)>> {
+    pub(crate) fn parameters(&self, owner: u64, name: &str, file: &TraceFile) -> Option<Vec<(u32, u32)>> {
         let images = self.owners.lock().get(&owner).cloned()?;
         let sm = queries::compute_capability();
         let mut all = images.iter().filter_map(|image| image.parameters(file, name, sm));

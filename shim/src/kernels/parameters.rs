@@ -16,7 +16,7 @@ use trace::file::record::Kernel;
 const SLOTS: usize = 1 << 16;
 
 /// The parameter layout of one launched function.
-pub struct Layout {
+pub(crate) struct Layout {
     handle: u64,
     epoch: u32,
     module: u64,
@@ -31,7 +31,7 @@ pub struct Layout {
 }
 
 /// A hash table by handle, with open addressing. Entries are replaced, never freed (a reader may be looking).
-pub struct Layouts {
+pub(crate) struct Layouts {
     slots: Box<[AtomicPtr<Layout>]>,
     epoch: AtomicU32,
     next: AtomicU32,
@@ -58,7 +58,12 @@ impl Default for Layouts {
 impl Layouts {
     /// The layout of a CUfunction or CUkernel; with its record the first time.
     #[inline]
-    pub fn layout_of(&self, handle: u64, images: &Images, file: &TraceFile) -> (&'static Layout, Option<Kernel>) {
+    pub(crate) fn layout_of(
+        &self,
+        handle: u64,
+        images: &Images,
+        file: &TraceFile,
+    ) -> (&'static Layout, Option<Kernel>) {
         let epoch = self.epoch.load(Acquire);
         match self.find(handle, epoch) {
             Ok(layout) => (layout, None),
@@ -67,7 +72,7 @@ impl Layouts {
     }
 
     /// The layout, if the function was launched before.
-    pub fn known_layout(&self, handle: u64) -> Option<&'static Layout> {
+    pub(crate) fn known_layout(&self, handle: u64) -> Option<&'static Layout> {
         self.find(handle, self.epoch.load(Acquire)).ok()
     }
 
@@ -89,17 +94,17 @@ impl Layouts {
     }
 
     /// The driver has handed out this CUfunction or CUkernel.
-    pub fn give(&self, handle: u64, module: u64) {
+    pub(crate) fn give(&self, handle: u64, module: u64) {
         self.given.lock().insert(handle, module);
     }
 
-    pub fn is_handed_out(&self, handle: u64) -> bool {
+    pub(crate) fn is_handed_out(&self, handle: u64) -> bool {
         self.given.lock().contains_key(&handle)
     }
 
     /// As [`Layouts::layout_of`], of a launch that failed: the handle may be anything, and the driver may not be
     /// able to tell now what it tells later.
-    pub fn of_failed(
+    pub(crate) fn of_failed(
         &self,
         handle: u64,
         images: &Images,
@@ -112,7 +117,7 @@ impl Layouts {
     }
 
     /// Any handle may be reused from now on.
-    pub fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.epoch.fetch_add(1, AcqRel);
         self.live.lock().clear();
         self.given.lock().clear();
@@ -120,7 +125,7 @@ impl Layouts {
 
     /// Handles of this module's functions may be reused from now on, and those whose module the driver did
     /// not tell.
-    pub fn forget_module(&self, module: u64) {
+    pub(crate) fn forget_module(&self, module: u64) {
         self.given.lock().retain(|_, owner| *owner != module);
         self.live.lock().retain(|layout| {
             let dies = layout.module == module || layout.module == 0;

@@ -10,7 +10,7 @@ use trace::file::record::Clock;
 static TRUSTED: AtomicBool = AtomicBool::new(false);
 
 /// Decides which clock to use; before the first stamp.
-pub fn choose() -> &'static str {
+pub(crate) fn choose() -> &'static str {
     let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let steady = flags.lines().find(|l| l.starts_with("flags")).is_some_and(|l| l.contains(" constant_tsc"));
@@ -26,7 +26,7 @@ pub fn choose() -> &'static str {
 /// The stamp of an entry: no later load may run ahead of it, or two threads could see each other's order
 /// reversed.
 #[inline(always)]
-pub fn entry() -> u64 {
+pub(crate) fn entry() -> u64 {
     if TRUSTED.load(Relaxed) {
         // SAFETY: both instructions exist on every x86-64 processor.
         unsafe {
@@ -40,7 +40,7 @@ pub fn entry() -> u64 {
 
 /// The stamp of a return.
 #[inline(always)]
-pub fn exit() -> u64 {
+pub(crate) fn exit() -> u64 {
     if TRUSTED.load(Relaxed) {
         // SAFETY: the instruction exists on every x86-64 processor.
         unsafe { _rdtsc() }
@@ -50,7 +50,7 @@ pub fn exit() -> u64 {
 }
 
 /// A pair of stamp and nanoseconds, taken together.
-pub fn pair() -> Clock {
+pub(crate) fn pair() -> Clock {
     let before = entry();
     let ns = monotonic();
     let after = exit();
@@ -58,7 +58,7 @@ pub fn pair() -> Clock {
 }
 
 /// The best of some pairs: that with the least time between its two stamps.
-pub fn sharp_pair() -> Clock {
+pub(crate) fn sharp_pair() -> Clock {
     let mut best = (u64::MAX, pair());
     for _ in 0..8 {
         let before = entry();
@@ -72,13 +72,13 @@ pub fn sharp_pair() -> Clock {
 }
 
 /// Stamps of both clocks, before one is chosen.
-pub fn both() -> Clock {
+pub(crate) fn both() -> Clock {
     // SAFETY: the instruction exists on every x86-64 processor.
     Clock { tsc: unsafe { _rdtsc() }, ns: monotonic() }
 }
 
 /// The one of `both` that counts.
-pub fn chosen(both: Clock) -> u64 {
+pub(crate) fn chosen(both: Clock) -> u64 {
     if TRUSTED.load(Relaxed) { both.tsc } else { both.ns }
 }
 
@@ -91,7 +91,7 @@ fn monotonic() -> u64 {
 }
 
 /// Nanoseconds since Linux started; also for signal handlers.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: fills the struct; may be called by a signal handler.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

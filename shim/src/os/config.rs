@@ -12,7 +12,7 @@ use trace::file::preamble::{Data, LOCAL_RANK, RANK, RANKS};
 use trace::read::annotation::Wanted;
 
 #[derive(Debug)]
-pub struct Config {
+pub(crate) struct Config {
     pub disabled: bool,
     pub output: OsString,
     pub data: Data,
@@ -33,14 +33,14 @@ pub struct Config {
 
 /// A number of bytes, and its text in the variable.
 #[derive(Debug, Clone)]
-pub struct Limit {
+pub(crate) struct Limit {
     pub bytes: u64,
     pub words: String,
 }
 
 /// The events that open and close a range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Trigger {
+pub(crate) enum Trigger {
     #[default]
     None,
     /// cuProfilerStart and cuProfilerStop.
@@ -53,7 +53,7 @@ pub enum Trigger {
 
 /// The requested range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RangeRequest {
+pub(crate) struct RangeRequest {
     pub trigger: Trigger,
     /// From the first driver call.
     pub delay: Option<Duration>,
@@ -65,7 +65,7 @@ pub struct RangeRequest {
     pub paused: bool,
 }
 
-pub fn read() -> Config {
+pub(crate) fn read() -> Config {
     let data = match text("CUTRACE_DATA") {
         None => Data::Inputs,
         Some(text) => match Data::NAMES.iter().find(|(name, _)| *name == text) {
@@ -114,11 +114,11 @@ fn max_size() -> Option<Limit> {
 }
 
 /// The same without a word about a value that is neither.
-pub fn is_disabled() -> bool {
+pub(crate) fn is_disabled() -> bool {
     variable("CUTRACE_DISABLE").is_some_and(|value| value == "1")
 }
 
-pub fn session() -> Option<PathBuf> {
+pub(crate) fn session() -> Option<PathBuf> {
     variable("CUTRACE_SESSION").map(PathBuf::from)
 }
 
@@ -168,7 +168,7 @@ fn switch(name: &str, otherwise: &str) -> bool {
 
 /// Where this process's trace goes: in a directory, which ends with a slash, under a name that tells the
 /// processes of a job apart.
-pub fn trace_path(pattern: &OsStr) -> OsString {
+pub(crate) fn trace_path(pattern: &OsStr) -> OsString {
     let mut path = expand(pattern);
     if path.as_bytes().ends_with(b"/") {
         let rank = Rank::of_process().rank.map_or(String::new(), |rank| format!("rank{rank}-"));
@@ -183,7 +183,7 @@ const PROGRAM: usize = 36;
 
 /// The part of the job that is this process, according to its launcher. An invalid number is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rank {
+pub(crate) struct Rank {
     pub rank: Option<u64>,
     /// How many there are.
     pub ranks: Option<u64>,
@@ -193,7 +193,7 @@ pub struct Rank {
 
 impl Rank {
     /// torchrun's variables first: it runs within the jobs of the others, too.
-    pub fn of_process() -> Rank {
+    pub(crate) fn of_process() -> Rank {
         let first = |names: &[&str]| names.iter().find_map(|name| text(name)?.trim().parse().ok());
         let local = first(&["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"]);
         let rank = first(&["RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"]);
@@ -202,14 +202,14 @@ impl Rank {
     }
 
     /// By name, as a trace and the list of processes have them.
-    pub fn variables(self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn variables(self) -> impl Iterator<Item = (&'static str, u64)> {
         let all = [(RANK, self.rank), (RANKS, self.ranks), (LOCAL_RANK, self.local)];
         all.into_iter().filter_map(|(name, number)| Some((name, number?)))
     }
 }
 
 /// Fills in the output pattern: %p process, %n program, %h host, %q{VAR} a variable, %% a percent sign.
-pub fn expand(pattern: &OsStr) -> OsString {
+pub(crate) fn expand(pattern: &OsStr) -> OsString {
     let mut out = Vec::new();
     let mut rest = pattern.as_bytes();
     while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
@@ -244,11 +244,11 @@ pub fn expand(pattern: &OsStr) -> OsString {
 /// As it was where /proc was in reach.
 static KEPT_PROGRAM: OnceLock<String> = OnceLock::new();
 
-pub fn keep_program() {
+pub(crate) fn keep_program() {
     KEPT_PROGRAM.get_or_init(program);
 }
 
-pub fn program() -> String {
+pub(crate) fn program() -> String {
     let kept = || KEPT_PROGRAM.get().cloned().unwrap_or("?".into());
     std::fs::read_link("/proc/self/exe").map_or_else(|_| kept(), |path| path.to_string_lossy().into_owned())
 }
@@ -258,7 +258,7 @@ fn program_name() -> String {
     path.rsplit('/').next().unwrap_or("?").to_string()
 }
 
-pub fn host() -> String {
+pub(crate) fn host() -> String {
     // SAFETY: fills the struct that it is given, each field with a C string.
     let name = unsafe {
         let mut names: libc::utsname = std::mem::zeroed();

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
 /// The host may have closed its standard streams and expect the next file it opens to become one of them.
-pub fn away_from_standard_streams(file: File) -> io::Result<File> {
+pub(crate) fn away_from_standard_streams(file: File) -> io::Result<File> {
     // SAFETY: duplicates our own descriptor; the result, if any, is owned by nobody else.
     let fd = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
     if fd >= 0 {

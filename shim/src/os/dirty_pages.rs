@@ -10,15 +10,15 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-pub const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 /// The pages that a range lies on.
-pub fn pages_of(range: &Range<u64>) -> Range<u64> {
+pub(crate) fn pages_of(range: &Range<u64>) -> Range<u64> {
     range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE)
 }
 
 #[derive(Default)]
-pub struct Tracker {
+pub(crate) struct Tracker {
     faults: Option<File>,
     pagemap: Option<File>,
     /// PAGEMAP_SCAN is younger than the file.
@@ -93,7 +93,7 @@ const MANY: usize = 128;
 
 impl Tracker {
     /// What this kernel and its rules allow; the rest has to be compared.
-    pub fn open() -> Tracker {
+    pub(crate) fn open() -> Tracker {
         let pagemap = File::open("/proc/self/pagemap").and_then(away_from_standard_streams).ok();
         let mut tracker = Tracker { faults: faults(), pagemap, scans: true };
         let probe = std::ptr::from_ref(&tracker) as u64 / PAGE * PAGE;
@@ -102,7 +102,7 @@ impl Tracker {
     }
 
     /// Whether writes to the pages of this range will show from now on. Earlier writes show no more.
-    pub fn arm(&self, pages: &Range<u64>) -> bool {
+    pub(crate) fn arm(&self, pages: &Range<u64>) -> bool {
         let mut protect = Protect { start: pages.start, len: pages.end - pages.start, mode: WRITE_PROTECT };
         // SAFETY: the struct is what the call takes, which does not touch the memory itself.
         let protects = |faults: &File| unsafe { libc::ioctl(faults.as_raw_fd(), IOCTL_PROTECT, &mut protect) } == 0;
@@ -110,7 +110,7 @@ impl Tracker {
     }
 
     /// As `arm`, but that pages which were not armed before count as written.
-    pub fn register(&self, pages: &Range<u64>) -> bool {
+    pub(crate) fn register(&self, pages: &Range<u64>) -> bool {
         let (Some(faults), true) = (&self.faults, self.scans) else { return false };
         let mut register = Register { start: pages.start, len: pages.end - pages.start, mode: MODE_WP, ioctls: 0 };
         // SAFETY: as above.
@@ -118,7 +118,7 @@ impl Tracker {
     }
 
     /// Gives the pages back as they were.
-    pub fn disarm(&self, pages: &Range<u64>) {
+    pub(crate) fn disarm(&self, pages: &Range<u64>) {
         let Some(faults) = &self.faults else { return };
         let mut range = [pages.start, pages.end - pages.start];
         // SAFETY: a range of addresses; what is not registered is an error, and no matter.
@@ -130,7 +130,7 @@ impl Tracker {
     ///
     /// Protection is renewed where it has to be: of 33 pages of which one was written that took 5.3 us at
     /// once, and takes 1.4 us to ask and 1.8 us for that page (tests/gpu/facts/scan_cost.c).
-    pub fn written(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
+    pub(crate) fn written(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
         const FEW: usize = 4;
         let protects = SCAN_PROTECT_MATCHING | SCAN_CHECK_ASYNC;
         let mut here = Vec::new();
@@ -151,17 +151,17 @@ impl Tracker {
     }
 
     /// As `written`, without protecting anything.
-    pub fn written_so_far(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
+    pub(crate) fn written_so_far(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
         self.scan::<MANY>(pages, SCAN_CHECK_ASYNC, IS_WRITTEN, usize::MAX, found)
     }
 
-    pub fn is_written(&self, pages: Range<u64>) -> bool {
+    pub(crate) fn is_written(&self, pages: Range<u64>) -> bool {
         let mut found = Vec::new();
         !self.written_so_far(pages, &mut found) || !found.is_empty()
     }
 
     /// Adds the pages that are in the process's page table; false if Linux will not tell.
-    pub fn present(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
+    pub(crate) fn present(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
         if self.scans {
             return self.scan::<MANY>(pages, 0, IS_PRESENT, usize::MAX, found);
         }

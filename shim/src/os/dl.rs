@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicPtr, Ordering::*};
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
 /// glibc's own functions; not exported, so that naked code can reach them relative to itself.
-pub static REAL_DLSYM: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-pub static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+pub(crate) static REAL_DLSYM: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+pub(crate) static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 /// The handle that dlopen gives for this library.
 static OWN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What the naked `dlsym` does next: return `found`, or look up in `handle`.
 #[repr(C)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     pub found: *mut c_void,
     pub handle: *mut c_void,
 }
 
 /// glibc's dlsym, never our net. To it RTLD_NEXT is what comes behind this library.
-pub fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
+pub(crate) fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
     discover();
     // SAFETY: `discover` stored glibc's dlsym, whose type this is.
     let function: Dlsym = unsafe { std::mem::transmute(REAL_DLSYM.load(Acquire)) };
@@ -27,7 +27,7 @@ pub fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
     unsafe { function(handle, name.as_ptr()) }
 }
 
-pub fn discover() {
+pub(crate) fn discover() {
     if !REAL_DLOPEN.load(Acquire).is_null() {
         return;
     }
@@ -62,18 +62,18 @@ fn own_handle() -> *mut c_void {
 }
 
 /// Whether it is the handle that dlopen gives for this library.
-pub fn is_own_handle(handle: *mut c_void) -> bool {
+pub(crate) fn is_own_handle(handle: *mut c_void) -> bool {
     handle == OWN.load(Acquire)
 }
 
 /// A library that has no name of the driver's or of CUPTI's: it may say so.
-pub fn libc_handle() -> *mut c_void {
+pub(crate) fn libc_handle() -> *mut c_void {
     // SAFETY: a C string; the C library is always loaded.
     unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
 }
 
 /// What dlerror has to say; it is then forgotten, as it is not the host's.
-pub fn failure() -> Option<String> {
+pub(crate) fn failure() -> Option<String> {
     // SAFETY: dlerror returns null or a C string valid until the next call on this thread.
     unsafe { libc::dlerror().as_ref().map(|why| CStr::from_ptr(why).to_string_lossy().into_owned()) }
 }

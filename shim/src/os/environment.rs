@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 static FIRST: OnceLock<Vec<u8>> = OnceLock::new();
 
 /// Copies all variables: in the constructor, before the program can change them.
-pub fn keep() {
+pub(crate) fn keep() {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
@@ -35,19 +35,19 @@ fn first() -> impl Iterator<Item = (&'static OsStr, &'static OsStr)> {
     })
 }
 
-pub fn variable(name: impl AsRef<OsStr>) -> Option<OsString> {
+pub(crate) fn variable(name: impl AsRef<OsStr>) -> Option<OsString> {
     let name = name.as_ref();
     let at_first = || first().find(|(known, _)| *known == name).map(|(_, value)| value.to_owned());
     std::env::var_os(name).or_else(at_first)
 }
 
 /// The same, of one that is text.
-pub fn text(name: &str) -> Option<String> {
+pub(crate) fn text(name: &str) -> Option<String> {
     variable(name)?.into_string().ok()
 }
 
 /// Those that begin like this, and have been removed since.
-pub fn removed(start: &str) -> impl Iterator<Item = (OsString, OsString)> {
+pub(crate) fn removed(start: &str) -> impl Iterator<Item = (OsString, OsString)> {
     let is_removed = move |(name, _): &(&OsStr, &OsStr)| {
         name.as_bytes().starts_with(start.as_bytes()) && std::env::var_os(name).is_none()
     };

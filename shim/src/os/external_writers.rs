@@ -10,18 +10,18 @@ use std::time::Duration;
 
 /// Open files are looked at this often, as they may be closed again, by the recorder thread; and sooner when
 /// memory begins to be followed.
-pub const SELDOM: Duration = Duration::from_secs(1);
-pub const SOON: Duration = Duration::from_millis(20);
+pub(crate) const SELDOM: Duration = Duration::from_secs(1);
+pub(crate) const SOON: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
-pub struct ExternalWriters {
+pub(crate) struct ExternalWriters {
     /// When, by the range's clock; `u64::MAX` once some were found.
     looked: AtomicU64,
 }
 
 impl ExternalWriters {
     /// What is found now, unless it was looked for in the period that has just passed.
-    pub fn look(&self, period: Duration, is_followed: &dyn Fn(&Range<u64>) -> bool) -> Option<&'static str> {
+    pub(crate) fn look(&self, period: Duration, is_followed: &dyn Fn(&Range<u64>) -> bool) -> Option<&'static str> {
         let (now, looked) = (clock::now(), self.looked.load(Relaxed));
         let is_due = now.saturating_sub(looked) >= period.as_nanos() as u64;
         if !is_due || self.looked.compare_exchange(looked, now, Relaxed, Relaxed).is_err() {

@@ -21,6 +21,6 @@ unsafe extern "C" fn forks() {
     HAS_FORKED.store(true, Relaxed);
 }
 
-pub fn has_forked() -> bool {
+pub(crate) fn has_forked() -> bool {
     HAS_FORKED.load(Relaxed)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use trace::file::record::BEYOND_LIMIT;
 
 /// A value that is as new in a forked child: Linux wipes its page.
-pub struct Wiped {
+pub(crate) struct Wiped {
     pub generation: AtomicU64,
     /// Whether a thread of this process has taken it on to start.
     pub taken: AtomicU64,
@@ -35,45 +35,45 @@ static DORMANT: Wiped = Wiped {
 };
 static PAGE: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
 /// The generation last given out; survives a fork, so that a child's lanes never match their parent's.
-pub static LAST: AtomicU64 = AtomicU64::new(OFF);
+pub(crate) static LAST: AtomicU64 = AtomicU64::new(OFF);
 /// The generation of a process that does not record any more.
-pub const OFF: u64 = 1;
+pub(crate) const OFF: u64 = 1;
 
 #[inline(always)]
-pub fn page() -> &'static Wiped {
+pub(crate) fn page() -> &'static Wiped {
     // SAFETY: points to DORMANT or to a page that is never unmapped.
     unsafe { &*PAGE.load(Relaxed) }
 }
 
 /// The current generation; 0 while this process does not record.
 #[inline(always)]
-pub fn generation() -> u64 {
+pub(crate) fn generation() -> u64 {
     page().generation.load(Relaxed)
 }
 
 /// Whether there is a trace of this process, still written to or not.
-pub fn has_recorded() -> bool {
+pub(crate) fn has_recorded() -> bool {
     page().recorded.load(Acquire) != 0
 }
 
-pub fn recording() -> bool {
+pub(crate) fn recording() -> bool {
     generation() > OFF
 }
 
 /// Whether no driver call has come by in this process yet.
-pub fn dormant() -> bool {
+pub(crate) fn dormant() -> bool {
     generation() == 0
 }
 
 /// Ends recording in this process; said once. An empty reason says nothing.
 #[cold]
-pub fn off(why: &str) {
+pub(crate) fn off(why: &str) {
     ends(why, &format!("calls after recording was switched off ({why})"));
 }
 
 /// The same, because the trace is as long as it may be.
 #[cold]
-pub fn full(why: &str) {
+pub(crate) fn full(why: &str) {
     if recording() {
         page().full.store(1, Release);
     }
@@ -81,7 +81,7 @@ pub fn full(why: &str) {
 }
 
 /// Whether recording ended because of that.
-pub fn is_full() -> bool {
+pub(crate) fn is_full() -> bool {
     page().full.load(Acquire) != 0
 }
 
@@ -98,22 +98,22 @@ fn ends(why: &str, lost: &str) {
 
 /// Whether recording has ended for good.
 #[inline(always)]
-pub fn is_off() -> bool {
+pub(crate) fn is_off() -> bool {
     generation() == OFF
 }
 
 /// How the recording that began last puts its last words into its file.
-pub static LAST_WORDS: OnceLock<fn(&str)> = OnceLock::new();
+pub(crate) static LAST_WORDS: OnceLock<fn(&str)> = OnceLock::new();
 
 /// Counts this once among what the trace lacks; only where there is one.
-pub fn say_last(what: &str) {
+pub(crate) fn say_last(what: &str) {
     if let Some(say) = LAST_WORDS.get() {
         say(what);
     }
 }
 
 /// Puts a page that is zero again in a child in DORMANT's place, if that has not been done.
-pub fn wiped_page() -> Result<(), String> {
+pub(crate) fn wiped_page() -> Result<(), String> {
     let dormant = std::ptr::addr_of!(DORMANT).cast_mut();
     if PAGE.load(Acquire) != dormant {
         return Ok(());

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::ops::Range;
 
 /// Stretches of memory in order, those that touch as one.
-pub fn joined<T: Ord + Copy>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
+pub(crate) fn joined<T: Ord + Copy>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<T>> = Vec::new();
     for range in ranges {
@@ -17,7 +17,7 @@ pub fn joined<T: Ord + Copy>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
 }
 
 /// The parts of a range outside others, which are in ascending order of their starts.
-pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+pub(crate) fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     let (mut left, mut at) = (Vec::new(), range.start);
     for other in others {
         left.push(at..other.start.clamp(at, range.end));
@@ -29,7 +29,7 @@ pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 /// The parts of a range within others, in their order.
-pub fn intersections<R: Borrow<Range<u64>>>(
+pub(crate) fn intersections<R: Borrow<Range<u64>>>(
     range: &Range<u64>,
     others: impl IntoIterator<Item = R>,
 ) -> Vec<Range<u64>> {
@@ -39,7 +39,7 @@ pub fn intersections<R: Borrow<Range<u64>>>(
 }
 
 /// Stretches in order as no more than so many, of which some take in what lies between.
-pub fn at_most(count: usize, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+pub(crate) fn at_most(count: usize, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let each = ranges.len().div_ceil(count).max(1);
     ranges.chunks(each).map(|ranges| ranges[0].start..ranges[ranges.len() - 1].end).collect()
 }

@@ -5,15 +5,15 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
-pub struct Lock<T>(Mutex<T>);
+pub(crate) struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    pub const fn new(value: T) -> Lock<T> {
+    pub(crate) const fn new(value: T) -> Lock<T> {
         Lock(Mutex::new(value))
     }
 
     /// A panic while it was held has switched recording off; what it guards is still whole.
-    pub fn lock(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

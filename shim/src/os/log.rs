@@ -5,7 +5,7 @@ use std::io;
 
 /// One line on stderr, written in one call, past any buffer of the host. A closed stderr is the host's
 /// business.
-pub fn tell(message: &str) {
+pub(crate) fn tell(message: &str) {
     let line = format!("cutrace: {message}\n");
     let _closed = without_signals(|| {
         // SAFETY: the buffer is valid.

@@ -7,19 +7,19 @@ use trace::base::maps::Mapping;
 /// Whether part of this memory may be written through other mappings, by other processes or by system calls:
 /// none of which shows in this process's page table. What the driver gives is shared with devices, and with
 /// no process that is forked.
-pub fn is_shared(pages: &Range<u64>, by_driver: bool) -> bool {
+pub(crate) fn is_shared(pages: &Range<u64>, by_driver: bool) -> bool {
     is_shared_in(&read(), pages, by_driver)
 }
 
 /// The same, of mappings that are read once for many questions.
-pub fn is_shared_in(maps: &str, pages: &Range<u64>, by_driver: bool) -> bool {
+pub(crate) fn is_shared_in(maps: &str, pages: &Range<u64>, by_driver: bool) -> bool {
     // Memory without a name only relatives can have.
     let is_own = by_driver || !forks::has_forked();
     maps.lines().any(|line| shares(line, pages, is_own))
 }
 
 /// The mappings that others may have, too; none if they cannot be read.
-pub fn read() -> String {
+pub(crate) fn read() -> String {
     let is_open = |line: &&str| line.split(' ').nth(1).is_some_and(|access| access.ends_with('s'));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     maps.split_inclusive('\n').filter(is_open).collect()
@@ -32,7 +32,7 @@ fn shares(line: &str, pages: &Range<u64>, is_own: bool) -> bool {
 
 /// Whether other processes may have it, too.
 /// `is_own`: no other process has memory without a name.
-pub fn is_open_to_others(mapping: &Mapping, is_own: bool) -> bool {
+pub(crate) fn is_open_to_others(mapping: &Mapping, is_own: bool) -> bool {
     // Shared memory without a name has that of /dev/zero.
     let is_memory = |path: &str| match path.strip_prefix("/dev/") {
         Some("zero") => !is_own,

@@ -11,7 +11,7 @@ const MOST_AT_ONCE: usize = 1 << 30;
 
 /// `len` bytes at `address`. `careful` makes unreadable memory an answer instead of a fault, and costs a
 /// copy.
-pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, [u8]>> {
+pub(crate) fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, [u8]>> {
     if len == 0 {
         return Some(Cow::Borrowed(&[]));
     }
@@ -28,7 +28,7 @@ pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, 
 }
 
 /// The same, with care, into memory that is used again. Whether all of it can be read.
-pub fn copy_of(address: u64, len: usize, copy: &mut Vec<u8>) -> bool {
+pub(crate) fn copy_of(address: u64, len: usize, copy: &mut Vec<u8>) -> bool {
     copy.clear();
     if copy.try_reserve_exact(len).is_err() {
         return false;
@@ -50,7 +50,7 @@ pub fn copy_of(address: u64, len: usize, copy: &mut Vec<u8>) -> bool {
 
 /// Several pieces, one behind the other, by one system call for up to 1024 of them; none if any cannot be
 /// read.
-pub fn gathered(pieces: &[(u64, usize)]) -> Option<Vec<u8>> {
+pub(crate) fn gathered(pieces: &[(u64, usize)]) -> Option<Vec<u8>> {
     /// UIO_MAXIOV
     const MOST_PIECES: usize = 1024;
     let mut copy: Vec<u8> = Vec::with_capacity(pieces.iter().map(|(_, len)| len).sum());
@@ -82,13 +82,13 @@ fn process() -> libc::pid_t {
 }
 
 /// A text that the driver has just handed out, with its nul.
-pub fn drivers_text(address: u64) -> &'static [u8] {
+pub(crate) fn drivers_text(address: u64) -> &'static [u8] {
     // SAFETY: it is the driver's own, which lasts, or of an object that the program has just asked about.
     unsafe { CStr::from_ptr(address as *const libc::c_char) }.to_bytes_with_nul()
 }
 
 /// The string at an address with its nul, or as much of it as so many bytes hold; none if it cannot be read.
-pub fn string_at(address: u64, most: u64) -> Option<Vec<u8>> {
+pub(crate) fn string_at(address: u64, most: u64) -> Option<Vec<u8>> {
     let mut text: Vec<u8> = Vec::new();
     while (text.len() as u64) < most {
         let at = address.checked_add(text.len() as u64)?;
@@ -107,14 +107,14 @@ pub fn string_at(address: u64, most: u64) -> Option<Vec<u8>> {
 }
 
 /// The string at an address without its nul, if it can be read and is no longer than 64 KiB.
-pub fn text_at(address: u64) -> Option<Vec<u8>> {
+pub(crate) fn text_at(address: u64) -> Option<Vec<u8>> {
     let mut text = string_at(address, 1 << 16)?;
     (text.pop() == Some(0)).then_some(text)
 }
 
 /// Up to 8 bytes as a little-endian word.
 #[inline]
-pub fn word_at(address: u64, size: u32, careful: bool) -> Option<u64> {
+pub(crate) fn word_at(address: u64, size: u32, careful: bool) -> Option<u64> {
     let mut word = [0; 8];
     let size = size.min(8) as usize;
     word[..size].copy_from_slice(&bytes_at(address, size, careful)?);
@@ -122,7 +122,7 @@ pub fn word_at(address: u64, size: u32, careful: bool) -> Option<u64> {
 }
 
 /// What a call that succeeded has put there.
-pub fn handed_out(place: u64) -> u64 {
+pub(crate) fn handed_out(place: u64) -> u64 {
     // SAFETY: the driver has just written a word there for the application.
     unsafe { *(place as *const u64) }
 }

@@ -17,7 +17,7 @@ const LEAST: usize = 2 << 20;
 /// No longer than some systems allow (kernel.shmmax).
 const MOST: usize = 16 << 20;
 
-pub struct Memory {
+pub(crate) struct Memory {
     owner: Owner,
     /// Of the trace.
     path: PathBuf,
@@ -49,14 +49,14 @@ struct Block {
 unsafe impl Send for Block {}
 
 /// Memory for one chunk.
-pub struct Piece {
+pub(crate) struct Piece {
     pub base: *mut u8,
     pub place: Place,
 }
 
 impl Memory {
     /// Of the trace with this device and inode, at this path.
-    pub fn new((device, inode): (u64, u64), path: &Path) -> Memory {
+    pub(crate) fn new((device, inode): (u64, u64), path: &Path) -> Memory {
         let seed = [clock::pair().ns, clock::entry(), std::process::id().into(), inode].map(u64::to_le_bytes).concat();
         let owner = Owner { token: trace::base::hash::checksum(&seed) | 1, device, inode };
         let (state, is_private, control, own_control) = Default::default();
@@ -64,13 +64,13 @@ impl Memory {
     }
 
     /// By which the recorder thread is woken, and others ask.
-    pub fn control(&self) -> &Control {
+    pub(crate) fn control(&self) -> &Control {
         // SAFETY: null, or in the first page of a block that is never unmapped, where only atomics are.
         unsafe { self.control.load(Acquire).as_ref() }.unwrap_or(&self.own_control)
     }
 
     /// Whole pages that hold zeros.
-    pub fn take(&self, size: usize) -> io::Result<Piece> {
+    pub(crate) fn take(&self, size: usize) -> io::Result<Piece> {
         let mut state = self.state.lock();
         let room = |block: &Block| block.size - block.used;
         if state.last.as_ref().is_none_or(|last| room(last) < size) {
@@ -87,13 +87,13 @@ impl Memory {
     }
 
     /// As `take`, in a block that can be given back.
-    pub fn take_alone(&self, size: usize) -> io::Result<Piece> {
+    pub(crate) fn take_alone(&self, size: usize) -> io::Result<Piece> {
         let block = self.block(PAGE as usize + size, &mut self.state.lock().blocks);
         block.map_or_else(|| self.private(size), |mut block| Ok(self.piece(&mut block, size)))
     }
 
     /// Unmaps what `take_alone` has given.
-    pub fn give_back(&self, piece: &Piece, size: usize) {
+    pub(crate) fn give_back(&self, piece: &Piece, size: usize) {
         // SAFETY: a mapping of our own, of either kind, in which nobody has an interest any more.
         unsafe {
             if piece.place.memory == PRIVATE {
@@ -163,7 +163,7 @@ impl Memory {
     }
 
     /// Nobody finds the memory any more, but for the blocks to keep; it lives as long as this process.
-    pub fn remove(&self, kept: &[i32]) {
+    pub(crate) fn remove(&self, kept: &[i32]) {
         self.is_private.store(true, Relaxed);
         let mut state = self.state.lock();
         state.last = None;

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 /// A message from the program. Its pointer is read like a driver's string: NVTX's contract says that it is
 /// one.
 #[derive(Clone, Copy)]
-pub enum Text {
+pub(crate) enum Text {
     None,
     Narrow(*const c_char),
     Wide(*const libc::wchar_t),
@@ -17,7 +17,7 @@ pub enum Text {
 const MOST: usize = 1 << 16;
 
 impl Text {
-    pub fn is_none(self) -> bool {
+    pub(crate) fn is_none(self) -> bool {
         match self {
             Text::None => true,
             Text::Narrow(at) => at.is_null(),
@@ -28,7 +28,7 @@ impl Text {
 
     /// Bytes it takes as UTF-8, and whether there are more than are kept.
     #[inline]
-    pub fn len(self) -> (usize, bool) {
+    pub(crate) fn len(self) -> (usize, bool) {
         match self {
             Text::Narrow(at) => {
                 // SAFETY: NVTX's contract: a C string.
@@ -55,7 +55,7 @@ impl Text {
     /// # Safety
     /// There must be room for them. Another thread of the program may be changing the text: no more is
     /// written.
-    pub unsafe fn copy(self, to: *mut u8, len: usize) {
+    pub(crate) unsafe fn copy(self, to: *mut u8, len: usize) {
         match self {
             // SAFETY: `strnlen` has found that many bytes there.
             Text::Narrow(at) => unsafe { std::ptr::copy_nonoverlapping(at.cast::<u8>(), to, len) },
@@ -79,7 +79,7 @@ impl Text {
 
     /// The text itself; not that of a registered one.
     #[cold]
-    pub fn copied(self) -> Option<Vec<u8>> {
+    pub(crate) fn copied(self) -> Option<Vec<u8>> {
         if self.is_none() || matches!(self, Text::Registered(_)) {
             return None;
         }

@@ -14,13 +14,13 @@ use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 use trace::base::job::field;
 
-pub type Work = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
+pub(crate) type Work = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
 
 /// As many bytes of stack as the host's own threads have.
 const STACK_OF_HOST: usize = 0;
 
 /// Whether there is one more now. `of` is handed to it.
-pub fn spawn(stack: usize, work: Work, of: *mut libc::c_void) -> bool {
+pub(crate) fn spawn(stack: usize, work: Work, of: *mut libc::c_void) -> bool {
     // SAFETY: the sets and attributes are valid; the mask is put back at once.
     unsafe {
         let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
@@ -43,17 +43,17 @@ pub fn spawn(stack: usize, work: Work, of: *mut libc::c_void) -> bool {
 }
 
 /// Names the calling thread, which is one of these and does not end before the process.
-pub fn begin(name: &CStr) {
+pub(crate) fn begin(name: &CStr) {
     page().own_threads.fetch_add(1, Relaxed);
     // SAFETY: a string with its nul.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
 /// How often one of these threads looks whether only they are left.
-pub const SELDOM: Duration = Duration::from_secs(1);
+pub(crate) const SELDOM: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub struct LastThreads {
+pub(crate) struct LastThreads {
     looked: Cell<Option<Instant>>,
 }
 
@@ -61,7 +61,7 @@ impl LastThreads {
     /// Ends the process if only these threads are left, and nobody has looked for a while. The first thread stays in
     /// the list until the process ends, and whoever might make another thread is no more. A driver's own threads
     /// do not end, with the recorder or without.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         if self.looked.get().is_some_and(|looked| looked.elapsed() < SELDOM) {
             return;
         }

@@ -8,7 +8,7 @@ unsafe extern "C" {
 
 /// Does something that may make system calls, unseen by the host: errno stays as it was, and a pending
 /// cancellation of the thread does not take effect in the middle of a record.
-pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
     const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
     // SAFETY: the address is the calling thread's own errno, valid as long as the thread; the cancellation
     // state is put back as it was.
@@ -25,7 +25,7 @@ pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
 
 /// Writes something where the host may have closed the other end of a pipe, or be allowed no longer files:
 /// the signal that comes of that would end the host. One that was pending before stays.
-pub fn without_signals(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn without_signals(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     // SAFETY: the sets are valid, and the mask is put back as it was.
     unsafe {
         let (mut ours, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
@@ -47,7 +47,7 @@ pub fn without_signals(write: impl FnOnce() -> io::Result<()>) -> io::Result<()>
 
 /// Does something in which no signal handler of the host may run on this thread, since it could leave by a
 /// jump. Handlers of the thread's own faults still do: the host may mend them, and would be ended otherwise.
-pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     const FAULTS: [libc::c_int; 6] =
         [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
     // SAFETY: the sets are valid, and the mask is put back as it was.
@@ -64,7 +64,7 @@ pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
 
 /// Does something that opens files, also where the host has taken almost all descriptors that it may have.
 /// What is opened then lies beyond its limit, and stays open when that is as before.
-pub fn with_descriptors<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn with_descriptors<T>(work: impl FnOnce() -> T) -> T {
     /// More than are open at once.
     const OURS: libc::rlim_t = 64;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

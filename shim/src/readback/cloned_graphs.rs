@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// A captured collective with results.
 #[derive(Clone)]
-pub struct Collective {
+pub(crate) struct Collective {
     /// The node of its kernel.
     pub node: u64,
     pub operation: u64,
@@ -23,7 +23,7 @@ pub struct Collective {
 }
 
 /// An executable graph with collectives.
-pub struct Executable {
+pub(crate) struct Executable {
     pub collectives: Vec<Collective>,
     /// Why there is none: then what they deliver is lost.
     pub clone: Result<CloneOfGraph, String>,
@@ -37,12 +37,12 @@ impl Executable {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     /// Of which nothing is kept.
-    pub fn lost(collectives: Vec<Collective>, why: String) -> Executable {
+    pub(crate) fn lost(collectives: Vec<Collective>, why: String) -> Executable {
         Executable { collectives, clone: Err(why), is_launched: AtomicBool::new(false) }
     }
 
     /// Only one thread at a time: false if it is not this one's turn in time.
-    pub fn begins_launch(&self) -> bool {
+    pub(crate) fn begins_launch(&self) -> bool {
         let since = Instant::now();
         while self.is_launched.swap(true, Acquire) {
             if since.elapsed() > Self::PATIENCE {
@@ -55,7 +55,7 @@ impl Executable {
 }
 
 /// The driver's handles of a clone, destroyed with it.
-pub struct CloneOfGraph {
+pub(crate) struct CloneOfGraph {
     pub graph: u64,
     /// 0 while it is being made.
     pub executable: u64,
@@ -78,7 +78,7 @@ impl Drop for CloneOfGraph {
 }
 
 /// A launch of a clone that has not returned.
-pub struct Launching {
+pub(crate) struct Launching {
     pub deliveries: &'static Deliveries,
     pub around: &'static Surroundings,
     pub executable: Arc<Executable>,
@@ -88,13 +88,13 @@ pub struct Launching {
 }
 
 /// The object that a call ends, saved before it: the handle may be another's when the call returns.
-pub enum Ended {
+pub(crate) enum Ended {
     Executable(u64, Arc<Executable>),
     Graph(u64, Captured),
 }
 
 #[derive(Default)]
-pub struct CollectiveGraphs {
+pub(crate) struct CollectiveGraphs {
     is_any: AtomicBool,
     all: Lock<All>,
 }
@@ -107,7 +107,7 @@ struct All {
 
 /// The collectives of a graph.
 #[derive(Default)]
-pub struct Captured {
+pub(crate) struct Captured {
     collectives: Vec<Collective>,
     /// The capture has ended, and the graph is there: that of one that failed is not, and nobody tells of it.
     is_whole: bool,
@@ -116,17 +116,17 @@ pub struct Captured {
 impl CollectiveGraphs {
     /// Whether any collective was captured, or an executable graph changed.
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.is_any.load(Relaxed)
     }
 
-    pub fn captured(&self, graph: u64, collective: Collective) {
+    pub(crate) fn captured(&self, graph: u64, collective: Collective) {
         self.all.lock().graphs.entry(graph).or_default().collectives.push(collective);
         self.is_any.store(true, Release);
     }
 
     /// A capture has ended: with this graph, or without one.
-    pub fn capture_ended(&self, graph: Option<u64>) {
+    pub(crate) fn capture_ended(&self, graph: Option<u64>) {
         let mut all = self.all.lock();
         match graph {
             Some(graph) => all.graphs.get_mut(&graph).into_iter().for_each(|captured| captured.is_whole = true),
@@ -134,38 +134,38 @@ impl CollectiveGraphs {
         }
     }
 
-    pub fn node_destroyed(&self, node: u64) {
+    pub(crate) fn node_destroyed(&self, node: u64) {
         let mut all = self.all.lock();
         all.graphs.values_mut().for_each(|captured| captured.collectives.retain(|one| one.node != node));
     }
 
-    pub fn collectives_of(&self, graph: u64) -> Vec<Collective> {
+    pub(crate) fn collectives_of(&self, graph: u64) -> Vec<Collective> {
         let all = self.all.lock();
         let captured = all.graphs.get(&graph).filter(|captured| captured.is_whole);
         captured.map(|captured| captured.collectives.clone()).unwrap_or_default()
     }
 
-    pub fn executable(&self, executable: u64) -> Option<Arc<Executable>> {
+    pub(crate) fn executable(&self, executable: u64) -> Option<Arc<Executable>> {
         self.all.lock().executable.get(&executable).cloned()
     }
 
     /// What is known of an executable graph from now on. What was known before is handed out: it may end
     /// only where no lock is held.
-    pub fn set(&self, executable: u64, known: Executable) -> Option<Arc<Executable>> {
+    pub(crate) fn set(&self, executable: u64, known: Executable) -> Option<Arc<Executable>> {
         self.is_any.store(true, Release);
         self.all.lock().executable.insert(executable, Arc::new(known))
     }
 
-    pub fn take(&self, executable: u64) -> Option<Arc<Executable>> {
+    pub(crate) fn take(&self, executable: u64) -> Option<Arc<Executable>> {
         self.all.lock().executable.remove(&executable)
     }
 
-    pub fn take_graph(&self, graph: u64) -> Option<Captured> {
+    pub(crate) fn take_graph(&self, graph: u64) -> Option<Captured> {
         self.all.lock().graphs.remove(&graph)
     }
 
     /// It was not ended after all.
-    pub fn put_back(&self, ended: Ended) {
+    pub(crate) fn put_back(&self, ended: Ended) {
         let mut all = self.all.lock();
         match ended {
             Ended::Executable(executable, known) => _ = all.executable.entry(executable).or_insert(known),
@@ -175,7 +175,7 @@ impl CollectiveGraphs {
 
     /// Those whose clones are of such a context, which has ended with them: they are not ended once more,
     /// which the driver does not survive.
-    pub fn context_ended(&self, is_gone: impl Fn(&CloneOfGraph) -> bool) {
+    pub(crate) fn context_ended(&self, is_gone: impl Fn(&CloneOfGraph) -> bool) {
         let gone = |known: &Arc<Executable>| known.clone.as_ref().is_ok_and(&is_gone);
         self.all.lock().executable.extract_if(|_, known| gone(known)).for_each(|(_, known)| std::mem::forget(known));
     }

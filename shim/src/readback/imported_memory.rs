@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
 #[derive(Default)]
-pub struct Imported {
+pub(crate) struct Imported {
     /// If it is to be kept.
     is_kept: bool,
     is_any: AtomicBool,
@@ -34,39 +34,39 @@ struct Part {
 }
 
 impl Imported {
-    pub fn new(is_kept: bool) -> Imported {
+    pub(crate) fn new(is_kept: bool) -> Imported {
         Imported { is_kept, ..Imported::default() }
     }
 
-    pub fn is_snapshotted(&self) -> bool {
+    pub(crate) fn is_snapshotted(&self) -> bool {
         self.is_kept
     }
 
     /// Whether there may be any.
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.is_any.load(Relaxed)
     }
 
     /// Opened by a handle of its address.
-    pub fn opened(&self, range: Range<u64>) {
+    pub(crate) fn opened(&self, range: Range<u64>) {
         self.add(range, false);
     }
 
-    pub fn imported(&self, handle: u64) {
+    pub(crate) fn imported(&self, handle: u64) {
         if self.is_kept {
             self.known.lock().handles.insert(handle);
         }
     }
 
-    pub fn released(&self, handle: u64) {
+    pub(crate) fn released(&self, handle: u64) {
         if self.is_kept {
             self.known.lock().handles.remove(&handle);
         }
     }
 
     /// Memory of this handle is there from now on, be it another process's or not.
-    pub fn mapped(&self, range: Range<u64>, handle: u64) {
+    pub(crate) fn mapped(&self, range: Range<u64>, handle: u64) {
         if self.is_kept && self.known.lock().handles.contains(&handle) {
             self.add(range, true);
         }
@@ -83,7 +83,7 @@ impl Imported {
     }
 
     /// What holds this address is given up, if it was not opened more often: where it is.
-    pub fn closed(&self, address: u64) -> Option<Range<u64>> {
+    pub(crate) fn closed(&self, address: u64) -> Option<Range<u64>> {
         let mut known = self.known.lock();
         let range = known.range_of(address)?;
         let part = known.memory.get_mut(&range.start)?;
@@ -98,7 +98,7 @@ impl Imported {
     /// The driver is about to be asked to unmap this: the request, 0 if there is nothing of others in it. Until
     /// it is answered the memory is not named: a copy of it, for what another thread launches meanwhile, could
     /// find it unmapped, and the program's context would fail by that.
-    pub fn unmaps(&self, range: &Range<u64>) -> u64 {
+    pub(crate) fn unmaps(&self, range: &Range<u64>) -> u64 {
         let mut known = self.known.lock();
         // What was opened by a handle of its address is closed by that: the driver refuses to unmap it.
         let parts = known.memory.range(range.clone()).filter(|(_, part)| part.is_mapped);
@@ -115,13 +115,13 @@ impl Imported {
     }
 
     /// What a request was answered with: if it was refused, all is mapped as before.
-    pub fn unmapped(&self, request: u64, is_refused: bool) {
+    pub(crate) fn unmapped(&self, request: u64, is_refused: bool) {
         let parts = self.known.lock().ending.remove(&request);
         parts.into_iter().flatten().filter(|_| is_refused).for_each(|part| self.add(part, true));
     }
 
     /// A context has ended: what is gone by this is forgotten.
-    pub fn forget_closed(&self, is_gone: impl Fn(u64) -> bool) {
+    pub(crate) fn forget_closed(&self, is_gone: impl Fn(u64) -> bool) {
         // The driver is asked without the lock.
         let gone: Vec<u64> = self.all().into_iter().map(|range| range.start).filter(|start| is_gone(*start)).collect();
         let mut known = self.known.lock();
@@ -130,7 +130,7 @@ impl Imported {
     }
 
     /// What these words name, if asked for with what is mapped side by side with it.
-    pub fn ranges_of(&self, words: impl Iterator<Item = u64>, with_beside: bool) -> Vec<Range<u64>> {
+    pub(crate) fn ranges_of(&self, words: impl Iterator<Item = u64>, with_beside: bool) -> Vec<Range<u64>> {
         let known = self.known.lock();
         let mut found = BTreeMap::new();
         for word in words {
@@ -144,11 +144,11 @@ impl Imported {
         found.into_iter().map(|(start, end)| start..end).collect()
     }
 
-    pub fn holds(&self, address: u64) -> bool {
+    pub(crate) fn holds(&self, address: u64) -> bool {
         self.known.lock().range_of(address).is_some()
     }
 
-    pub fn all(&self) -> Vec<Range<u64>> {
+    pub(crate) fn all(&self) -> Vec<Range<u64>> {
         self.known.lock().memory.iter().map(|(start, part)| *start..part.end).collect()
     }
 }

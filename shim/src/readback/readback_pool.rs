@@ -21,7 +21,7 @@ const MARK: u64 = 256;
 const FLAGS: u32 = 3;
 
 #[derive(Default)]
-pub struct Staging {
+pub(crate) struct Staging {
     pieces: Lock<Vec<Piece>>,
     /// A context may have ended since somebody asked whether they are pinned.
     are_doubtful: AtomicBool,
@@ -40,14 +40,14 @@ struct Piece {
 }
 
 /// Space for bytes, with a mark for their completion.
-pub struct Room {
+pub(crate) struct Room {
     start: u64,
     device: u64,
     pub bytes: u64,
 }
 
 /// The reason why there is no space.
-pub enum NoRoom {
+pub(crate) enum NoRoom {
     /// Some may be given back.
     Yet,
     /// No piece is as long.
@@ -55,12 +55,12 @@ pub enum NoRoom {
 }
 
 impl Room {
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.start + MARK
     }
 
     /// Where the device writes the mark, and where the bytes.
-    pub fn on_device(&self) -> (u64, u64) {
+    pub(crate) fn on_device(&self) -> (u64, u64) {
         (self.device, self.device + MARK)
     }
 
@@ -70,12 +70,12 @@ impl Room {
     }
 
     /// The device has written the bytes, and then the mark.
-    pub fn is_filled(&self) -> bool {
+    pub(crate) fn is_filled(&self) -> bool {
         self.mark().load(Acquire) != 0
     }
 
     /// What the device has written.
-    pub fn content(&self) -> &'static [u8] {
+    pub(crate) fn content(&self) -> &'static [u8] {
         // SAFETY: as above; the device is done with it, and it is given back when it has been looked at.
         unsafe { std::slice::from_raw_parts(self.address() as *const u8, self.bytes as usize) }
     }
@@ -83,7 +83,7 @@ impl Room {
 
 impl Staging {
     /// A context may have ended, and what was pinned in it is pinned no more.
-    pub fn context_ends(&self) {
+    pub(crate) fn context_ends(&self) {
         self.are_doubtful.store(true, Relaxed);
     }
 
@@ -96,7 +96,7 @@ impl Staging {
     }
 
     /// Some more, before it is needed: a communicator begins. What could not be pinned is not tried again.
-    pub fn prepare(&self) {
+    pub(crate) fn prepare(&self) {
         self.mark_unpinned();
         if !self.is_refused.load(Relaxed) && self.pinned() + PIECE <= MOST && !self.grow() {
             self.is_refused.store(true, Relaxed);
@@ -104,14 +104,14 @@ impl Staging {
     }
 
     /// The same, if there is none yet.
-    pub fn prepare_once(&self) {
+    pub(crate) fn prepare_once(&self) {
         self.mark_unpinned();
         if self.pinned() == 0 {
             self.prepare();
         }
     }
 
-    pub fn take(&self, bytes: u64) -> Result<Room, NoRoom> {
+    pub(crate) fn take(&self, bytes: u64) -> Result<Room, NoRoom> {
         let len = bytes.saturating_add(2 * MARK - 1) / MARK * MARK;
         self.mark_unpinned();
         let is_too_long = || self.pieces.lock().iter().all(|piece| piece.is_gone || piece.len < len);
@@ -119,7 +119,7 @@ impl Staging {
     }
 
     /// So many bytes of it, for a copy that is told where to before it runs.
-    pub fn anywhere(&self, bytes: u64) -> Option<u64> {
+    pub(crate) fn anywhere(&self, bytes: u64) -> Option<u64> {
         self.mark_unpinned();
         let pieces = self.pieces.lock();
         let piece = pieces.iter().find(|piece| !piece.is_gone && bytes <= piece.len.saturating_sub(MARK));
@@ -148,7 +148,7 @@ impl Staging {
         None
     }
 
-    pub fn give_back(&self, room: &Room) {
+    pub(crate) fn give_back(&self, room: &Room) {
         let len = (room.bytes + MARK).next_multiple_of(MARK);
         let mut pieces = self.pieces.lock();
         let of = |piece: &&mut Piece| (piece.start..piece.start + piece.len).contains(&room.start);

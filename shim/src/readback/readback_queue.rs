@@ -27,7 +27,7 @@ const OFTEN: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub struct Deliveries {
+pub(crate) struct Deliveries {
     staging: Staging,
     under_way: Lock<Vec<UnderWay>>,
     /// Held by whoever stores: when the process ends, what the recorder thread has taken is stored, too.
@@ -47,7 +47,7 @@ const ALIGNED: u64 = 256;
 
 /// The subject of a readback.
 #[derive(Clone)]
-pub enum Readback {
+pub(crate) enum Readback {
     Delivered(Delivered),
     Imported(ImportedMemory),
 }
@@ -93,22 +93,27 @@ impl Readback {
 
 impl Deliveries {
     /// Memory is pinned before it is needed.
-    pub fn prepare(&self) {
+    pub(crate) fn prepare(&self) {
         relaxed(|| self.staging.prepare());
     }
 
     /// The same, where there is none.
-    pub fn prepare_once(&self) {
+    pub(crate) fn prepare_once(&self) {
         relaxed(|| self.staging.prepare_once());
     }
 
     /// What was pinned in it is pinned no more.
-    pub fn context_ends(&self) {
+    pub(crate) fn context_ends(&self) {
         self.staging.context_ends();
     }
 
     /// Has it copied when the stream has come there.
-    pub fn take(&self, around: &'static Surroundings, about: impl Into<Readback>, stream: u64) -> Result<(), String> {
+    pub(crate) fn take(
+        &self,
+        around: &'static Surroundings,
+        about: impl Into<Readback>,
+        stream: u64,
+    ) -> Result<(), String> {
         let about = about.into();
         let (address, len) = about.place();
         let room = self.room(around, len)?;
@@ -124,7 +129,7 @@ impl Deliveries {
     }
 
     /// Where each lies in their common room: bytes from its beginning.
-    pub fn places(kept: &[Readback]) -> Vec<u64> {
+    pub(crate) fn places(kept: &[Readback]) -> Vec<u64> {
         let mut next = 0;
         let mut place = |one: &Readback| {
             let at = next;
@@ -135,22 +140,22 @@ impl Deliveries {
     }
 
     /// Room for all of these, which somebody else has copied: waits for it if need be.
-    pub fn room_for(&self, around: &'static Surroundings, kept: &[Readback]) -> Result<Room, String> {
+    pub(crate) fn room_for(&self, around: &'static Surroundings, kept: &[Readback]) -> Result<Room, String> {
         let last = Self::places(kept).last().copied().unwrap_or(0);
         self.room(around, last.saturating_add(kept.last().map_or(0, |one| one.place().1)))
     }
 
     /// So many bytes of the memory, for a copy that is told where to before it runs.
-    pub fn anywhere(&self, bytes: u64) -> Option<u64> {
+    pub(crate) fn anywhere(&self, bytes: u64) -> Option<u64> {
         self.staging.anywhere(bytes)
     }
 
-    pub fn give_back(&self, room: &Room) {
+    pub(crate) fn give_back(&self, room: &Room) {
         self.staging.give_back(room);
     }
 
     /// What the stream was given before copies all of this into the room.
-    pub fn follow(&self, around: &Surroundings, room: Room, kept: Vec<Readback>, stream: u64) {
+    pub(crate) fn follow(&self, around: &Surroundings, room: Room, kept: Vec<Readback>, stream: u64) {
         let told = kept.clone();
         if let Err(why) = self.follow_as(room, kept, stream) {
             self.write(around, told.into_iter().map(|one| one.with_outcome(Err(&why))));
@@ -188,7 +193,7 @@ impl Deliveries {
 
     /// Waits for what is being copied from there, as far as anything comes: the memory is about to be given
     /// back, or others may write there. The driver unmaps memory that a copy reads, which ruins the context.
-    pub fn settle(&self, memory: &Range<u64>) {
+    pub(crate) fn settle(&self, memory: &Range<u64>) {
         let since = Instant::now();
         while since.elapsed() < PATIENCE && self.is_reading(memory) {
             std::thread::sleep(Duration::from_micros(50));
@@ -204,13 +209,13 @@ impl Deliveries {
     }
 
     /// One turn of the recorder thread: how long until the next is due.
-    pub fn tend(&self, around: &'static Surroundings) -> Duration {
+    pub(crate) fn tend(&self, around: &'static Surroundings) -> Duration {
         self.store(around);
         OFTEN
     }
 
     /// The process ends: what has not come will not.
-    pub fn end(&self, around: &'static Surroundings) {
+    pub(crate) fn end(&self, around: &'static Surroundings) {
         self.store(around);
         let left = std::mem::take(&mut *self.under_way.lock());
         let lost = "it was in flight when the process ended";
@@ -218,7 +223,7 @@ impl Deliveries {
     }
 
     /// Without bytes.
-    pub fn tell(&self, around: &Surroundings, about: impl Into<Readback>) {
+    pub(crate) fn tell(&self, around: &Surroundings, about: impl Into<Readback>) {
         self.write(around, std::iter::once(about.into()));
     }
 
@@ -270,7 +275,7 @@ fn result(code: Option<u32>) -> String {
 }
 
 /// Does something that a capture elsewhere neither forbids nor is broken by.
-pub fn relaxed<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn relaxed<T>(work: impl FnOnce() -> T) -> T {
     const RELAXED: u32 = 2;
     let mut mode = RELAXED;
     // SAFETY: the mode is read and written; a driver without such modes has no captures.

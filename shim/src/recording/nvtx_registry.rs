@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use trace::file::record::annotated;
 
-pub struct Registered {
+pub(crate) struct Registered {
     /// DOMAIN or TEXT.
     pub what: u8,
     /// The domain of a text.
@@ -25,7 +25,7 @@ pub struct Registered {
 }
 
 /// The number of a domain whose handle is none of ours.
-pub const UNKNOWN: u32 = u32::MAX;
+pub(crate) const UNKNOWN: u32 = u32::MAX;
 
 /// By hash of what they are; never freed.
 static KNOWN: [AtomicPtr<Registered>; 1024] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 1024];
@@ -35,17 +35,17 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 static BLOCKS: [AtomicPtr<AtomicPtr<Registered>>; 24] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 24];
 const FIRST: u32 = 64;
 
-pub fn named_domain(name: Text) -> u64 {
+pub(crate) fn named_domain(name: Text) -> u64 {
     number(annotated::DOMAIN, 0, name)
 }
 
-pub fn text(domain_handle: u64, text: Text) -> u64 {
+pub(crate) fn text(domain_handle: u64, text: Text) -> u64 {
     number(annotated::TEXT, domain(domain_handle), text)
 }
 
 /// The number of the domain with this handle.
 #[inline]
-pub fn domain(handle: u64) -> u32 {
+pub(crate) fn domain(handle: u64) -> u32 {
     match handle {
         0 => 0,
         _ => find(handle).filter(|found| found.what == annotated::DOMAIN).map_or(UNKNOWN, |_| handle as u32),
@@ -53,7 +53,7 @@ pub fn domain(handle: u64) -> u32 {
 }
 
 #[inline]
-pub fn find(number: u64) -> Option<&'static Registered> {
+pub(crate) fn find(number: u64) -> Option<&'static Registered> {
     let (block, index) = place(u32::try_from(number).ok()?)?;
     let block = BLOCKS[block].load(Acquire);
     if block.is_null() {

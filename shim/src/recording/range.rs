@@ -20,7 +20,7 @@ use trace::read::annotation::Wanted;
 
 /// The capture range of one recording.
 #[derive(Default)]
-pub struct Range {
+pub(crate) struct Range {
     asked: RangeRequest,
     started: u64,
     /// Ids of NVTX ranges of the name that began and have not ended.
@@ -53,17 +53,17 @@ static CAPTURES: AtomicU32 = AtomicU32::new(0);
 
 /// Whether a range was asked for.
 #[inline(always)]
-pub fn applies() -> bool {
+pub(crate) fn applies() -> bool {
     STATE.load(Relaxed) & !TIMES != 0
 }
 
 /// Whether device times are taken.
 #[inline(always)]
-pub fn takes_times() -> bool {
+pub(crate) fn takes_times() -> bool {
     STATE.load(Relaxed) & TIMES != 0
 }
 
-pub fn take_times(takes: bool) {
+pub(crate) fn take_times(takes: bool) {
     match takes {
         true => STATE.fetch_or(TIMES, AcqRel),
         false => STATE.fetch_and(!TIMES, AcqRel),
@@ -71,14 +71,14 @@ pub fn take_times(takes: bool) {
 }
 
 #[inline(always)]
-pub fn by_name() -> bool {
+pub(crate) fn by_name() -> bool {
     STATE.load(Relaxed) & BY_NAME != 0
 }
 
 /// Whether a call is recorded that a range may leave out. `is_awaited`: whether it may tell that copies have
 /// arrived.
 #[inline]
-pub fn admits(is_awaited: impl FnOnce() -> bool) -> bool {
+pub(crate) fn admits(is_awaited: impl FnOnce() -> bool) -> bool {
     if CAPTURES.load(Relaxed) > 0 {
         return true;
     }
@@ -99,7 +99,7 @@ pub fn admits(is_awaited: impl FnOnce() -> bool) -> bool {
 }
 
 /// A recording begins.
-pub fn begin(asked: &RangeRequest) -> Range {
+pub(crate) fn begin(asked: &RangeRequest) -> Range {
     let range = Range { asked: asked.clone(), started: now(), ..Range::default() };
     let mut state = 0;
     match &asked.trigger {
@@ -131,7 +131,7 @@ pub fn begin(asked: &RangeRequest) -> Range {
 }
 
 /// In words, for the trace; none without a range.
-pub fn in_words(asked: &RangeRequest) -> Option<String> {
+pub(crate) fn in_words(asked: &RangeRequest) -> Option<String> {
     let mut words = Vec::new();
     match &asked.trigger {
         Trigger::None => {}
@@ -164,7 +164,7 @@ fn closes(why: u32) {
 }
 
 /// From outside. Calls in between pay what they pay for a range.
-pub fn switch(is_on: bool) -> Answer {
+pub(crate) fn switch(is_on: bool) -> Answer {
     let state = STATE.load(Acquire);
     match is_on {
         true if state & PAUSED == 0 => return Answer::Already,
@@ -175,7 +175,7 @@ pub fn switch(is_on: bool) -> Answer {
     if is_on && state & CLOSED & !PAUSED != 0 { Answer::Closed } else { Answer::Done }
 }
 
-pub fn profiler(range: &Range, starts: bool) {
+pub(crate) fn profiler(range: &Range, starts: bool) {
     match range.asked.trigger == Trigger::Profiler {
         true if starts => opens(NOT_BEGUN),
         true => closes(NOT_BEGUN),
@@ -183,18 +183,23 @@ pub fn profiler(range: &Range, starts: bool) {
     }
 }
 
-pub fn capture_begins() {
+pub(crate) fn capture_begins() {
     CAPTURES.fetch_add(1, Relaxed);
 }
 
-pub fn capture_ends() {
+pub(crate) fn capture_ends() {
     let _ = CAPTURES.fetch_update(Relaxed, Relaxed, |captures| captures.checked_sub(1));
 }
 
 /// An annotation is about to be written. `within`: of the range that has opened this one, its domain, and how
 /// many pushes deep the thread is in it. `text`: its message.
 #[cold]
-pub fn annotated(range: &Range, within: &Cell<(u32, u32)>, about: &Annotation, text: impl Fn() -> Option<Vec<u8>>) {
+pub(crate) fn annotated(
+    range: &Range,
+    within: &Cell<(u32, u32)>,
+    about: &Annotation,
+    text: impl Fn() -> Option<Vec<u8>>,
+) {
     let Trigger::Nvtx(wanted) = &range.asked.trigger else { return };
     let of = || nvtx_registry::find(about.domain.into()).map(|domain| &*domain.text);
     let is_it = || wanted.matches(text().as_deref(), of());
@@ -240,7 +245,7 @@ impl Range {
     }
 
     /// One turn of the recorder thread: how long until the next is due.
-    pub fn tend(&self) -> Duration {
+    pub(crate) fn tend(&self) -> Duration {
         const SELDOM: Duration = Duration::from_secs(1);
         /// The range may be opened at any time, and its duration then counts.
         const OFTEN: Duration = Duration::from_millis(5);
@@ -265,7 +270,7 @@ impl Range {
     }
 
     /// There is no recorder thread.
-    pub fn untended(&self) {
+    pub(crate) fn untended(&self) {
         if self.asked.delay.is_some() || self.asked.duration.is_some() || self.asked.paused {
             opens(EARLY | PAUSED);
             tell("cannot start a thread: --delay, --duration and --paused are ignored");

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 /// The state of one recording. Never freed: threads may use it until the process has ended.
-pub struct Recorder {
+pub(crate) struct Recorder {
     pub pid: u32,
     pub supply: Arc<Supply>,
     /// Of the `cutrace record` that closes the trace, as long as it runs.
@@ -47,54 +47,54 @@ pub struct Recorder {
     pub last_words: LastWords,
 }
 
-pub static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
+pub(crate) static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The recorder of the current generation; only after `generation()` was found to be the caller's.
 #[inline(always)]
-pub fn recorder() -> &'static Recorder {
+pub(crate) fn recorder() -> &'static Recorder {
     // SAFETY: set before the generation becomes visible, and never freed.
     unsafe { &*RECORDER.load(Acquire) }
 }
 
 /// The recorder of this process, if it has recorded: also when recording is off, but not in a forked child.
-pub fn of_this_process() -> Option<&'static Recorder> {
+pub(crate) fn of_this_process() -> Option<&'static Recorder> {
     generation::has_recorded().then(recorder)
 }
 
 impl Recorder {
     /// Whether the device can reach host memory, so that the CPU may write there or read without a call.
     #[inline(always)]
-    pub fn shares_any(&self) -> bool {
+    pub(crate) fn shares_any(&self) -> bool {
         self.around.pinned.any() || self.watch.managed.any()
     }
 
     /// Whether all of this is memory of the host that the device can reach, or managed.
-    pub fn shares(&self, address: u64, len: u64) -> bool {
+    pub(crate) fn shares(&self, address: u64, len: u64) -> bool {
         self.around.pinned.holds(address, len) || self.watch.managed.holds(address, len)
     }
 
     /// The words of these bytes that may be addresses of such memory: of most that is ruled out at once.
-    pub fn may_share<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
+    pub(crate) fn may_share<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
         let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
         words.filter(|word| self.may_be_shared(*word))
     }
 
     #[inline]
-    pub fn may_be_shared(&self, address: u64) -> bool {
+    pub(crate) fn may_be_shared(&self, address: u64) -> bool {
         self.around.pinned.may_hold(address) || self.watch.managed.may_hold(address)
     }
 
-    pub fn reaches_host(&self) -> bool {
+    pub(crate) fn reaches_host(&self) -> bool {
         self.around.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any()
     }
 
     /// Where what collectives deliver is kept.
-    pub fn collectives(&self) -> Option<&Deliveries> {
+    pub(crate) fn collectives(&self) -> Option<&Deliveries> {
         self.deliveries.as_ref().filter(|_| self.keeps_collectives)
     }
 
     /// Puts something that the trace lacks into its last words.
-    pub fn say_last(&self, what: &str, count: u64) {
+    pub(crate) fn say_last(&self, what: &str, count: u64) {
         self.last_words.say(&self.threads, what, count);
     }
 }

@@ -9,7 +9,7 @@ use trace::file::record::Annotation;
 
 /// Records an annotation, if this process records. `trouble`: what of it cannot be.
 #[inline]
-pub fn write(mut about: Annotation, text: Text, trouble: Option<&'static str>) {
+pub(crate) fn write(mut about: Annotation, text: Text, trouble: Option<&'static str>) {
     let records = thread_start::annotate(|lane| {
         about.time = clock::entry();
         add(lane, about, text, trouble);

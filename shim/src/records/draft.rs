@@ -5,7 +5,7 @@ use crate::records::lane::{Lane, encode_at};
 use trace::file::record::{Attachment, INLINE, NESTED};
 
 /// A record of unknown length, written in place. Moves to a new chunk when it outgrows this one.
-pub struct Draft<'a> {
+pub(crate) struct Draft<'a> {
     lane: &'a Lane,
     written: usize,
     failed: bool,
@@ -13,7 +13,7 @@ pub struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     /// Leaves room for `head` bytes to be filled in at the end.
-    pub fn new(lane: &'a Lane, head: usize) -> Draft<'a> {
+    pub(crate) fn new(lane: &'a Lane, head: usize) -> Draft<'a> {
         let mut draft = Draft { lane, written: 0, failed: false };
         draft.skip(head);
         draft
@@ -34,7 +34,7 @@ impl<'a> Draft<'a> {
         Some(at)
     }
 
-    pub fn value<T: bincode::Encode>(&mut self, value: &T) {
+    pub(crate) fn value<T: bincode::Encode>(&mut self, value: &T) {
         if let Some(at) = self.skip(size_of::<T>()) {
             // SAFETY: `skip` made room.
             unsafe { encode_at(at, value) };
@@ -42,7 +42,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Bytes, padded to 8.
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         let padded = bytes.len().div_ceil(8) * 8;
         if let Some(at) = self.skip(padded) {
             // SAFETY: `skip` made room for the padded length.
@@ -54,7 +54,7 @@ impl<'a> Draft<'a> {
     }
 
     /// An attachment of `len` bytes of memory at `address`, stood for by `data`.
-    pub fn attach(&mut self, form: u8, address: u64, len: u32, data: &[u8]) {
+    pub(crate) fn attach(&mut self, form: u8, address: u64, len: u32, data: &[u8]) {
         self.value(&Attachment { form, field: NESTED, option: 0, len });
         self.value(&address);
         self.bytes(data);
@@ -62,7 +62,7 @@ impl<'a> Draft<'a> {
 
     /// What an option of the compiler or linker had it write to a buffer that no argument of the call leads
     /// to.
-    pub fn attach_log(&mut self, option: u16, address: u64, text: &[u8]) {
+    pub(crate) fn attach_log(&mut self, option: u16, address: u64, text: &[u8]) {
         self.value(&Attachment { form: INLINE, field: NESTED, option, len: text.len() as u32 });
         self.value(&address);
         self.bytes(text);
@@ -70,7 +70,7 @@ impl<'a> Draft<'a> {
 
     /// Fills in the head and commits, unless recording has ended meanwhile: the payload that was too much is
     /// not there. `head` gets the size of the whole record.
-    pub fn finish<T: bincode::Encode>(self, head: impl FnOnce(u32) -> T) {
+    pub(crate) fn finish<T: bincode::Encode>(self, head: impl FnOnce(u32) -> T) {
         if self.failed || generation::is_off() {
             return;
         }

@@ -9,8 +9,8 @@ mod room;
 mod stack;
 
 use repeats::RecentQueries;
-pub use repeats::{MOST_ASKED, Question, Repeat, RepeatedCall};
-pub use room::{copy_padded, encode_at};
+pub(crate) use repeats::{MOST_ASKED, Question, Repeat, RepeatedCall};
+pub(crate) use room::{copy_padded, encode_at};
 
 use crate::host_memory::host_writes::HostWrites;
 use crate::host_memory::read_pages::ReadPages;
@@ -32,7 +32,7 @@ use trace::file::record::{
 /// A thread's lane. The fields that every call needs come first, in a cache line or two: between two calls of
 /// a program the caches have often been used for something else.
 #[repr(C, align(64))]
-pub struct Lane {
+pub(crate) struct Lane {
     pub(crate) generation: Cell<u64>,
     cursor: Cell<*mut u8>,
     limit: Cell<*mut u8>,
@@ -114,7 +114,7 @@ global_asm!(
 
 /// The calling thread's lane. Usable to the thread's last instruction: it has no destructor.
 #[inline(always)]
-pub fn current() -> &'static Lane {
+pub(crate) fn current() -> &'static Lane {
     let known: *const Lane;
     // SAFETY: reads a word of the thread's own.
     unsafe {
@@ -140,25 +140,25 @@ fn first() -> &'static Lane {
 
 /// Calls that were recorded of the calling thread; a forked child finds those of the thread that forked,
 /// until it records.
-pub fn calls_of_thread() -> u64 {
+pub(crate) fn calls_of_thread() -> u64 {
     current().calls.get()
 }
 
 impl Lane {
-    pub fn recorder(&self) -> &'static Recorder {
+    pub(crate) fn recorder(&self) -> &'static Recorder {
         recorder::recorder()
     }
 
-    pub fn index(&self) -> u32 {
+    pub(crate) fn index(&self) -> u32 {
         self.index.get()
     }
 
-    pub fn sequence(&self) -> u32 {
+    pub(crate) fn sequence(&self) -> u32 {
         self.sequence.get()
     }
 
     /// A call comes when recording has ended.
-    pub fn comes_afterwards(&self) {
+    pub(crate) fn comes_afterwards(&self) {
         const TOGETHER: u64 = 1024;
         self.afterwards.set(self.afterwards.get() + 1);
         if self.afterwards.get() == TOGETHER {
@@ -166,13 +166,19 @@ impl Lane {
         }
     }
 
-    pub fn counts_afterwards(&self) {
+    pub(crate) fn counts_afterwards(&self) {
         counters::AFTERWARDS.fetch_add(self.afterwards.replace(0), Relaxed);
     }
 
     /// Writes an entry without attachments; false if there is no room to be had.
     #[inline(always)]
-    pub fn put_entry<const N: usize>(&self, id: u16, flags: u8, words: &[u64; N], begin: impl FnOnce() -> u64) -> bool {
+    pub(crate) fn put_entry<const N: usize>(
+        &self,
+        id: u16,
+        flags: u8,
+        words: &[u64; N],
+        begin: impl FnOnce() -> u64,
+    ) -> bool {
         let size = ENTRY_SIZE + 8 * N;
         if self.room() < size && !self.refill(size) {
             return false;
@@ -191,13 +197,13 @@ impl Lane {
 
     /// The call has a number of its own.
     #[inline(always)]
-    pub fn has_entered(&self) {
+    pub(crate) fn has_entered(&self) {
         self.sequence.set(self.sequence.get().wrapping_add(1));
         self.calls.set(self.calls.get() + 1);
     }
 
     /// What is found before this call of the lane's.
-    pub fn writes_before(&self, call: u32) -> HostWrites {
+    pub(crate) fn writes_before(&self, call: u32) -> HostWrites {
         let now = clock::exit();
         let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen: 0 };
         let mut writes = HostWrites::new(about, &self.recorder().around);
@@ -206,7 +212,7 @@ impl Lane {
     }
 
     /// What is found when the lane's latest call, a wait, has returned.
-    pub fn writes_during_wait(&self) -> HostWrites {
+    pub(crate) fn writes_during_wait(&self) -> HostWrites {
         self.writes_when_returned(MEANWHILE)
     }
 
@@ -218,17 +224,17 @@ impl Lane {
     }
 
     /// The same, if kernels have not written it themselves.
-    pub fn writes_or_results(&self) -> HostWrites {
+    pub(crate) fn writes_or_results(&self) -> HostWrites {
         self.writes_when_returned(EITHER)
     }
 
-    pub fn add(&self, writes: HostWrites) {
+    pub(crate) fn add(&self, writes: HostWrites) {
         writes.into_records().iter().for_each(|record| self.append(record));
     }
 
     /// Makes it a lane of the current recording. It is busy until it `has_joined`: a signal handler has to
     /// leave it alone meanwhile.
-    pub fn renew(&self, index: u32) {
+    pub(crate) fn renew(&self, index: u32) {
         // The chunk of a former generation is the parent's: not mapped here, and not ours to seal.
         // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
         unsafe { *self.chunk.get() = None };
@@ -247,20 +253,20 @@ impl Lane {
         self.index.set(index);
     }
 
-    pub fn has_joined(&self, generation: u64) {
+    pub(crate) fn has_joined(&self, generation: u64) {
         self.generation.set(generation);
         self.busy.set(false);
     }
 
     /// Counts something that is not in the trace, and says so there.
     #[cold]
-    pub fn lose(&self, what: &'static str) {
+    pub(crate) fn lose(&self, what: &'static str) {
         let count = self.recorder().around.lose(what);
         self.append(&record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
     }
 
     /// How the parameters of a function lie that is about to be launched; none if its handle may be anything.
-    pub fn layout_before_launch(&self, function: u64) -> Option<&'static Layout> {
+    pub(crate) fn layout_before_launch(&self, function: u64) -> Option<&'static Layout> {
         let kernels = &self.recorder().kernels;
         if let Some(layout) = kernels.known_layout(function) {
             return Some(layout);
@@ -272,7 +278,7 @@ impl Lane {
     }
 
     /// How the parameters of a function lie; the file learns who it is.
-    pub fn introduce(&self, function: u64) -> &'static Layout {
+    pub(crate) fn introduce(&self, function: u64) -> &'static Layout {
         let recorder = self.recorder();
         let (layout, new) = recorder.kernels.layout_of(function, &recorder.images, &recorder.around.file);
         new.iter().for_each(|kernel| self.append(&record::with_body(record::KERNEL, kernel)));
@@ -281,7 +287,7 @@ impl Lane {
 
     /// Notes that calls from here on may be the driver's callbacks.
     #[cold]
-    pub fn mark(&self, frame: &Cell<u64>) {
+    pub(crate) fn mark(&self, frame: &Cell<u64>) {
         self.mark.set(self.mark.get().wrapping_add(0x9e37_79b9_7f4a_7c15) | 1);
         frame.set(self.mark.get());
         self.outer.set(frame.as_ptr() as usize);
@@ -290,7 +296,7 @@ impl Lane {
     /// Whether the marked call is still under way: a longjmp or an exception may have left it behind. Its
     /// frame then lies below ours, or has been written over.
     #[cold]
-    pub fn is_inside(&self, frame: &Cell<u64>) -> bool {
+    pub(crate) fn is_inside(&self, frame: &Cell<u64>) -> bool {
         let outer = self.outer.get();
         // Carefully: what was left behind may have been another stack, which is gone.
         let inside = (frame.as_ptr() as usize) < outer && word_at(outer as u64, 8, true) == Some(self.mark.get());
@@ -308,7 +314,7 @@ const _: () = assert!(size_of::<Head>() == HEAD && size_of::<Attachment>() == AT
 /// handler that calls the driver meanwhile finds the lane busy, and does not wait for a lock that its own
 /// thread holds.
 #[cold]
-pub fn with_lane<T: Default>(work: impl FnOnce(&Lane) -> T) -> T {
+pub(crate) fn with_lane<T: Default>(work: impl FnOnce(&Lane) -> T) -> T {
     let lane = current();
     let mut result = T::default();
     if lane.generation.get() == generation::generation() && !lane.busy.replace(true) {

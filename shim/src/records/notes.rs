@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering::*;
 use trace::file::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, OPTIONAL, annotated};
 
 const CUT: &str = "texts of annotations beyond 64 KiB";
-pub const FOREIGN: &str = "messages of annotations without registration";
+pub(crate) const FOREIGN: &str = "messages of annotations without registration";
 
-pub fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&'static str>) {
+pub(crate) fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&'static str>) {
     if about.domain != 0 {
         nvtx_registry::find(about.domain.into()).into_iter().for_each(|domain| tell(lane, about.domain, domain));
     }
@@ -57,7 +57,7 @@ pub fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&
 }
 
 /// Appends an annotation that was made before the recording began.
-pub fn add_early(lane: &Lane, about: &Annotation, text: Option<&[u8]>, trouble: Option<&'static str>) {
+pub(crate) fn add_early(lane: &Lane, about: &Annotation, text: Option<&[u8]>, trouble: Option<&'static str>) {
     if about.domain != 0 {
         nvtx_registry::find(about.domain.into()).into_iter().for_each(|domain| tell(lane, about.domain, domain));
     }

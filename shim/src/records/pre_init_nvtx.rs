@@ -31,7 +31,7 @@ const MOST: usize = 1 << 20;
 static TOO_MANY: AtomicU64 = AtomicU64::new(0);
 
 #[cold]
-pub fn keep(mut about: Annotation, text: Text, mut trouble: Option<&'static str>) {
+pub(crate) fn keep(mut about: Annotation, text: Text, mut trouble: Option<&'static str>) {
     let stamps = clock::both();
     if SIZE.load(Relaxed) > MOST {
         TOO_MANY.fetch_add(1, Relaxed);
@@ -60,7 +60,7 @@ pub fn keep(mut about: Annotation, text: Text, mut trouble: Option<&'static str>
 
 /// Brings the calling thread's into its lane, which is new.
 #[cold]
-pub fn bring(lane: &Lane) {
+pub(crate) fn bring(lane: &Lane) {
     let thread = thread();
     let mut mine: Vec<&Early> = early_calls().filter(|early| early.thread == thread).collect();
     mine.reverse();
@@ -71,7 +71,7 @@ pub fn bring(lane: &Lane) {
 }
 
 /// Those that no recording has: of threads that never came to record, or too many.
-pub fn lost() -> u64 {
+pub(crate) fn lost() -> u64 {
     TOO_MANY.load(Relaxed) + early_calls().filter(|early| !early.taken.load(Relaxed)).count() as u64
 }
 

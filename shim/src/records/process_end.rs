@@ -39,7 +39,7 @@ extern "C" fn at_end(_: *mut c_void) {
 
 /// Has the end of the process begin with a last scan of managed memory: what is registered last runs first,
 /// and by now the driver has registered what it does then.
-pub fn scans_last() {
+pub(crate) fn scans_last() {
     // SAFETY: a plain function. If it cannot be registered, what the CPU sees last is not known.
     let _lost = unsafe { libc::atexit(scan_last) };
 }

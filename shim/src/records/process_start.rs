@@ -34,7 +34,7 @@ use trace::file::record::{SIZE_LIMIT, Switched};
 /// Starts recording if this process should and does not yet. Returns whether it records now. `scans_last`:
 /// has the end of the process begin with a scan of managed memory.
 #[cold]
-pub fn begin(scans_last: fn()) -> bool {
+pub(crate) fn begin(scans_last: fn()) -> bool {
     match generation() {
         0 => {}
         OFF => {

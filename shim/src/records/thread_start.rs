@@ -13,7 +13,7 @@ use trace::file::record;
 /// First call of a thread, or of a process, or after a fork. Returns whether this thread records now.
 #[cold]
 #[inline(never)]
-pub fn join(lane: &Lane) -> bool {
+pub(crate) fn join(lane: &Lane) -> bool {
     if generation::is_off() {
         lane.comes_afterwards();
         return false;
@@ -56,7 +56,7 @@ fn join_now(lane: &Lane) -> bool {
 
 /// Lets an annotation be written. Returns whether this process records: an annotation is no reason to begin.
 #[inline]
-pub fn annotate(work: impl FnOnce(&Lane)) -> bool {
+pub(crate) fn annotate(work: impl FnOnce(&Lane)) -> bool {
     let lane = lane::current();
     if lane.generation.get() != generation::generation() && !(generation::recording() && join(lane)) {
         return false;
@@ -76,7 +76,7 @@ pub fn annotate(work: impl FnOnce(&Lane)) -> bool {
 
 /// As [`with_lane`], on a thread that may not have made a call yet.
 #[cold]
-pub fn with_any_lane(work: impl FnOnce(&Lane)) {
+pub(crate) fn with_any_lane(work: impl FnOnce(&Lane)) {
     let lane = lane::current();
     if lane.generation.get() == generation::generation() || join(lane) {
         with_lane(work);

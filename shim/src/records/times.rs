@@ -15,7 +15,7 @@ mod client;
 mod library;
 mod written;
 
-pub use client::{looked_up, watched};
+pub(crate) use client::{looked_up, watched};
 
 use crate::os::clock;
 use crate::os::generation;
@@ -122,7 +122,7 @@ fn call_cupti<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Whether a lookup is CUPTI's that we have loaded: on a thread of ours, or from an address in it.
-pub fn is_cuptis(caller: *const c_void) -> bool {
+pub(crate) fn is_cuptis(caller: *const c_void) -> bool {
     INSIDE.get() || library::holds(caller)
 }
 
@@ -134,7 +134,7 @@ fn now() -> i64 {
 /// A recording has begun that is to have device times. Nobody waits for this, whatever lock of the loader's
 /// it takes.
 #[cold]
-pub fn start(recorder: &'static Recorder, origin: i64) {
+pub(crate) fn start(recorder: &'static Recorder, origin: i64) {
     guarded(|| {
         if let Err(why) = begin(recorder, origin) {
             tell(&format!("no device times are recorded: {why}"));
@@ -209,7 +209,7 @@ fn number(thread: u32, call: u32) -> u64 {
 /// The calling thread is about to give a device work.
 #[cold]
 #[inline(never)]
-pub fn begins(thread: u32, call: u32) {
+pub(crate) fn begins(thread: u32, call: u32) {
     if let Some(session) = running() {
         // SAFETY: no pointers. Without a subscriber there is nobody whom CUPTI calls back.
         unseen(|| call_cupti(|| unsafe { (session.library.push)(OUR_KIND, number(thread, call)) }));
@@ -219,7 +219,7 @@ pub fn begins(thread: u32, call: u32) {
 /// It has.
 #[cold]
 #[inline(never)]
-pub fn ends() {
+pub(crate) fn ends() {
     if let Some(session) = running() {
         let mut last = 0;
         // SAFETY: an output word.
@@ -229,14 +229,14 @@ pub fn ends() {
 
 /// A context is about to end, with it what CUPTI has of it.
 #[cold]
-pub fn context_ends() {
+pub(crate) fn context_ends() {
     if let Some(session) = running() {
         guarded(|| session.flush(0));
     }
 }
 
 /// One turn of the recorder thread: how long until the next is due.
-pub fn tend() -> Duration {
+pub(crate) fn tend() -> Duration {
     let Some(session) = running() else { return Duration::MAX };
     let (now, last) = (now() as u64, session.flushed.load(Relaxed));
     match PERIOD.checked_sub(Duration::from_nanos(now.saturating_sub(last))).filter(|left| !left.is_zero()) {
@@ -254,7 +254,7 @@ pub fn tend() -> Duration {
 }
 
 /// The recorder thread ends, because recording has. CUPTI has no more to do for us.
-pub fn recording_ended() {
+pub(crate) fn recording_ended() {
     // SAFETY: null, or leaked by `begin`.
     let session = unsafe { SESSION.load(Acquire).as_ref() };
     if let Some(session) = session.filter(|session| session.pid == std::process::id()) {

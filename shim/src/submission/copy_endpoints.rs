@@ -18,7 +18,7 @@ const MOST: u64 = 1 << 16;
 
 /// The sources and destinations that a call itself names: in arguments, in structs, in arrays of addresses.
 /// Memory is read only once.
-pub struct Ends<'c> {
+pub(crate) struct Ends<'c> {
     lane: &'c Lane,
     function: &'static Function,
     words: &'c [u64],
@@ -31,7 +31,7 @@ pub struct Ends<'c> {
 
 impl<'c> Ends<'c> {
     /// `place`: where memory is read that the call says something in, by address and length.
-    pub fn find(
+    pub(crate) fn find(
         lane: &'c Lane,
         function: &'static Function,
         words: &'c [u64],
@@ -44,7 +44,7 @@ impl<'c> Ends<'c> {
 
     /// Memory shared with the device that is read, or written; other memory that is written, if graphs have
     /// copied to such.
-    pub fn places(&self, side: Side) -> Vec<Range<u64>> {
+    pub(crate) fn places(&self, side: Side) -> Vec<Range<u64>> {
         let any = side == Side::Destination && self.lane.recorder().destinations.any();
         let concerns = |address, len| any || self.lane.recorder().shares(address, len);
         let of_side = |role: &Role| match side {
@@ -66,7 +66,7 @@ impl<'c> Ends<'c> {
 
     /// Where structs name sources by device addresses, and all copies managed memory: that is watched, what
     /// else they read is recorded with the call.
-    pub fn watched_sources(&self) -> Vec<u64> {
+    pub(crate) fn watched_sources(&self) -> Vec<u64> {
         let of_device = self.structs.iter().filter_map(|(to, one)| Some(device_region(to, one, Side::Source)?.address));
         let mut watched: Vec<u64> = of_device.collect();
         let managed = &self.lane.recorder().watch.managed;
@@ -81,19 +81,19 @@ impl<'c> Ends<'c> {
     }
 
     /// Host memory that structs and arrays name as destinations: where it begins, and bytes up to its end.
-    pub fn host_destinations(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn host_destinations(&self) -> impl Iterator<Item = (u64, u64)> {
         // Of an array's, at most: the handle may be anything yet.
         let rows = self.structs.iter().filter_map(|(to, one)| region(to, one, Side::Destination, |_| Some(16)));
         rows.map(|region| (region.address, region.span())).chain(self.destinations.iter().copied())
     }
 
     /// Whether the CPU may be had to make this copy to host memory: of use only where something is watched.
-    pub fn is_by_cpu(&self) -> bool {
+    pub(crate) fn is_by_cpu(&self) -> bool {
         self.lane.recorder().watch.any() && self.reads_host()
     }
 
     /// Whether what it copies lies in host memory.
-    pub fn reads_host(&self) -> bool {
+    pub(crate) fn reads_host(&self) -> bool {
         let pinned = &self.lane.recorder().around.pinned;
         let names_host = self.function.params.iter().any(|param| {
             let word = self.words[param.offset as usize / 8];
@@ -156,7 +156,7 @@ fn each(function: &'static Function, words: &[u64], side: Side, place: impl Fn(u
 }
 
 /// Whether what it copies stands in memory: in structs, or as arrays of addresses.
-pub fn describes_copies(function: &Function) -> bool {
+pub(crate) fn describes_copies(function: &Function) -> bool {
     function.params.iter().any(|param| match (param.role, param.ty.form) {
         (Role::ReadsEach { .. } | Role::WritesEach { .. }, _) => true,
         (_, Form::Pointer(to)) => describes(to),
@@ -165,7 +165,7 @@ pub fn describes_copies(function: &Function) -> bool {
 }
 
 /// Whether these are structs that say what is copied.
-pub const fn describes(ty: &Type) -> bool {
+pub(crate) const fn describes(ty: &Type) -> bool {
     let Form::Struct(fields) = ty.form else { return false };
     let mut i = 0;
     while i < fields.len() {
@@ -178,14 +178,14 @@ pub const fn describes(ty: &Type) -> bool {
 }
 
 /// Whether a copy like this has its source in host memory.
-pub fn copies_host(ty: &Type, descriptor: &[u8]) -> bool {
+pub(crate) fn copies_host(ty: &Type, descriptor: &[u8]) -> bool {
     let from = || device_region(ty, descriptor, Side::Source);
     region(ty, descriptor, Side::Source, |_| None).is_some()
         || from().is_some_and(|from| recorder::recorder().around.pinned.find(from.address).is_some())
 }
 
 /// Memory shared with the device that arguments of this role name by its device address.
-pub fn reached(
+pub(crate) fn reached(
     lane: &Lane,
     function: &'static Function,
     words: &[u64],
@@ -210,7 +210,7 @@ fn argument_landings(
 }
 
 /// A call's argument words, as a container for the walk.
-pub struct Words<'w>(pub &'w [u64]);
+pub(crate) struct Words<'w>(pub &'w [u64]);
 
 impl View for Words<'_> {
     fn load(&self, offset: u32, size: u32) -> Option<u64> {

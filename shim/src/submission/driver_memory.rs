@@ -14,7 +14,7 @@ use trace::api::table::same;
 use trace::api::types::{Form, Type};
 
 /// The parameters, a bit each, whose inputs the call may free: a call that only asks frees nothing.
-pub const fn may_be_freed(function: &Function) -> u32 {
+pub(crate) const fn may_be_freed(function: &Function) -> u32 {
     let mut found = 0;
     let mut i = 0;
     while i < function.params.len() && !matches!(function.class, Class::query) {

@@ -11,7 +11,7 @@ use trace::api::types::{Form, Kind};
 
 /// The action for a followed call, with the numbers of the argument words that it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hook {
+pub(crate) enum Hook {
     None,
     /// Hand out wrappers for the address found, which is to stand in this word's place.
     ProcAddress {
@@ -187,7 +187,7 @@ pub enum Hook {
     },
 }
 
-pub const fn hook_of(function: &Function) -> Hook {
+pub(crate) const fn hook_of(function: &Function) -> Hook {
     use Sought::*;
     match function.effect {
         Effect::FindEntryPoint => Hook::ProcAddress { place: word(function, EntryPoint) },
@@ -349,7 +349,7 @@ const fn ends(function: &Function, word: u8) -> Hook {
 }
 
 /// The executable graph that a call changes without making it anew.
-pub const fn changed_executable(function: &Function) -> Option<u8> {
+pub(crate) const fn changed_executable(function: &Function) -> Option<u8> {
     match (function.class, function.effect) {
         (_, Effect::UpdateGraph) => None,
         (Class::graph, _) => find(function, Sought::Handle(Kind::GraphExec)),

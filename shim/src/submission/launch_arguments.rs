@@ -13,7 +13,12 @@ use trace::api::types::Form;
 use trace::api::walk::{Target, resolve};
 
 /// Those of a launch's arguments that are wanted; none if nobody can tell which its arguments are.
-pub fn of_launch(lane: &Lane, launch: Launch, words: &[u64], is_wanted: impl Fn(u64) -> bool) -> Option<Vec<u64>> {
+pub(crate) fn of_launch(
+    lane: &Lane,
+    launch: Launch,
+    words: &[u64],
+    is_wanted: impl Fn(u64) -> bool,
+) -> Option<Vec<u64>> {
     let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
     let readable = Readable::here(lane);
     if array == 0 {
@@ -40,7 +45,7 @@ pub fn of_launch(lane: &Lane, launch: Launch, words: &[u64], is_wanted: impl Fn(
 }
 
 /// Of other work: its arguments, and what stands in the structs and lists that it is given.
-pub fn of_work(function: &'static Function, words: &[u64]) -> Vec<u64> {
+pub(crate) fn of_work(function: &'static Function, words: &[u64]) -> Vec<u64> {
     /// More describes no copy.
     const MOST: usize = 1 << 16;
     let given = function.params.iter().enumerate().filter_map(|(index, param)| {

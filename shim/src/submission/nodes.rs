@@ -15,7 +15,7 @@ use trace::api::types::Typed;
 
 /// The nodes of a graph and of those within it, except the bodies of conditional ones.
 #[derive(Default)]
-pub struct Nodes {
+pub(crate) struct Nodes {
     /// Kind and handle.
     found: Vec<(u32, u64)>,
     /// Each with the node that it is the child of.
@@ -23,7 +23,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub fn list(graph: u64) -> Nodes {
+    pub(crate) fn list(graph: u64) -> Nodes {
         let mut nodes = Nodes { found: Vec::new(), graphs: vec![(graph, None)] };
         let mut next = 0;
         while let Some((graph, _)) = nodes.graphs.get(next).copied() {
@@ -51,7 +51,7 @@ impl Nodes {
     }
 
     /// Where copies and fills bring bytes to memory that the CPU can see.
-    pub fn written(&self) -> Vec<Write> {
+    pub(crate) fn written(&self) -> Vec<Write> {
         const COPY: usize = size_of::<CUDA_MEMCPY3D>();
         let mut found = Vec::new();
         for node in self.of_kind(Kind::CU_GRAPH_NODE_TYPE_MEMCPY) {
@@ -85,7 +85,7 @@ impl Nodes {
 
     /// The data that the driver has for the callbacks, each with what of `written` stands before it and
     /// behind it.
-    pub fn called_back(&self, written: &[Write]) -> Vec<(u64, NeighbourWrites)> {
+    pub(crate) fn called_back(&self, written: &[Write]) -> Vec<(u64, NeighbourWrites)> {
         let callbacks: Vec<u64> = self.of_kind(Kind::CU_GRAPH_NODE_TYPE_HOST).collect();
         let is_any_around = !written.is_empty() && !callbacks.is_empty();
         let order = if is_any_around { Order::from_nodes(self) } else { Order::default() };
@@ -101,7 +101,7 @@ impl Nodes {
 }
 
 /// Whether the CPU can see it: pageable, pinned or managed memory. With no lock held: it asks the driver.
-pub fn is_hosts(address: u64) -> bool {
+pub(crate) fn is_hosts(address: u64) -> bool {
     recorder::recorder().shares(address, 1) || queries::place(address) == Place::Pageable
 }
 

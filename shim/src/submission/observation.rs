@@ -7,14 +7,14 @@ use trace::base::hash::Hash;
 use trace::file::record;
 
 /// Writes down what a copy brought; nothing, if it can no longer be known.
-pub fn observed(lane: &Lane, copy: &Copy, found: Option<(u8, Hash)>) {
+pub(crate) fn observed(lane: &Lane, copy: &Copy, found: Option<(u8, Hash)>) {
     if found.is_some() || copy.work == Work::Copy {
         lane.append(&observation(copy, found));
     }
 }
 
 /// A copy that nobody waited for makes room for others.
-pub fn give_up(copy: &Copy) -> Option<Vec<u8>> {
+pub(crate) fn give_up(copy: &Copy) -> Option<Vec<u8>> {
     if copy.work != Work::Copy {
         return None;
     }

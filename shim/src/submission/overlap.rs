@@ -18,7 +18,7 @@ use trace::api::walk::{Direction, Target, View, member, most, resolve};
 use trace::base::hash::{Hash, Hasher};
 
 /// Whether a call may write over what another of its parameters has it read.
-pub const fn is_possible(function: &Function) -> bool {
+pub(crate) const fn is_possible(function: &Function) -> bool {
     let (mut reads, mut writes) = (false, false);
     let mut i = 0;
     while i < function.params.len() {
@@ -49,7 +49,7 @@ const fn is_read(field: &Field) -> bool {
 }
 
 /// Whether a value of this type leads to memory that is read.
-pub const fn leads_on(ty: &Type) -> bool {
+pub(crate) const fn leads_on(ty: &Type) -> bool {
     match ty.form {
         Form::Array(element, _) => leads_on(element),
         Form::Struct(fields) => {
@@ -101,7 +101,7 @@ const fn is_written(role: Role) -> bool {
 
 /// Inputs read before a call that may overwrite or free them.
 #[derive(Default)]
-pub struct Early {
+pub(crate) struct Early {
     /// The parameters, a bit each, whose inputs these are.
     pub parameters: u32,
     /// By address. What is walked again at the return is walked here.
@@ -113,37 +113,37 @@ pub struct Early {
 }
 
 impl Early {
-    pub fn new(parameters: u32) -> Early {
+    pub(crate) fn new(parameters: u32) -> Early {
         Early { parameters, ..Early::default() }
     }
 
     /// Whether the call's return has to know of it.
-    pub fn is_needed(&self) -> bool {
+    pub(crate) fn is_needed(&self) -> bool {
         self.parameters != 0 || !self.sources.is_empty()
     }
 
     /// What cannot be read is the driver's to find out.
-    pub fn source(&mut self, address: u64, len: u64) {
+    pub(crate) fn source(&mut self, address: u64, len: u64) {
         self.sources.extend(hash_of(address, len).map(|hash| (address, len, hash)));
     }
 
     /// Whether a source holds something else now.
-    pub fn has_changed(&self, address: u64, len: u64) -> bool {
+    pub(crate) fn has_changed(&self, address: u64, len: u64) -> bool {
         let mut known = self.sources.iter().filter(|(at, of, _)| (*at, *of) == (address, len));
         known.any(|(.., hash)| hash_of(address, len) != Some(*hash))
     }
 
     /// Whether this is one of the copies that stand for memory as it was before the call.
-    pub fn is_copy(&self, place: u64) -> bool {
+    pub(crate) fn is_copy(&self, place: u64) -> bool {
         self.memory.iter().any(|(_, bytes)| bytes.as_ptr() as u64 == place)
     }
 
-    pub fn keep(&mut self, address: u64, bytes: &[u8]) {
+    pub(crate) fn keep(&mut self, address: u64, bytes: &[u8]) {
         self.memory.push((address, bytes.to_vec()));
     }
 
     /// Where these bytes stand as they were before the call.
-    pub fn place_of(&self, address: u64, len: u64) -> u64 {
+    pub(crate) fn place_of(&self, address: u64, len: u64) -> u64 {
         let kept = self.memory.iter().find(|(at, bytes)| *at == address && bytes.len() as u64 >= len);
         kept.map_or(address, |(_, bytes)| bytes.as_ptr() as u64)
     }
@@ -164,7 +164,7 @@ fn hash_of(address: u64, len: u64) -> Option<Hash> {
 
 /// The parameters, a bit each, whose inputs lie where this call is going to write.
 #[inline(never)]
-pub fn overwritten(lane: &Lane, function: &'static Function, words: &[u64]) -> u32 {
+pub(crate) fn overwritten(lane: &Lane, function: &'static Function, words: &[u64]) -> u32 {
     let mut found = 0;
     guarded(|| {
         let view = Words(words);

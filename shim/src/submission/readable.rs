@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// Memory that can be read without a system call: the used part of the calling thread's stack, and pages that
 /// the driver has read at the thread's earlier launches.
-pub struct Readable<'l> {
+pub(crate) struct Readable<'l> {
     lane: &'l Lane,
     /// Of the stack.
     from: u64,
@@ -14,7 +14,7 @@ pub struct Readable<'l> {
 }
 
 impl Readable<'_> {
-    pub fn here(lane: &Lane) -> Readable<'_> {
+    pub(crate) fn here(lane: &Lane) -> Readable<'_> {
         let mark = 0u8;
         let from = std::ptr::from_ref(&mark) as u64;
         // On a stack of its own (a coroutine, a signal handler) nothing is known.
@@ -22,12 +22,12 @@ impl Readable<'_> {
         Readable { lane, from, to }
     }
 
-    pub fn bytes(&self, at: u64, len: usize) -> Option<Cow<'static, [u8]>> {
+    pub(crate) fn bytes(&self, at: u64, len: usize) -> Option<Cow<'static, [u8]>> {
         self.at_once(at, len).map(Cow::Borrowed).or_else(|| bytes_at(at, len, true))
     }
 
     /// The bytes, if they all lie in such memory.
-    pub fn at_once(&self, at: u64, len: usize) -> Option<&'static [u8]> {
+    pub(crate) fn at_once(&self, at: u64, len: usize) -> Option<&'static [u8]> {
         let on_stack = at >= self.from && at.saturating_add(len as u64) <= self.to;
         // SAFETY: that part of the stack is mapped, and the calls whose frames these are have not returned.
         // Other pages the driver has read and is about to read again, as the program asks it to.

@@ -11,7 +11,7 @@ use trace::api::types::{Form, Kind};
 
 /// The recording work of a wrapper beyond its words, derived from the table at compile time.
 #[derive(Clone, Copy)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Some parameter has to be read before the call.
     pub at_entry: bool,
     /// The call may write over what it reads, which then has to be read before it.
@@ -56,7 +56,7 @@ pub struct Shape {
 
 /// The pinned and managed memory that a call may use, and that the CPU may write without a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub(crate) enum Reach {
     /// None: it gives devices nothing that they read or write.
     Nothing,
     /// What the arguments of a kernel name.
@@ -70,7 +70,7 @@ pub enum Reach {
 
 /// A wrapper: its table line, and everything derived from it.
 #[derive(Clone, Copy)]
-pub struct Site {
+pub(crate) struct Site {
     pub function: &'static Function,
     pub id: u16,
     pub shape: Shape,
@@ -79,7 +79,7 @@ pub struct Site {
 
 /// Argument words of a kernel launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Launch {
+pub(crate) struct Launch {
     pub function: u8,
     pub arguments: u8,
     pub extra: u8,
@@ -88,7 +88,7 @@ pub struct Launch {
 /// A structure behind an argument word, which the driver reads, and an array that it names. Neither has
 /// further pointers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
+pub(crate) struct Config {
     pub word: u8,
     pub bytes: u8,
     /// Where in the structure the array's address stands, and how many elements it has.
@@ -98,7 +98,7 @@ pub struct Config {
     pub element: u8,
 }
 
-pub const fn shape(function: &Function) -> Shape {
+pub(crate) const fn shape(function: &Function) -> Shape {
     let mut shape = Shape {
         at_entry: false,
         may_overlap: overlap::is_possible(function),

@@ -6,7 +6,7 @@ use crate::readback::cloned_graphs::{Ended, Launching};
 
 /// Arguments to be passed in place of the application's, from this word on.
 #[derive(Clone, Copy)]
-pub struct Substitute {
+pub(crate) struct Substitute {
     place: usize,
     words: [u64; 2],
     count: usize,
@@ -15,7 +15,7 @@ pub struct Substitute {
 
 /// The purpose of a substitute, which the end of the call settles.
 #[derive(Clone, Copy)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     Callback(HandedOver),
     /// Both made by `Box::into_raw`.
     Launch(*mut Launching),
@@ -25,7 +25,7 @@ pub enum Purpose {
 
 /// A callback for the driver.
 #[derive(Clone, Copy)]
-pub struct HandedOver {
+pub(crate) struct HandedOver {
     /// Ours, and our copy of the application's struct; given up if the driver refuses the call.
     pub callback: *mut Callback,
     pub copy: *mut [u64; STRUCT],
@@ -34,24 +34,24 @@ pub struct HandedOver {
 }
 
 /// Words of the largest struct that holds a callback, CUgraphNodeParams.
-pub const STRUCT: usize = 32;
+pub(crate) const STRUCT: usize = 32;
 
 impl Substitute {
-    pub fn of_none(of: Purpose) -> Substitute {
+    pub(crate) fn of_none(of: Purpose) -> Substitute {
         Substitute { place: 0, words: [0; 2], count: 0, of }
     }
 
-    pub fn of_one(place: usize, word: u64, of: Purpose) -> Substitute {
+    pub(crate) fn of_one(place: usize, word: u64, of: Purpose) -> Substitute {
         Substitute { place, words: [word, 0], count: 1, of }
     }
 
-    pub fn of_two(place: usize, words: [u64; 2], of: Purpose) -> Substitute {
+    pub(crate) fn of_two(place: usize, words: [u64; 2], of: Purpose) -> Substitute {
         Substitute { place, words, count: 2, of }
     }
 
     /// The argument as the driver gets it.
     #[inline(always)]
-    pub fn argument<T: Copy>(&self, place: usize, given: T) -> T {
+    pub(crate) fn argument<T: Copy>(&self, place: usize, given: T) -> T {
         match place.checked_sub(self.place) {
             // SAFETY: only arguments of one word are replaced, each by a word that stands for the same type.
             Some(n) if n < self.count && size_of::<T>() == 8 => unsafe { std::mem::transmute_copy(&self.words[n]) },

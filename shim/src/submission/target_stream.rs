@@ -11,14 +11,14 @@ use crate::submission::observation;
 use trace::Function;
 
 /// Copies that read what callbacks under way may still write.
-pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: impl Iterator<Item = Landing>) {
+pub(crate) fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: impl Iterator<Item = Landing>) {
     if host_functions::any_under_way() {
         under_way(lane, call, function, words, from.map(|landing| (landing, Work::Read, false)));
     }
 }
 
 /// What this call's work brings is not there yet: where, by what, and whether the CPU may be had to do it.
-pub fn under_way(
+pub(crate) fn under_way(
     lane: &Lane,
     call: u32,
     function: &Function,
@@ -44,17 +44,17 @@ pub fn under_way(
     }
 }
 
-pub fn queue(lane: &Lane, function: &Function, words: &[u64]) -> Queue {
+pub(crate) fn queue(lane: &Lane, function: &Function, words: &[u64]) -> Queue {
     let stream = stream(function, words).unwrap_or(0);
     Queue::resolve(stream, function.twin_of.is_some(), lane.index(), queries::current_context)
 }
 
 /// Whether a capture takes the work: nothing is done now.
-pub fn makes_node(function: &Function, words: &[u64]) -> bool {
+pub(crate) fn makes_node(function: &Function, words: &[u64]) -> bool {
     stream(function, words).is_some_and(|stream| queries::is_capturing(stream, function.twin_of.is_some()))
 }
 
 /// The stream that a call names. The driver has not seen it yet: what it points to may be bad.
-pub fn stream(function: &Function, words: &[u64]) -> Option<u64> {
+pub(crate) fn stream(function: &Function, words: &[u64]) -> Option<u64> {
     function.stream(|word| words[word], |address| word_at(address, 8, true))
 }

@@ -14,7 +14,7 @@ use trace::file::record::{REFERENCED, Referenced, with_body};
 use trace::file::segment::{HEADER, Header, Kind};
 
 /// The blobs in the file. Several threads search at once: each hash has its place in one of many maps.
-pub struct Blobs {
+pub(crate) struct Blobs {
     /// Not on the stack of a thread that has little of it.
     maps: Box<[Lock<HashMap<Hash, Stored>>]>,
     /// How often somebody has cut the file short: what was stored before is lost.
@@ -42,7 +42,7 @@ impl Blobs {
     }
 
     /// What had been stored is gone.
-    pub fn lost(&self) {
+    pub(crate) fn lost(&self) {
         self.cuts.fetch_add(1, AcqRel);
     }
 }
@@ -51,12 +51,12 @@ impl TraceFile {
     /// Stores bytes under their hash, once. An error stops payload capture for good; the caller counts it.
     ///
     /// Whoever has the same bytes at the same time waits until they are in the file.
-    pub fn blob(&self, bytes: &[u8]) -> Option<Hash> {
+    pub(crate) fn blob(&self, bytes: &[u8]) -> Option<Hash> {
         self.blob_of(Hash::compute(bytes), bytes)
     }
 
     /// The same, of bytes that have this hash.
-    pub fn blob_of(&self, hash: Hash, bytes: &[u8]) -> Option<Hash> {
+    pub(crate) fn blob_of(&self, hash: Hash, bytes: &[u8]) -> Option<Hash> {
         let cuts = self.stored.cuts.load(Acquire);
         let mut stored = self.stored.map(hash);
         if stored.get(&hash).is_some_and(|stored| stored.cuts == cuts) {
@@ -84,13 +84,13 @@ impl TraceFile {
     }
 
     /// Whether the bytes of this hash are in the trace, or it names the file that they are in.
-    pub fn has(&self, hash: Hash) -> bool {
+    pub(crate) fn has(&self, hash: Hash) -> bool {
         let cuts = self.stored.cuts.load(Acquire);
         self.stored.map(hash).get(&hash).is_some_and(|stored| stored.cuts == cuts)
     }
 
     /// Names, in the trace, pieces of another file.
-    pub fn refer(&self, referenced: &Referenced) -> io::Result<()> {
+    pub(crate) fn refer(&self, referenced: &Referenced) -> io::Result<()> {
         let cuts = self.stored.cuts.load(Acquire);
         self.append_of_no_thread(&with_body(REFERENCED, referenced))?;
         for hash in referenced.pieces.iter().map(|piece| Hash::from_bytes(piece.hash)) {
@@ -121,7 +121,7 @@ impl TraceFile {
     }
 
     /// `len` bytes of a blob that was stored here, from its byte `skip` on.
-    pub fn read_blob(&self, hash: Hash, skip: u64, len: usize) -> Option<Vec<u8>> {
+    pub(crate) fn read_blob(&self, hash: Hash, skip: u64, len: usize) -> Option<Vec<u8>> {
         let cuts = self.stored.cuts.load(Acquire);
         let place = self.stored.map(hash).get(&hash).filter(|stored| stored.cuts == cuts)?.place?;
         let mut bytes = Vec::new();

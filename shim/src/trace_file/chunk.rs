@@ -19,15 +19,15 @@ use trace::file::segment::{HEADER, Header, Kind, LENGTH_AT, round_up};
 use trace::file::shared_memory::Place;
 
 /// The first chunk of a thread, so that many short threads cost little.
-pub const SMALL: usize = 64 << 10;
+pub(crate) const SMALL: usize = 64 << 10;
 /// Every further one.
-pub const LARGE: usize = 512 << 10;
+pub(crate) const LARGE: usize = 512 << 10;
 
 /// Bytes of a chunk that are not for records: its header, and as many at its end (`trace::file::shared_memory`).
-pub const FRAME: usize = 2 * HEADER;
+pub(crate) const FRAME: usize = 2 * HEADER;
 
 /// Zeroed memory, with a slot reserved in the file.
-pub struct Chunk {
+pub(crate) struct Chunk {
     base: *mut u8,
     size: usize,
     place: Place,
@@ -42,7 +42,7 @@ unsafe impl Send for Chunk {}
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    pub fn make(file: &TraceFile, size: usize) -> io::Result<Chunk> {
+    pub(crate) fn make(file: &TraceFile, size: usize) -> io::Result<Chunk> {
         let piece = if size > LARGE { file.memory.take_alone(size) } else { file.memory.take(size) }?;
         let Piece { base, place } = piece;
         // SAFETY: the memory was just taken. Populating is a favour: without it (before Linux 5.14) the first
@@ -55,25 +55,25 @@ impl Chunk {
     }
 
     /// Makes the chunk this thread's: from here on readers find it.
-    pub fn assign(&self, thread: u32, ordinal: u64, first_call: u64) {
+    pub(crate) fn assign(&self, thread: u32, ordinal: u64, first_call: u64) {
         let id = u128::from(ordinal) << 64 | u128::from(first_call);
         let header = Header { thread, id, ..Header::new(Kind::Chunk, self.size as u64) }.encode();
         // SAFETY: the memory is at least a page long and ours alone.
         unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), self.base, HEADER) };
     }
 
-    pub fn start(&self) -> *mut u8 {
+    pub(crate) fn start(&self) -> *mut u8 {
         // SAFETY: within the mapping.
         unsafe { self.base.add(HEADER) }
     }
 
     /// Of the room for records.
-    pub fn end(&self) -> *mut u8 {
+    pub(crate) fn end(&self) -> *mut u8 {
         // SAFETY: within the mapping.
         unsafe { self.base.add(self.size - HEADER) }
     }
 
-    pub fn length(&self) -> &AtomicU64 {
+    pub(crate) fn length(&self) -> &AtomicU64 {
         // SAFETY: 8-aligned, within the mapping, and only ever accessed atomically after `assign`.
         unsafe { &*self.base.add(LENGTH_AT).cast::<AtomicU64>() }
     }
@@ -116,7 +116,7 @@ impl Chunk {
 
     /// Says that nothing in it counts. First of all its length does, in one store: a process may be killed
     /// before the header is whole, and readers then see that no records were in it.
-    pub fn free(&self) {
+    pub(crate) fn free(&self) {
         self.length().store(0, Release);
         let header = Header::new(Kind::Free, self.size as u64).encode();
         // SAFETY: the mapping is at least a page long, and nobody else writes to it.
@@ -128,7 +128,7 @@ impl Chunk {
 ///
 /// # Safety
 /// There must be a chunk, readable for as long as this runs.
-pub unsafe fn header(base: *const u8) -> Option<Header> {
+pub(crate) unsafe fn header(base: *const u8) -> Option<Header> {
     // SAFETY: the caller's promise. The length is stored by another thread, after the bytes that it covers.
     unsafe {
         let length = (*base.add(LENGTH_AT).cast::<AtomicU64>()).load(Acquire);
@@ -141,7 +141,7 @@ pub unsafe fn header(base: *const u8) -> Option<Header> {
 ///
 /// # Safety
 /// There must be a chunk, which keeps what is committed for as long as the result is used.
-pub unsafe fn committed<'a>(base: *const u8) -> &'a [u8] {
+pub(crate) unsafe fn committed<'a>(base: *const u8) -> &'a [u8] {
     // SAFETY: the caller's promise; committed bytes do not change.
     unsafe {
         let length = header(base).map_or(0, |header| header.length);
@@ -154,7 +154,7 @@ pub unsafe fn committed<'a>(base: *const u8) -> &'a [u8] {
 ///
 /// # Safety
 /// There must be a chunk, readable for as long as this runs.
-pub unsafe fn settled(base: *const u8) -> Option<(Header, Vec<u8>)> {
+pub(crate) unsafe fn settled(base: *const u8) -> Option<(Header, Vec<u8>)> {
     const TRIES: usize = 100;
     let attempt = |_| {
         // SAFETY: the caller's promise.
@@ -176,7 +176,7 @@ pub unsafe fn settled(base: *const u8) -> Option<(Header, Vec<u8>)> {
 
 /// Chunks to write to: free ones, and full ones on their way to the end of the file.
 #[derive(Default)]
-pub struct Supply {
+pub(crate) struct Supply {
     state: Lock<State>,
 }
 
@@ -193,7 +193,7 @@ struct State {
 
 impl Supply {
     /// A chunk with room for `size` bytes of records for the calling thread.
-    pub fn take(&self, file: &TraceFile, size: usize) -> io::Result<Chunk> {
+    pub(crate) fn take(&self, file: &TraceFile, size: usize) -> io::Result<Chunk> {
         if size + FRAME <= SMALL {
             return self.take_small(file);
         }
@@ -239,12 +239,12 @@ impl Supply {
     }
 
     /// One more thread writes for long.
-    pub fn expect_more(&self) {
+    pub(crate) fn expect_more(&self) {
         self.state.lock().allowed += 2;
     }
 
     /// A full chunk, or the chunk of a thread that ends.
-    pub fn retire(&self, file: &TraceFile, chunk: Chunk) {
+    pub(crate) fn retire(&self, file: &TraceFile, chunk: Chunk) {
         self.state.lock().full.push_back(chunk);
         file.memory.control().ring();
     }
@@ -260,7 +260,7 @@ impl Supply {
     }
 
     /// One turn of the recorder thread, which waits if nothing has come since it `heard`.
-    pub fn tend(&self, file: &TraceFile, heard: u32, at_most: Duration) -> io::Result<()> {
+    pub(crate) fn tend(&self, file: &TraceFile, heard: u32, at_most: Duration) -> io::Result<()> {
         let full = self.state.lock().full.pop_front();
         match full {
             Some(chunk) => self.reuse(file, chunk),

@@ -15,7 +15,7 @@ use trace::file::end_mark;
 use trace::file::segment::{HEADER, Header, Kind, MAGIC, whole};
 use trace::file::shared_memory::Place;
 
-pub struct Home {
+pub(crate) struct Home {
     pub offset: u64,
     size: u64,
     place: Place,
@@ -53,7 +53,7 @@ impl Home {
 
 impl TraceFile {
     /// Sets the place for a chunk aside.
-    pub fn home(&self, size: usize, place: Place, base: *mut u8) -> io::Result<u64> {
+    pub(crate) fn home(&self, size: usize, place: Place, base: *mut u8) -> io::Result<u64> {
         let offset = self.reserve(size as u64)?;
         let home = Home { offset, size: size as u64, place, base: base as usize };
         home.write(&*self.file()?)?;
@@ -62,7 +62,7 @@ impl TraceFile {
     }
 
     /// Puts a chunk into its place, which does not change any more.
-    pub fn settle(&self, offset: u64, header: Header, content: &[u8]) -> io::Result<()> {
+    pub(crate) fn settle(&self, offset: u64, header: Header, content: &[u8]) -> io::Result<()> {
         let file = self.file()?;
         // Whoever mends the file meanwhile must not say again that the chunk is in memory.
         let mut homes = self.homes.lock();
@@ -74,7 +74,7 @@ impl TraceFile {
 
     /// At the end of the process, if nobody else does it: every chunk goes to its place, and the memory is
     /// nobody's. What cannot be written stays in memory, and its place says where.
-    pub fn bring_home(&self) -> io::Result<()> {
+    pub(crate) fn bring_home(&self) -> io::Result<()> {
         let file = self.file()?;
         let (mut failed, mut done) = (Vec::new(), Ok(()));
         for home in self.homes.lock().iter() {
@@ -92,13 +92,13 @@ impl TraceFile {
 
     /// The same, if somebody waits for the process and then closes the trace: what other threads still record
     /// counts, too.
-    pub fn copy_home(&self) -> io::Result<()> {
+    pub(crate) fn copy_home(&self) -> io::Result<()> {
         let file = self.file()?;
         self.homes.lock().iter().map(|home| home.copy(&file)).fold(Ok(()), io::Result::and)
     }
 
     /// Both preambles, and before them what is to be behind them: a file that lacks it was cut off.
-    pub fn begin<T>(&self, preamble: &[u8], behind: impl FnOnce(&TraceFile) -> io::Result<T>) -> io::Result<T> {
+    pub(crate) fn begin<T>(&self, preamble: &[u8], behind: impl FnOnce(&TraceFile) -> io::Result<T>) -> io::Result<T> {
         let whole = whole(Kind::Preamble, 0, preamble);
         let size = whole.len() as u64;
         self.set_aside(2 * size);

@@ -29,7 +29,7 @@ use trace::file::segment::{self, HEADER, Header, Kind, PAGE};
 const FOOTER: u64 = 64 << 10;
 const SEGMENTS: u64 = PAGE / 16;
 
-pub struct TraceFile {
+pub(crate) struct TraceFile {
     /// Of the open file; looked at through `file` alone.
     descriptor: AtomicI32,
     /// Device and inode.
@@ -55,7 +55,7 @@ pub struct TraceFile {
 impl TraceFile {
     /// Creates the file, numbering it if the name is taken: never over an existing one. It gets no longer
     /// than the limit, what closes it included.
-    pub fn create(wanted: &OsStr, limit: Option<Limit>) -> io::Result<TraceFile> {
+    pub(crate) fn create(wanted: &OsStr, limit: Option<Limit>) -> io::Result<TraceFile> {
         let wanted = std::path::absolute(wanted)?;
         let mut path = wanted.clone();
         let mut number = 0;
@@ -90,7 +90,7 @@ impl TraceFile {
     }
 
     /// The open file, whole again if somebody has cut it short.
-    pub fn file(&self) -> io::Result<ManuallyDrop<File>> {
+    pub(crate) fn file(&self) -> io::Result<ManuallyDrop<File>> {
         let file = self.opened()?;
         if self.is_cut(&file) {
             self.mend(&file)?;
@@ -100,7 +100,7 @@ impl TraceFile {
 
     /// Sees to it that the file is whole, while nothing is to be written. What is wrong only for now
     /// (descriptors that are all taken) is no end: the next write finds what is wrong for good.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         let _left_to_the_next_write = self.file();
     }
 
@@ -121,17 +121,17 @@ impl TraceFile {
         Ok(ManuallyDrop::new(again))
     }
 
-    pub fn location(&self) -> FileLocation {
+    pub(crate) fn location(&self) -> FileLocation {
         FileLocation { device: self.identity.0, inode: self.identity.1, path: self.path.clone() }
     }
 
     /// Whether it is still to be found: it may have been removed or renamed.
-    pub fn is_at_its_path(&self) -> bool {
+    pub(crate) fn is_at_its_path(&self) -> bool {
         std::fs::metadata(&self.path).is_ok_and(|found| identity(&found) == self.identity)
     }
 
     /// Of a trace that cannot begin: the file, and the memory of its chunks.
-    pub fn remove(&self) {
+    pub(crate) fn remove(&self) {
         self.memory.remove(&[]);
         if self.is_at_its_path() {
             let _left_empty = std::fs::remove_file(&self.path);
@@ -158,7 +158,7 @@ impl TraceFile {
     }
 
     /// Sets `size` bytes aside and has the file system back them.
-    pub fn reserve(&self, size: u64) -> io::Result<u64> {
+    pub(crate) fn reserve(&self, size: u64) -> io::Result<u64> {
         let offset = self.claim(size)?;
         within_limit(offset + size)?;
         let file = self.file()?;
@@ -186,7 +186,7 @@ impl TraceFile {
     }
 
     /// Appends a whole segment. Where its content begins.
-    pub fn append(&self, kind: Kind, thread: u32, id: u128, content: &[u8]) -> io::Result<u64> {
+    pub(crate) fn append(&self, kind: Kind, thread: u32, id: u128, content: &[u8]) -> io::Result<u64> {
         let (file, offset, size) = self.write(content)?;
         let seal = trace::base::hash::checksum(content);
         let header = Header { thread, id, length: content.len() as u64, seal, ..Header::new(kind, size) };
@@ -196,7 +196,7 @@ impl TraceFile {
 
     /// Appends a chunk of records that belong to no thread. No number is left out, or a chunk would be
     /// missed.
-    pub fn append_of_no_thread(&self, records: &[u8]) -> io::Result<()> {
+    pub(crate) fn append_of_no_thread(&self, records: &[u8]) -> io::Result<()> {
         let mut number = self.of_no_thread.lock();
         self.append(Kind::Chunk, timed::THREAD, u128::from(*number) << 64, records)?;
         *number += 1;

@@ -12,7 +12,7 @@ use std::sync::atomic::{
 use trace::file::record::{self, Loss, Switched, Thread};
 use trace::file::segment::PAGE;
 
-pub struct LastWords {
+pub(crate) struct LastWords {
     chunk: Chunk,
     /// Bytes said so far; none before the first.
     said: Lock<Option<usize>>,
@@ -21,7 +21,7 @@ pub struct LastWords {
 }
 
 impl LastWords {
-    pub fn new(file: &TraceFile) -> io::Result<LastWords> {
+    pub(crate) fn new(file: &TraceFile) -> io::Result<LastWords> {
         let chunk = Chunk::make(file, PAGE as usize)?;
         // A file that is cut off in the middle of it must not look like one that is not.
         chunk.free();
@@ -29,12 +29,12 @@ impl LastWords {
     }
 
     /// Adds a loss, as long as there is room for it.
-    pub fn say(&self, threads: &AtomicU32, what: &str, count: u64) {
+    pub(crate) fn say(&self, threads: &AtomicU32, what: &str, count: u64) {
         self.append(threads, 0, &record::with_body(record::LOSS, &Loss { what: what.into(), count }));
     }
 
     /// Adds when recording was switched on or off, unless so often that there would be no room for losses.
-    pub fn switched(&self, threads: &AtomicU32, switched: Switched) {
+    pub(crate) fn switched(&self, threads: &AtomicU32, switched: Switched) {
         const LOSSES: usize = 1 << 10;
         let is_said = self.append(threads, LOSSES, &record::with_body(record::SWITCHED, &switched));
         if !is_said && !self.is_full.swap(true, Relaxed) {

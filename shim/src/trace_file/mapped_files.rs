@@ -17,10 +17,10 @@ use trace::base::maps::Mapping;
 use trace::file::record::{PIECE, Referenced, Referred};
 
 /// Queries to Linux about mapped files.
-pub struct MappedFiles(());
+pub(crate) struct MappedFiles(());
 
 /// The files that some memory is mapped from.
-pub struct Files {
+pub(crate) struct Files {
     /// Opened for these: the host may close what stays open, and give its number to a file of its own.
     pagemap: Option<File>,
     all: Vec<Mapped>,
@@ -35,7 +35,7 @@ struct Mapped {
 
 /// A file by its number, and a piece of it.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub(crate) struct Place {
     file: usize,
     offset: u64,
     len: u64,
@@ -43,7 +43,7 @@ pub struct Place {
 
 impl MappedFiles {
     /// None, and said so, where Linux does not tell what pages are.
-    pub fn open() -> Option<MappedFiles> {
+    pub(crate) fn open() -> Option<MappedFiles> {
         let refused = |error| {
             crate::os::log::tell(&format!("/proc/self/pagemap: {error}; weights are stored, not referenced"));
         };
@@ -51,7 +51,7 @@ impl MappedFiles {
     }
 
     /// Files whose mappings have whole pieces of this memory.
-    pub fn files_mapped_in(&self, address: u64, len: u64) -> Files {
+    pub(crate) fn files_mapped_in(&self, address: u64, len: u64) -> Files {
         let memory = address..address.saturating_add(len);
         let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
         let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
@@ -81,13 +81,13 @@ impl Mapped {
 }
 
 impl Files {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     /// Where this piece of memory lies in a file, if all its pages are the file's. To be asked when it has
     /// been read: pages of a file become the program's own, and not the file's again.
-    pub fn place_of(&self, address: u64, len: u64) -> Option<Place> {
+    pub(crate) fn place_of(&self, address: u64, len: u64) -> Option<Place> {
         let end = address.checked_add(len)?;
         let file = self.all.iter().position(|file| file.range.start <= address && end <= file.range.end)?;
         let mapped = &self.all[file];
@@ -118,7 +118,7 @@ impl Files {
     }
 
     /// Has the trace name these pieces; false if it has no room for that.
-    pub fn name(&self, trace: &TraceFile, pieces: impl Iterator<Item = (Hash, Place)>) -> bool {
+    pub(crate) fn name(&self, trace: &TraceFile, pieces: impl Iterator<Item = (Hash, Place)>) -> bool {
         let mut by_file: Vec<Vec<Referred>> = vec![Vec::new(); self.all.len()];
         for (hash, Place { file, offset, len }) in pieces {
             by_file[file].push(Referred { hash: hash.to_bytes(), offset, len });

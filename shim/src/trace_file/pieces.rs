@@ -17,7 +17,7 @@ const AT_ONCE: u64 = 1 << 30;
 const ALONE: u64 = 1 << 20;
 
 /// Memory to be stored in pieces.
-pub enum Memory {
+pub(crate) enum Memory {
     /// It can be read, or is a copy.
     Sure(Cow<'static, [u8]>),
     /// It may be gone.
@@ -62,14 +62,14 @@ impl Memory {
 
 /// The reason why a piece is not in the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub(crate) enum Lost {
     Unreadable,
     NoRoom,
 }
 
 /// Stores the pieces of memory at an address, each once, or has the trace name the file that they lie in;
 /// none behind the first that cannot be read: a node may have been given any length.
-pub fn stored(around: &'static Surroundings, address: u64, memory: Memory) -> Vec<Result<Hash, Lost>> {
+pub(crate) fn stored(around: &'static Surroundings, address: u64, memory: Memory) -> Vec<Result<Hash, Lost>> {
     let Memory::Doubtful { len, .. } = memory else { return stored_at_once(around, address, memory) };
     let mut found = Vec::new();
     for from in (0..len).step_by(AT_ONCE as usize) {
@@ -106,7 +106,7 @@ fn stored_at_once(around: &'static Surroundings, address: u64, memory: Memory) -
 }
 
 /// The form and the hash of each piece of a result, which is stored with `--data=all`.
-pub fn results(around: &'static Surroundings, memory: Memory) -> Option<Vec<(u8, Hash)>> {
+pub(crate) fn results(around: &'static Surroundings, memory: Memory) -> Option<Vec<(u8, Hash)>> {
     let kept = move |hash, bytes: &[u8]| match around.file.blob_of(hash, bytes) {
         Some(hash) => (record::BLOB, hash),
         None => (record::HASH, hash),

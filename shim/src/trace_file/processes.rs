@@ -110,13 +110,13 @@ fn began(job: &Job, is_forked: bool) -> io::Result<()> {
 }
 
 /// This process has a trace.
-pub fn recorded(path: &Path) {
+pub(crate) fn recorded(path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     append_line("recorded", "trace", &name);
 }
 
 /// This process has called the driver and can have no trace.
-pub fn not_recorded(why: &str) {
+pub(crate) fn not_recorded(why: &str) {
     append_line("not recorded", "why", why);
 }
 

@@ -10,7 +10,7 @@ use crate::trace_file::workers::Workers;
 use std::sync::Arc;
 use trace::file::preamble::Data;
 
-pub struct Surroundings {
+pub(crate) struct Surroundings {
     pub file: Arc<TraceFile>,
     pub data: Data,
     pub pinned: Ranges,
@@ -23,7 +23,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    pub fn new(file: TraceFile, data: Data, mapped_files: Option<MappedFiles>) -> Surroundings {
+    pub(crate) fn new(file: TraceFile, data: Data, mapped_files: Option<MappedFiles>) -> Surroundings {
         let (pinned, pending, workers, losses) = Default::default();
         Surroundings { file: Arc::new(file), data, pinned, pending, workers, mapped_files, losses }
     }
@@ -31,7 +31,7 @@ impl Surroundings {
     /// Counts something that is not in the trace; the count is written into the trace by the lane that lost
     /// it.
     #[cold]
-    pub fn lose(&self, what: &'static str) -> u64 {
+    pub(crate) fn lose(&self, what: &'static str) -> u64 {
         let mut losses = self.losses.lock();
         match losses.iter_mut().find(|(w, _)| *w == what) {
             Some((_, count)) => {

@@ -20,7 +20,7 @@ const MOST: usize = 4;
 const STACK: usize = 256 << 10;
 
 #[derive(Default)]
-pub struct Workers {
+pub(crate) struct Workers {
     are_asked_for: AtomicBool,
     count: AtomicUsize,
     /// Of which steps are left.
@@ -66,7 +66,7 @@ impl Job {
 
 impl Workers {
     /// What `step` gives for each number below `steps`; none where it failed.
-    pub fn share<T: Send + 'static>(
+    pub(crate) fn share<T: Send + 'static>(
         &'static self,
         steps: usize,
         step: impl Fn(usize, &mut Vec<u8>) -> T + Send + Sync + 'static,

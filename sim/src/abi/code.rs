@@ -3,15 +3,15 @@
 /// A `CUresult`.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Code(pub u32);
+pub(crate) struct Code(pub u32);
 
-pub type Result<T = ()> = std::result::Result<T, Code>;
+pub(crate) type Result<T = ()> = std::result::Result<T, Code>;
 
 macro_rules! codes {
     ($($name:ident = $value:literal, $text:literal;)*) => {
         #[allow(dead_code, reason = "the list is complete; not every error can happen here")]
         impl Code {
-            $(pub const $name: Code = Code($value);)*
+            $(pub(crate) const $name: Code = Code($value);)*
         }
 
         /// Value, name without its prefix and nul-terminated, text nul-terminated.
@@ -131,12 +131,12 @@ impl Code {
     }
 
     /// The enumerator's name, nul-terminated.
-    pub fn name(self) -> Option<&'static str> {
+    pub(crate) fn name(self) -> Option<&'static str> {
         if self == Code::SUCCESS { Some("CUDA_SUCCESS\0") } else { self.row().map(|row| row.1) }
     }
 
     /// What the driver says about it, nul-terminated.
-    pub fn text(self) -> Option<&'static str> {
+    pub(crate) fn text(self) -> Option<&'static str> {
         self.row().map(|row| row.2)
     }
 }

@@ -1,7 +1,7 @@
 //! The C ABI: raw pointers, results, and the structures of the interface. Imports nothing.
 
-pub mod code;
-pub mod pointers;
-pub mod structs;
+pub(crate) mod code;
+pub(crate) mod pointers;
+pub(crate) mod structs;
 
-pub use pointers::*;
+pub(crate) use pointers::*;

@@ -9,7 +9,7 @@ use super::code::{Code, Result};
 
 /// A pointer to which one value is stored.
 #[repr(transparent)]
-pub struct Out<T>(*mut T);
+pub(crate) struct Out<T>(*mut T);
 
 impl<T> Clone for Out<T> {
     fn clone(&self) -> Self {
@@ -20,12 +20,12 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
-    pub fn is_null(self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 
     /// Stores, or says that the argument is invalid.
-    pub fn set(self, value: T) -> Result {
+    pub(crate) fn set(self, value: T) -> Result {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -34,12 +34,12 @@ impl<T> Out<T> {
     }
 
     /// Stores unless the pointer is null.
-    pub fn set_if(self, value: T) {
+    pub(crate) fn set_if(self, value: T) {
         self.set_at(0, value);
     }
 
     /// Stores the `index`th element of an array, unless the pointer is null.
-    pub fn set_at(self, index: usize, value: T) {
+    pub(crate) fn set_at(self, index: usize, value: T) {
         if !self.0.is_null() {
             // SAFETY: the caller of the driver function gave a pointer to writable storage of this type,
             // large enough.
@@ -47,29 +47,29 @@ impl<T> Out<T> {
         }
     }
 
-    pub fn raw(self) -> *mut T {
+    pub(crate) fn raw(self) -> *mut T {
         self.0
     }
 
-    pub fn cast<U>(self) -> Out<U> {
+    pub(crate) fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
 
-    pub const fn from_raw(pointer: *mut T) -> Self {
+    pub(crate) const fn from_raw(pointer: *mut T) -> Self {
         Out(pointer)
     }
 }
 
 impl<T: Copy> Out<T> {
     /// What stands there, for a parameter that goes both ways.
-    pub fn get(self) -> Result<T> {
+    pub(crate) fn get(self) -> Result<T> {
         Input(self.0.cast_const()).get()
     }
 }
 
 /// A pointer from which values are read.
 #[repr(transparent)]
-pub struct Input<T>(*const T);
+pub(crate) struct Input<T>(*const T);
 
 impl<T> Clone for Input<T> {
     fn clone(&self) -> Self {
@@ -80,25 +80,25 @@ impl<T> Clone for Input<T> {
 impl<T> Copy for Input<T> {}
 
 impl<T: Copy> Input<T> {
-    pub fn is_null(self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    pub fn get(self) -> Result<T> {
+    pub(crate) fn get(self) -> Result<T> {
         self.element(0)
     }
 
-    pub fn address(self) -> u64 {
+    pub(crate) fn address(self) -> u64 {
         self.0 as u64
     }
 
     /// To store what a call gives through it.
-    pub fn as_out(self) -> Out<T> {
+    pub(crate) fn as_out(self) -> Out<T> {
         Out(self.0.cast_mut())
     }
 
     /// The `index`th element of an array.
-    pub fn element(self, index: usize) -> Result<T> {
+    pub(crate) fn element(self, index: usize) -> Result<T> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -107,18 +107,18 @@ impl<T: Copy> Input<T> {
     }
 
     /// All of an array; empty for a null pointer with no length.
-    pub fn all(self, count: usize) -> Result<Vec<T>> {
+    pub(crate) fn all(self, count: usize) -> Result<Vec<T>> {
         (0..count).map(|index| self.element(index)).collect()
     }
 
-    pub const fn from_raw(pointer: *const T) -> Self {
+    pub(crate) const fn from_raw(pointer: *const T) -> Self {
         Input(pointer)
     }
 }
 
 impl Input<c_char> {
     /// A string, or an invalid argument where the pointer is null.
-    pub fn text(self) -> Result<String> {
+    pub(crate) fn text(self) -> Result<String> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -129,13 +129,13 @@ impl Input<c_char> {
 
 /// Bytes of the caller, given as address and length.
 #[derive(Clone, Copy, Debug)]
-pub struct Bytes {
+pub(crate) struct Bytes {
     pub at: *const u8,
     pub length: usize,
 }
 
 impl Bytes {
-    pub fn to_vec(self) -> Vec<u8> {
+    pub(crate) fn to_vec(self) -> Vec<u8> {
         if self.length == 0 {
             return Vec::new();
         }
@@ -148,29 +148,29 @@ impl Bytes {
 /// A pointer that is passed on and never followed, such as a callback's argument.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opaque(pub *mut c_void);
+pub(crate) struct Opaque(pub *mut c_void);
 
 // SAFETY: never dereferenced here; handing it to the callback is what the application asked for.
 unsafe impl Send for Opaque {}
 // SAFETY: as above.
 unsafe impl Sync for Opaque {}
 
-pub type HostFunction = extern "C-unwind" fn(Opaque);
-pub type StreamCallback = extern "C-unwind" fn(Handle, u32, Opaque);
+pub(crate) type HostFunction = extern "C-unwind" fn(Opaque);
+pub(crate) type StreamCallback = extern "C-unwind" fn(Handle, u32, Opaque);
 
-pub type Handle = usize;
-pub type DevicePointer = u64;
+pub(crate) type Handle = usize;
+pub(crate) type DevicePointer = u64;
 
 /// The stream that a function means by the null handle: the `_ptds` and `_ptsz` names mean the calling
 /// thread's own stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NullStream {
+pub(crate) enum NullStream {
     Legacy,
     PerThread,
 }
 
 /// Writes `text` and a nul into a caller's buffer, cut to its length.
-pub fn put_text(to: Out<c_char>, length: usize, text: &str) {
+pub(crate) fn put_text(to: Out<c_char>, length: usize, text: &str) {
     if length == 0 {
         return;
     }

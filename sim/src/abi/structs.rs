@@ -7,7 +7,7 @@ use crate::abi::{DevicePointer, Handle, HostFunction, Input, Opaque};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Memcpy2d {
+pub(crate) struct Memcpy2d {
     pub src_x: usize,
     pub src_y: usize,
     pub src_type: u32,
@@ -28,7 +28,7 @@ pub struct Memcpy2d {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Memcpy3d {
+pub(crate) struct Memcpy3d {
     pub src_x: usize,
     pub src_y: usize,
     pub src_z: usize,
@@ -59,7 +59,7 @@ pub struct Memcpy3d {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ArrayDescriptor {
+pub(crate) struct ArrayDescriptor {
     pub width: usize,
     pub height: usize,
     pub format: u32,
@@ -68,7 +68,7 @@ pub struct ArrayDescriptor {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Array3dDescriptor {
+pub(crate) struct Array3dDescriptor {
     pub width: usize,
     pub height: usize,
     pub depth: usize,
@@ -79,7 +79,7 @@ pub struct Array3dDescriptor {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ResourceDescriptor {
+pub(crate) struct ResourceDescriptor {
     pub kind: u32,
     /// The union: handles, addresses and sizes, eight bytes each; format and channels share one.
     pub words: [u64; 16],
@@ -88,7 +88,7 @@ pub struct ResourceDescriptor {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct TextureDescriptor {
+pub(crate) struct TextureDescriptor {
     pub address_mode: [u32; 3],
     pub filter_mode: u32,
     pub flags: u32,
@@ -102,7 +102,7 @@ pub struct TextureDescriptor {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct ViewDescriptor {
+pub(crate) struct ViewDescriptor {
     pub format: u32,
     pub size: [usize; 3],
     pub levels: [u32; 2],
@@ -112,14 +112,14 @@ pub struct ViewDescriptor {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
+pub(crate) struct Location {
     pub kind: u32,
     pub id: i32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct AllocationProperties {
+pub(crate) struct AllocationProperties {
     pub kind: u32,
     pub handle_types: u32,
     pub location: Location,
@@ -129,14 +129,14 @@ pub struct AllocationProperties {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct AccessDescriptor {
+pub(crate) struct AccessDescriptor {
     pub location: Location,
     pub flags: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct PoolProperties {
+pub(crate) struct PoolProperties {
     pub kind: u32,
     pub handle_types: u32,
     pub location: Location,
@@ -149,27 +149,27 @@ pub struct PoolProperties {
 /// CUmemcpyAttributes: the time at which the source is read, and hints for the locations of both sides.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct CopyAttributes {
+pub(crate) struct CopyAttributes {
     order: u32,
     _hints: [Location; 2],
     flags: u32,
 }
 
 impl CopyAttributes {
-    pub fn new(order: u32, flags: u32) -> Self {
+    pub(crate) fn new(order: u32, flags: u32) -> Self {
         Self { order, _hints: [Location { kind: 0, id: 0 }; 2], flags }
     }
 
     /// The source is read in the stream's order, during the call, or at any time; that copies overlap with
     /// kernels is but preferred.
-    pub fn check(&self) -> Result {
+    pub(crate) fn check(&self) -> Result {
         if (1..=3).contains(&self.order) && self.flags <= 1 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct AllocationNodeParameters {
+pub(crate) struct AllocationNodeParameters {
     pub pool: PoolProperties,
     pub access: Input<AccessDescriptor>,
     pub access_count: usize,
@@ -180,7 +180,7 @@ pub struct AllocationNodeParameters {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct LaunchAttribute {
+pub(crate) struct LaunchAttribute {
     pub id: u32,
     pub pad: u32,
     pub value: [u32; 16],
@@ -188,7 +188,7 @@ pub struct LaunchAttribute {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct LaunchConfig {
+pub(crate) struct LaunchConfig {
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
     pub dynamic_shared: u32,
@@ -200,7 +200,7 @@ pub struct LaunchConfig {
 /// The second form; the first ends before `kernel`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct KernelNodeParameters {
+pub(crate) struct KernelNodeParameters {
     pub function: Handle,
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
@@ -213,7 +213,7 @@ pub struct KernelNodeParameters {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct KernelNodeParametersV1 {
+pub(crate) struct KernelNodeParametersV1 {
     pub function: Handle,
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
@@ -224,7 +224,7 @@ pub struct KernelNodeParametersV1 {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct MemsetNodeParameters {
+pub(crate) struct MemsetNodeParameters {
     pub at: DevicePointer,
     pub pitch: usize,
     pub value: u32,
@@ -235,14 +235,14 @@ pub struct MemsetNodeParameters {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct HostNodeParameters {
+pub(crate) struct HostNodeParameters {
     pub function: Option<HostFunction>,
     pub data: Opaque,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct InstantiateParameters {
+pub(crate) struct InstantiateParameters {
     pub flags: u64,
     pub upload: Handle,
     pub error_node: Handle,
@@ -251,7 +251,7 @@ pub struct InstantiateParameters {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct UpdateResult {
+pub(crate) struct UpdateResult {
     pub result: u32,
     pub error_node: Handle,
     pub error_from: Handle,
@@ -259,7 +259,7 @@ pub struct UpdateResult {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct ContextParameters {
+pub(crate) struct ContextParameters {
     pub affinity: *mut c_void,
     pub affinity_count: i32,
     pub cig: *mut c_void,
@@ -267,7 +267,7 @@ pub struct ContextParameters {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct DeviceProperties {
+pub(crate) struct DeviceProperties {
     pub max_threads: i32,
     pub max_block: [i32; 3],
     pub max_grid: [i32; 3],

@@ -24,7 +24,7 @@ const LATER: &[&str] = &[
 ];
 
 /// What cuDriverGetVersion says.
-pub fn version() -> i32 {
+pub(crate) fn version() -> i32 {
     static VERSION: OnceLock<i32> = OnceLock::new();
     *VERSION.get_or_init(|| {
         let asked = std::env::var("CUTRACE_SIM_DRIVER_VERSION").ok();
@@ -32,7 +32,7 @@ pub fn version() -> i32 {
     })
 }
 
-pub fn lacks(name: &str) -> bool {
+pub(crate) fn lacks(name: &str) -> bool {
     LATER.contains(&name) && since(name) > version()
 }
 

@@ -3,33 +3,33 @@
 use crate::abi::code::{Code, Result};
 use crate::base::state::knobs;
 
-pub const NAME: &str = "cutrace simulated device";
-pub const DRIVER_VERSION: i32 = 13000;
-pub const MULTIPROCESSORS: i32 = 16;
-pub const MAX_THREADS: u32 = 1024;
-pub const SHARED_PER_BLOCK: u32 = 48 << 10;
-pub const SHARED_OPT_IN: u32 = 227 << 10;
-pub const SHARED_PER_MULTIPROCESSOR: u32 = 228 << 10;
-pub const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
-pub const BLOCKS_PER_MULTIPROCESSOR: u32 = 32;
+pub(crate) const NAME: &str = "cutrace simulated device";
+pub(crate) const DRIVER_VERSION: i32 = 13000;
+pub(crate) const MULTIPROCESSORS: i32 = 16;
+pub(crate) const MAX_THREADS: u32 = 1024;
+pub(crate) const SHARED_PER_BLOCK: u32 = 48 << 10;
+pub(crate) const SHARED_OPT_IN: u32 = 227 << 10;
+pub(crate) const SHARED_PER_MULTIPROCESSOR: u32 = 228 << 10;
+pub(crate) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
+pub(crate) const BLOCKS_PER_MULTIPROCESSOR: u32 = 32;
 
-pub fn check(device: i32) -> Result {
+pub(crate) fn check(device: i32) -> Result {
     if (0..knobs().devices).contains(&device) { Ok(()) } else { Err(Code::INVALID_DEVICE) }
 }
 
 /// Recognisable, different for every device, the same in every run.
-pub fn uuid(device: i32) -> [u8; 16] {
+pub(crate) fn uuid(device: i32) -> [u8; 16] {
     let mut uuid = *b"cutrace-sim-dev\0";
     uuid[15] = device as u8;
     uuid
 }
 
-pub fn pci_bus_id(device: i32) -> String {
+pub(crate) fn pci_bus_id(device: i32) -> String {
     format!("0000:{:02X}:00.0", device + 1)
 }
 
 /// Attribute number to value. Numbers are those of CUdevice_attribute.
-pub fn attribute(which: u32, device: i32) -> Result<i32> {
+pub(crate) fn attribute(which: u32, device: i32) -> Result<i32> {
     check(device)?;
     Ok(match which {
         1..=3 => MAX_THREADS as i32,

@@ -20,7 +20,7 @@ fn is_on() -> bool {
 
 /// Called by the program: it has a buffer here, or (of size 0) has none any more.
 #[unsafe(no_mangle)]
-pub extern "C" fn cutrace_sim_buffer(start: u64, size: u64) {
+pub(crate) extern "C" fn cutrace_sim_buffer(start: u64, size: u64) {
     let mut buffers = BUFFERS.write();
     match size {
         0 => _ = buffers.remove(&start),
@@ -29,7 +29,7 @@ pub extern "C" fn cutrace_sim_buffer(start: u64, size: u64) {
 }
 
 /// Before a copy writes pageable memory.
-pub fn writes(at: u64, length: u64) {
+pub(crate) fn writes(at: u64, length: u64) {
     if !is_on() || length == 0 {
         return;
     }
@@ -39,7 +39,7 @@ pub fn writes(at: u64, length: u64) {
 }
 
 /// Before a launch reads from an array of arguments, or what a pointer in it leads to.
-pub fn reads(array: u64, at: u64, length: u64) {
+pub(crate) fn reads(array: u64, at: u64, length: u64) {
     if is_on() && is_within(array, 1) && !is_within(at, length) {
         end("read", at, length);
     }

@@ -8,40 +8,40 @@ use parking_lot::RwLock;
 use crate::abi::Handle;
 use crate::abi::code::{Code, Result};
 
-pub struct Registry<T>(RwLock<BTreeMap<Handle, Arc<T>>>);
+pub(crate) struct Registry<T>(RwLock<BTreeMap<Handle, Arc<T>>>);
 
 impl<T> Registry<T> {
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(RwLock::new(BTreeMap::new()))
     }
 
-    pub fn insert(&self, object: Arc<T>) -> Handle {
+    pub(crate) fn insert(&self, object: Arc<T>) -> Handle {
         let handle = handle_of(&object);
         self.0.write().insert(handle, object);
         handle
     }
 
-    pub fn get(&self, handle: Handle) -> Option<Arc<T>> {
+    pub(crate) fn get(&self, handle: Handle) -> Option<Arc<T>> {
         self.0.read().get(&handle).cloned()
     }
 
     /// The object, or "invalid handle".
-    pub fn find(&self, handle: Handle) -> Result<Arc<T>> {
+    pub(crate) fn find(&self, handle: Handle) -> Result<Arc<T>> {
         self.get(handle).ok_or(Code::INVALID_HANDLE)
     }
 
-    pub fn remove(&self, handle: Handle) -> Result<Arc<T>> {
+    pub(crate) fn remove(&self, handle: Handle) -> Result<Arc<T>> {
         self.0.write().remove(&handle).ok_or(Code::INVALID_HANDLE)
     }
 
     /// Takes out all that `test` picks.
-    pub fn drain(&self, test: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
+    pub(crate) fn drain(&self, test: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut all = self.0.write();
         let handles: Vec<_> = all.iter().filter(|(_, o)| test(o)).map(|(handle, _)| *handle).collect();
         handles.iter().filter_map(|handle| all.remove(handle)).collect()
     }
 }
 
-pub fn handle_of<T>(object: &Arc<T>) -> Handle {
+pub(crate) fn handle_of<T>(object: &Arc<T>) -> Handle {
     Arc::as_ptr(object) as usize
 }

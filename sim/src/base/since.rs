@@ -168,7 +168,7 @@ const SINCE: &[(i32, &str)] = &[
 ];
 
 /// The version from which on cuGetProcAddress hands out a function of this name.
-pub fn since(name: &str) -> i32 {
+pub(crate) fn since(name: &str) -> i32 {
     let found = SINCE.iter().find(|(_, names)| names.split(' ').any(|known| known == name));
     found.map_or(2000, |(version, _)| *version)
 }

@@ -19,7 +19,7 @@ static INIT: Mutex<()> = Mutex::new(());
 
 /// Settings from the environment, read by cuInit.
 #[derive(Debug)]
-pub struct Knobs {
+pub(crate) struct Knobs {
     pub seed: u64,
     pub memory: usize,
     pub devices: i32,
@@ -32,7 +32,7 @@ pub struct Knobs {
     pub compute: u32,
 }
 
-pub fn knobs() -> &'static Knobs {
+pub(crate) fn knobs() -> &'static Knobs {
     static KNOBS: OnceLock<Knobs> = OnceLock::new();
     KNOBS.get_or_init(|| Knobs {
         seed: number("CUTRACE_SIM_SEED").unwrap_or_else(random),
@@ -58,7 +58,7 @@ fn random() -> u64 {
 
 /// Refuses unless cuInit has succeeded in this very process.
 #[inline]
-pub fn ready() -> Result {
+pub(crate) fn ready() -> Result {
     let page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
         return Err(Code::NOT_INITIALIZED);
@@ -72,7 +72,7 @@ pub fn ready() -> Result {
 }
 
 /// cuInit; `prepare` runs before the driver is ready, once in a process.
-pub fn init(flags: u32, prepare: impl FnOnce()) -> Result {
+pub(crate) fn init(flags: u32, prepare: impl FnOnce()) -> Result {
     if flags != 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -124,13 +124,13 @@ extern "C" fn shut() {
 }
 
 /// Time since the first call of this function, in nanoseconds.
-pub fn nanoseconds() -> u64 {
+pub(crate) fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 /// Makes a synchronising call last as long as the tests ask for.
-pub fn slow_down() {
+pub(crate) fn slow_down() {
     let us = knobs().slow_us;
     if us > 0 {
         std::thread::sleep(std::time::Duration::from_micros(us));

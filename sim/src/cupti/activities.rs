@@ -19,15 +19,15 @@ const EPOCH: u64 = 1_000_000_000_000;
 const MEMCPY: u32 = 1;
 const MEMSET: u32 = 2;
 const CONCURRENT_KERNEL: u32 = 10;
-pub const MEMCPY2: u32 = 22;
-pub const DRIVER: u32 = 4;
+pub(crate) const MEMCPY2: u32 = 22;
+pub(crate) const DRIVER: u32 = 4;
 const EXTERNAL_CORRELATION: u32 = 39;
 
-pub type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-pub type Complete = extern "C" fn(Handle, u32, *mut u8, usize, usize);
+pub(crate) type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+pub(crate) type Complete = extern "C" fn(Handle, u32, *mut u8, usize, usize);
 
 #[derive(Default)]
-pub struct Activities {
+pub(crate) struct Activities {
     pub kinds: Vec<u32>,
     /// Functions whose calls are recorded one by one, by id.
     pub calls: Vec<u32>,
@@ -36,7 +36,7 @@ pub struct Activities {
     pub buffer: Option<(usize, usize, usize)>,
 }
 
-pub static ACTIVITIES: Mutex<Activities> =
+pub(crate) static ACTIVITIES: Mutex<Activities> =
     Mutex::new(Activities { kinds: Vec::new(), calls: Vec::new(), functions: None, buffer: None });
 
 thread_local! {
@@ -50,7 +50,7 @@ thread_local! {
 
 /// The origin of work.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Origin {
+pub(crate) struct Origin {
     correlation: u32,
     context: u32,
     stream: u32,
@@ -60,7 +60,7 @@ pub struct Origin {
 }
 
 /// A record of the call, if it is to have one, and before it those of its numbers: the last of each kind.
-pub fn recorded(id: u32, correlation: u32, start: u64) {
+pub(crate) fn recorded(id: u32, correlation: u32, start: u64) {
     let activities = ACTIVITIES.lock();
     if !activities.kinds.contains(&DRIVER) && !activities.calls.contains(&id) {
         return;
@@ -91,31 +91,31 @@ pub fn recorded(id: u32, correlation: u32, start: u64) {
 
 impl Origin {
     /// Of work that the calling thread puts on a stream now.
-    pub fn new(stream: u64, device: i32) -> Origin {
+    pub(crate) fn new(stream: u64, device: i32) -> Origin {
         Origin { correlation: CALL.get(), context: 1, stream: stream as u32, device: device as u32, node: 0 }
     }
 
     /// Does its work on this thread.
-    pub fn perform(self, work: impl FnOnce()) {
+    pub(crate) fn perform(self, work: impl FnOnce()) {
         let before = ORIGIN.replace(self);
         work();
         ORIGIN.set(before);
     }
 
-    pub fn node(number: u64) -> Origin {
+    pub(crate) fn node(number: u64) -> Origin {
         Origin { node: number, ..ORIGIN.get() }
     }
 }
 
 /// Work of a stream that gets a record.
-pub enum Activity<'a> {
+pub(crate) enum Activity<'a> {
     Kernel(&'a Grid),
     Copy(&'a Copy),
     Fill(&'a Fill),
 }
 
 /// Times what a stream does.
-pub fn timed<T>(activity: Option<Activity<'_>>, perform: impl FnOnce() -> T) -> T {
+pub(crate) fn timed<T>(activity: Option<Activity<'_>>, perform: impl FnOnce() -> T) -> T {
     let Some(activity) = activity.filter(|_| !ACTIVITIES.lock().kinds.is_empty()) else { return perform() };
     let start = now();
     let done = perform();
@@ -125,7 +125,7 @@ pub fn timed<T>(activity: Option<Activity<'_>>, perform: impl FnOnce() -> T) -> 
 }
 
 /// Nanoseconds on CUPTI's clock.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     state::nanoseconds() + EPOCH
 }
 
@@ -248,7 +248,7 @@ fn append(record: &[u8]) {
     }
 }
 
-pub fn size_of(kind: u32) -> Option<usize> {
+pub(crate) fn size_of(kind: u32) -> Option<usize> {
     match kind {
         MEMCPY => Some(96),
         MEMSET => Some(88),

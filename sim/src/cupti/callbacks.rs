@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use super::activities::{self, CALL};
 use crate::abi::Handle;
 
-pub const DRIVER_API: u32 = 1;
+pub(crate) const DRIVER_API: u32 = 1;
 
-pub type Callback = extern "C" fn(*const c_void, u32, u32, *const CallbackData);
+pub(crate) type Callback = extern "C" fn(*const c_void, u32, u32, *const CallbackData);
 
 #[repr(C)]
-pub struct CallbackData {
+pub(crate) struct CallbackData {
     site: u32,
     function: *const c_char,
     parameters: *const c_void,
@@ -28,7 +28,7 @@ pub struct CallbackData {
 }
 
 #[derive(Default)]
-pub struct Subscriber {
+pub(crate) struct Subscriber {
     pub callback: Option<Callback>,
     pub user: usize,
     /// By id.
@@ -37,13 +37,14 @@ pub struct Subscriber {
 
 /// Anything to do for a call. What sets it has set the names.
 static ATTENDS: AtomicBool = AtomicBool::new(false);
-pub static SUBSCRIBER: Mutex<Subscriber> = Mutex::new(Subscriber { callback: None, user: 0, enabled: Vec::new() });
+pub(crate) static SUBSCRIBER: Mutex<Subscriber> =
+    Mutex::new(Subscriber { callback: None, user: 0, enabled: Vec::new() });
 
 /// The driver's functions: names by id, where 0 is no function, and ids by name.
 static FUNCTIONS: OnceLock<(Vec<CString>, HashMap<&'static str, u32>)> = OnceLock::new();
 
 /// Names by id; the first call says which there are.
-pub fn names(all: impl FnOnce() -> Vec<&'static str>) -> &'static [CString] {
+pub(crate) fn names(all: impl FnOnce() -> Vec<&'static str>) -> &'static [CString] {
     let (names, _) = FUNCTIONS.get_or_init(|| {
         let all: Vec<&str> = std::iter::once("").chain(all()).collect();
         let names = all.iter().map(|name| CString::new(*name).unwrap_or_default()).collect();
@@ -53,15 +54,15 @@ pub fn names(all: impl FnOnce() -> Vec<&'static str>) -> &'static [CString] {
 }
 
 /// From here on calls are looked at.
-pub fn attend() {
+pub(crate) fn attend() {
     ATTENDS.store(true, Ordering::Relaxed);
 }
 
 /// One driver call, as callbacks see it.
-pub struct Call(Option<(u32, u32, u64)>);
+pub(crate) struct Call(Option<(u32, u32, u64)>);
 
 impl Call {
-    pub fn enter(name: &'static str) -> Call {
+    pub(crate) fn enter(name: &'static str) -> Call {
         if !ATTENDS.load(Ordering::Relaxed) {
             return Call(None);
         }

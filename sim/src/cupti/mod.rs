@@ -2,5 +2,5 @@
 //! of streams' work. Its functions are in `entry`. It is in the driver itself; NVIDIA's is a library of its
 //! own. Imports `ptx` and below.
 
-pub mod activities;
-pub mod callbacks;
+pub(crate) mod activities;
+pub(crate) mod callbacks;

@@ -30,7 +30,7 @@ fn attend() {
 macro_rules! exported {
     ($($name:ident($($argument:ident: $type:ty),*) $body:block)*) => {
         $(#[unsafe(no_mangle)]
-        pub extern "C" fn $name($($argument: $type),*) -> u32 $body)*
+        pub(crate) extern "C" fn $name($($argument: $type),*) -> u32 $body)*
     };
 }
 

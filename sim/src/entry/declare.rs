@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::abi::code::{Code, Result};
 
 /// An exported function's name and address.
-pub type Entry = (&'static str, usize);
+pub(super) type Entry = (&'static str, usize);
 
 /// The result of a call as C sees it. A mistake of ours is an unknown error, never a panic in the
 /// application.
 #[inline]
-pub fn outcome(call: impl FnOnce() -> Result) -> Code {
+pub(super) fn outcome(call: impl FnOnce() -> Result) -> Code {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => Code::SUCCESS,
         Ok(Err(code)) => code,
@@ -44,7 +44,7 @@ macro_rules! entries {
     (@ fn, $(#[$meta:meta])*, $name:ident, (), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
+        pub(crate) extern "C" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
             let _call = $crate::cupti::callbacks::Call::enter(stringify!($name));
             $crate::entry::declare::outcome(|| {
                 $crate::base::state::ready()?;
@@ -55,14 +55,14 @@ macro_rules! entries {
     (@ always, $(#[$meta:meta])*, $name:ident, (), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
+        pub(crate) extern "C" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
             $crate::entry::declare::outcome(|| $body)
         }
     };
     (@ calling, $(#[$meta:meta])*, $name:ident, (), ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C-unwind" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
+        pub(crate) extern "C-unwind" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
             let call = || -> $crate::abi::code::Result {
                 $crate::base::state::ready()?;
                 $body
@@ -76,7 +76,7 @@ macro_rules! entries {
     ) => {
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
+        pub(crate) extern "C" fn $name($($arg: $ty),*) -> $crate::abi::code::Code {
             let $null = $crate::abi::NullStream::Legacy;
             let _call = $crate::cupti::callbacks::Call::enter(stringify!($name));
             $crate::entry::declare::outcome(|| {
@@ -87,7 +87,7 @@ macro_rules! entries {
 
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub extern "C" fn $twin($($arg: $ty),*) -> $crate::abi::code::Code {
+        pub(crate) extern "C" fn $twin($($arg: $ty),*) -> $crate::abi::code::Code {
             let $null = $crate::abi::NullStream::PerThread;
             let _call = $crate::cupti::callbacks::Call::enter(stringify!($twin));
             $crate::entry::declare::outcome(|| {

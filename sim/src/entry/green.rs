@@ -16,7 +16,7 @@ use crate::streams::{context, event, stream};
 /// the alignment of their number.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Resource {
+pub(super) struct Resource {
     kind: u32,
     /// A number of its own for every resource handed out: it is not comparable, as with the driver.
     serial: u64,
@@ -31,7 +31,7 @@ pub struct Resource {
 /// CU_DEV_SM_RESOURCE_GROUP_PARAMS.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Group {
+pub(super) struct Group {
     count: u32,
     together: u32,
     preferred: u32,

@@ -14,18 +14,18 @@ use crate::ptx::image;
 use crate::streams::context;
 
 /// What a client passes to cuGetExportTable.
-pub const ID: [u8; 16] = *b"simulated, ours.";
+pub(super) const ID: [u8; 16] = *b"simulated, ours.";
 
 /// The table. Its size in bytes comes first, as in NVIDIA's.
 #[repr(C)]
-pub struct Table {
+pub(super) struct Table {
     size: usize,
     load: extern "C" fn(Out<Handle>, *const c_void) -> Code,
     function: extern "C" fn(Out<Handle>, Handle, Input<c_char>) -> Code,
     allocate: extern "C" fn(Out<DevicePointer>, usize) -> Code,
 }
 
-pub static TABLE: Table = Table { size: size_of::<Table>(), load, function, allocate };
+pub(super) static TABLE: Table = Table { size: size_of::<Table>(), load, function, allocate };
 
 /// Loads a fatbin wrapper.
 extern "C" fn load(made: Out<Handle>, wrapper: *const c_void) -> Code {

@@ -28,7 +28,7 @@ mod values;
 use declare::Entry;
 
 /// Everything exported.
-pub fn all() -> Vec<Entry> {
+pub(crate) fn all() -> Vec<Entry> {
     let lists = [
         memory::array::list,
         memory::batch::list,

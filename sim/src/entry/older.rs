@@ -24,7 +24,7 @@ fn small() -> Result {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct SmallArray {
+pub(super) struct SmallArray {
     width: u32,
     height: u32,
     format: u32,
@@ -33,7 +33,7 @@ pub struct SmallArray {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct SmallArray3d {
+pub(super) struct SmallArray3d {
     width: u32,
     height: u32,
     depth: u32,
@@ -44,7 +44,7 @@ pub struct SmallArray3d {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct SmallCopy2d {
+pub(super) struct SmallCopy2d {
     src_x: u32,
     src_y: u32,
     src_type: u32,
@@ -65,7 +65,7 @@ pub struct SmallCopy2d {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct SmallSide3d {
+pub(super) struct SmallSide3d {
     x: u32,
     y: u32,
     z: u32,
@@ -81,7 +81,7 @@ pub struct SmallSide3d {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct SmallCopy3d {
+pub(super) struct SmallCopy3d {
     from: SmallSide3d,
     to: SmallSide3d,
     width: u32,

@@ -13,7 +13,7 @@ use crate::streams::stream;
 /// CUDA_LAUNCH_PARAMS.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct LaunchParameters {
+pub(super) struct LaunchParameters {
     function: Handle,
     blocks: [u32; 3],
     threads: [u32; 3],

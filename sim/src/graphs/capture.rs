@@ -19,7 +19,7 @@ const THREAD_LOCAL: u32 = 1;
 const RELAXED: u32 = 2;
 
 /// One capture, over all streams that have joined it.
-pub struct Capture {
+pub(crate) struct Capture {
     pub id: u64,
     pub graph: Handle,
     mode: u32,
@@ -37,7 +37,7 @@ pub struct Capture {
 
 /// A stream's part in a capture.
 #[derive(Clone)]
-pub struct Part {
+pub(crate) struct Part {
     pub capture: Arc<Capture>,
     /// What the stream's next node comes after.
     pub tail: Arc<Vec<Handle>>,
@@ -50,13 +50,13 @@ thread_local! {
     static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
 }
 
-pub fn exchange_mode(mode: u32) -> Result<u32> {
+pub(crate) fn exchange_mode(mode: u32) -> Result<u32> {
     if mode > RELAXED { Err(Code::INVALID_VALUE) } else { Ok(MODE.with(|m| m.replace(mode))) }
 }
 
 /// Refuses a call that could disturb a capture, such as an allocation, as the thread's mode has it; the
 /// captures that it would have disturbed are invalid from then on.
-pub fn check_unsafe_call() -> Result {
+pub(crate) fn check_unsafe_call() -> Result {
     if COUNT.load(Ordering::Acquire) == 0 {
         return Ok(());
     }
@@ -70,7 +70,7 @@ pub fn check_unsafe_call() -> Result {
 }
 
 /// Refuses work on the legacy stream while a stream that must wait for it captures.
-pub fn check_legacy(context: Handle) -> Result {
+pub(crate) fn check_legacy(context: Handle) -> Result {
     if COUNT.load(Ordering::Acquire) == 0 {
         return Ok(());
     }
@@ -78,13 +78,13 @@ pub fn check_legacy(context: Handle) -> Result {
 }
 
 /// The same of a question that ends no capture.
-pub fn ask_legacy(context: Handle) -> Result {
+pub(crate) fn ask_legacy(context: Handle) -> Result {
     let is_captured = ACTIVE.lock().iter().any(|c| c.context == context && c.blocking);
     if is_captured { Err(Code::STREAM_CAPTURE_IMPLICIT) } else { Ok(()) }
 }
 
 /// Refuses to wait for a context in which a stream captures.
-pub fn check_context(context: Handle) -> Result {
+pub(crate) fn check_context(context: Handle) -> Result {
     if COUNT.load(Ordering::Acquire) == 0 {
         return Ok(());
     }
@@ -102,16 +102,16 @@ fn refuse(disturbed: impl Fn(&&Arc<Capture>) -> bool, code: Code) -> Result {
 }
 
 impl Capture {
-    pub fn check(&self) -> Result {
+    pub(crate) fn check(&self) -> Result {
         if self.invalid.load(Ordering::Acquire) { Err(Code::STREAM_CAPTURE_INVALIDATED) } else { Ok(()) }
     }
 
-    pub fn invalidate(&self) {
+    pub(crate) fn invalidate(&self) {
         self.invalid.store(true, Ordering::Release);
     }
 
     /// Notes that a stream has a part in it from now on.
-    pub fn has(&self, stream: &Arc<Stream>) {
+    pub(crate) fn has(&self, stream: &Arc<Stream>) {
         self.streams.lock().push(Arc::downgrade(stream));
     }
 
@@ -122,13 +122,13 @@ impl Capture {
         }
     }
 
-    pub fn graph(&self) -> Result<Arc<Graph>> {
+    pub(crate) fn graph(&self) -> Result<Arc<Graph>> {
         find(self.graph)
     }
 }
 
 /// Begins, into a new graph or a given one after some of its nodes.
-pub fn begin(stream: &Arc<Stream>, mode: u32, into: Option<(Handle, Vec<Handle>)>) -> Result {
+pub(crate) fn begin(stream: &Arc<Stream>, mode: u32, into: Option<(Handle, Vec<Handle>)>) -> Result {
     static IDS: AtomicU64 = AtomicU64::new(1);
     if mode > RELAXED {
         return Err(Code::INVALID_VALUE);
@@ -168,7 +168,7 @@ pub fn begin(stream: &Arc<Stream>, mode: u32, into: Option<(Handle, Vec<Handle>)
 }
 
 /// Ends, and gives the graph.
-pub fn end(stream: &Arc<Stream>) -> Result<Handle> {
+pub(crate) fn end(stream: &Arc<Stream>) -> Result<Handle> {
     let Some(part) = stream.part.lock().clone() else { return Err(Code::ILLEGAL_STATE) };
     let capture = part.capture;
     if capture.origin != handle_of(stream) {
@@ -201,7 +201,7 @@ fn joined(graph: &Graph, tail: &[Handle]) -> Result {
 
 impl Part {
     /// Adds a node at the stream's tail.
-    pub fn add(&mut self, kind: Kind) -> Result {
+    pub(crate) fn add(&mut self, kind: Kind) -> Result {
         self.capture.check()?;
         let node = self.capture.graph()?.add(self.capture.graph, kind, self.tail.to_vec())?;
         self.tail = Arc::new(vec![node]);
@@ -209,7 +209,7 @@ impl Part {
     }
 
     /// Makes the stream's next node come after these too.
-    pub fn join(&mut self, others: &[Handle]) {
+    pub(crate) fn join(&mut self, others: &[Handle]) {
         let mut tail = self.tail.to_vec();
         tail.extend(others.iter().filter(|o| !self.tail.contains(o)));
         self.tail = Arc::new(tail);

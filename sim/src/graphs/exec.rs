@@ -17,7 +17,7 @@ use crate::streams::stream::{Point, Stream};
 use crate::streams::work::{Stamp, Work};
 
 /// A frozen graph: later changes to the graph do not reach it.
-pub struct Exec {
+pub(crate) struct Exec {
     steps: Mutex<Vec<Step>>,
     pub flags: u64,
     pub id: Id,
@@ -39,7 +39,7 @@ static EXECS: Registry<Exec> = Registry::new();
 const FLAGS: u64 = 0xf;
 const AUTO_FREE: u64 = 1;
 
-pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle> {
+pub(crate) fn instantiate(graph: Handle, flags: u64) -> Result<Handle> {
     if flags & !FLAGS != 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -64,11 +64,11 @@ fn steps(graph: &Graph) -> Result<Vec<Step>> {
         .collect()
 }
 
-pub fn find_exec(handle: Handle) -> Result<Arc<Exec>> {
+pub(crate) fn find_exec(handle: Handle) -> Result<Arc<Exec>> {
     EXECS.get(handle).ok_or(Code::INVALID_VALUE)
 }
 
-pub fn destroy(handle: Handle) -> Result {
+pub(crate) fn destroy(handle: Handle) -> Result {
     EXECS.remove(handle).map(drop).map_err(|_| Code::INVALID_VALUE)
 }
 
@@ -126,7 +126,7 @@ impl Plan {
 }
 
 impl Exec {
-    pub fn launch(&self, stream: &Arc<Stream>) -> Result {
+    pub(crate) fn launch(&self, stream: &Arc<Stream>) -> Result {
         let mut plan = Plan { auto_free: self.flags & AUTO_FREE != 0, ..Plan::default() };
         if let Err(code) = plan.add(&self.steps.lock()) {
             plan.give_back();
@@ -140,7 +140,7 @@ impl Exec {
     }
 
     /// Gives a node other parameters, from the next launch on.
-    pub fn set(&self, node: Handle, kind: Kind) -> Result {
+    pub(crate) fn set(&self, node: Handle, kind: Kind) -> Result {
         self.with_step(node, |step| {
             if step.kind.number() != kind.number() {
                 return Err(Code::INVALID_VALUE);
@@ -153,7 +153,7 @@ impl Exec {
         })
     }
 
-    pub fn enable(&self, node: Handle, enabled: bool) -> Result {
+    pub(crate) fn enable(&self, node: Handle, enabled: bool) -> Result {
         self.with_step(node, |step| {
             if step.kind.number() > 2 {
                 return Err(Code::INVALID_VALUE);
@@ -163,7 +163,7 @@ impl Exec {
         })
     }
 
-    pub fn enabled(&self, node: Handle) -> Result<bool> {
+    pub(crate) fn enabled(&self, node: Handle) -> Result<bool> {
         self.with_step(node, |step| Ok(step.enabled.load(Ordering::Relaxed)))
     }
 
@@ -175,7 +175,7 @@ impl Exec {
 
     /// Takes over the parameters of a graph of the same shape. An error says how the shapes differ, by the
     /// values of CUgraphExecUpdateResult, and at which node.
-    pub fn update(&self, graph: Handle) -> Result<std::result::Result<(), (u32, Handle)>> {
+    pub(crate) fn update(&self, graph: Handle) -> Result<std::result::Result<(), (u32, Handle)>> {
         const TOPOLOGY: u32 = 2;
         const NODE_TYPE: u32 = 3;
         let new = steps(&*find(graph)?)?;

@@ -12,7 +12,7 @@ use crate::base::registry::{Registry, handle_of};
 use crate::graphs::node::{Kind, Node};
 
 #[derive(Default)]
-pub struct Graph {
+pub(crate) struct Graph {
     /// In the order in which they were added.
     nodes: Mutex<Vec<Arc<Node>>>,
     /// In a clone: by original node, its copy.
@@ -24,7 +24,7 @@ pub struct Graph {
 }
 
 /// A unique number for each graph, node and executable graph.
-pub struct Id(pub u32);
+pub(crate) struct Id(pub u32);
 
 impl Default for Id {
     fn default() -> Self {
@@ -36,24 +36,24 @@ impl Default for Id {
 static GRAPHS: Registry<Graph> = Registry::new();
 static NODES: Registry<Node> = Registry::new();
 
-pub fn create() -> Handle {
+pub(crate) fn create() -> Handle {
     GRAPHS.insert(Arc::default())
 }
 
 /// A graph that belongs to a node.
-pub fn create_body() -> Handle {
+pub(crate) fn create_body() -> Handle {
     GRAPHS.insert(Arc::new(Graph { child: true, ..Graph::default() }))
 }
 
-pub fn find(handle: Handle) -> Result<Arc<Graph>> {
+pub(crate) fn find(handle: Handle) -> Result<Arc<Graph>> {
     GRAPHS.get(handle).ok_or(Code::INVALID_VALUE)
 }
 
-pub fn find_node(handle: Handle) -> Result<Arc<Node>> {
+pub(crate) fn find_node(handle: Handle) -> Result<Arc<Node>> {
     NODES.get(handle).ok_or(Code::INVALID_VALUE)
 }
 
-pub fn destroy(handle: Handle) -> Result {
+pub(crate) fn destroy(handle: Handle) -> Result {
     if find(handle)?.child {
         return Err(Code::INVALID_VALUE);
     }
@@ -61,7 +61,7 @@ pub fn destroy(handle: Handle) -> Result {
     Ok(())
 }
 
-pub fn discard(handle: Handle) {
+pub(crate) fn discard(handle: Handle) {
     let Ok(graph) = GRAPHS.remove(handle) else { return };
     for node in graph.nodes() {
         NODES.remove(handle_of(&node)).ok();
@@ -74,7 +74,7 @@ pub fn discard(handle: Handle) {
 }
 
 /// A copy with the same edges; its nodes can be found from the originals.
-pub fn copy(handle: Handle, child: bool) -> Result<Handle> {
+pub(crate) fn copy(handle: Handle, child: bool) -> Result<Handle> {
     let original = find(handle)?;
     let copy = Arc::new(Graph { child, held: original.held.retain_all(), ..Graph::default() });
     let made = GRAPHS.insert(copy.clone());
@@ -100,12 +100,12 @@ pub fn copy(handle: Handle, child: bool) -> Result<Handle> {
 }
 
 impl Graph {
-    pub fn nodes(&self) -> Vec<Arc<Node>> {
+    pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         self.nodes.lock().clone()
     }
 
     /// Adds a node after others of the same graph. `own` is the graph's handle.
-    pub fn add(&self, own: Handle, kind: Kind, after: Vec<Handle>) -> Result<Handle> {
+    pub(crate) fn add(&self, own: Handle, kind: Kind, after: Vec<Handle>) -> Result<Handle> {
         for (index, other) in after.iter().enumerate() {
             if find_node(*other)?.graph != own || after[..index].contains(other) {
                 return Err(Code::INVALID_VALUE);
@@ -117,7 +117,7 @@ impl Graph {
     }
 
     /// Takes out a node and its edges.
-    pub fn remove(&self, handle: Handle) {
+    pub(crate) fn remove(&self, handle: Handle) {
         let mut nodes = self.nodes.lock();
         nodes.retain(|n| handle_of(n) != handle);
         for node in nodes.iter() {
@@ -132,17 +132,17 @@ impl Graph {
     }
 
     /// From and to.
-    pub fn edges(&self) -> Vec<(Handle, Handle)> {
+    pub(crate) fn edges(&self) -> Vec<(Handle, Handle)> {
         let nodes = self.nodes();
         nodes.iter().flat_map(|n| n.dependencies().into_iter().map(|d| (d, handle_of(n)))).collect()
     }
 
-    pub fn copy_of(&self, original: Handle) -> Option<Handle> {
+    pub(crate) fn copy_of(&self, original: Handle) -> Option<Handle> {
         self.origins.lock().get(&original).copied()
     }
 
     /// The nodes in an order that the edges allow; none if they form a ring.
-    pub fn sorted(&self) -> Option<Vec<Arc<Node>>> {
+    pub(crate) fn sorted(&self) -> Option<Vec<Arc<Node>>> {
         let mut waiting = self.nodes();
         let mut done: Vec<Arc<Node>> = Vec::new();
         while !waiting.is_empty() {

@@ -16,7 +16,7 @@ use crate::streams::context;
 use crate::streams::work::Work;
 
 #[derive(Clone)]
-pub enum Kind {
+pub(crate) enum Kind {
     Kernel(Arc<Grid>),
     Copy(Box<Memcpy3d>, Copy),
     Fill(Fill),
@@ -37,19 +37,19 @@ pub enum Kind {
 }
 
 #[derive(Clone)]
-pub struct Batch {
+pub(crate) struct Batch {
     pub context: Handle,
     pub operations: Arc<[[u64; 6]]>,
     pub work: Arc<[Work]>,
 }
 
 /// A conditional node. Conditions keep their default: no kernel here changes them.
-pub struct Conditional {
+pub(crate) struct Conditional {
     pub bodies: Vec<Handle>,
     pub chosen: Option<Handle>,
 }
 
-pub struct Node {
+pub(crate) struct Node {
     pub graph: Handle,
     pub id: Id,
     inner: Mutex<Inner>,
@@ -65,18 +65,18 @@ struct Inner {
 }
 
 impl Node {
-    pub fn new(graph: Handle, kind: Kind, dependencies: Vec<Handle>) -> Self {
+    pub(crate) fn new(graph: Handle, kind: Kind, dependencies: Vec<Handle>) -> Self {
         let arguments = arguments(&kind);
         let inner = Inner { kind, dependencies, arguments, attributes: BTreeMap::new() };
         Self { graph, id: Id::default(), inner: Mutex::new(inner) }
     }
 
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         self.inner.lock().kind.clone()
     }
 
     /// Replaces the parameters by others of the same kind.
-    pub fn set_kind(&self, kind: Kind) -> Result {
+    pub(crate) fn set_kind(&self, kind: Kind) -> Result {
         let mut inner = self.inner.lock();
         if kind.number() != inner.kind.number() {
             return Err(Code::INVALID_VALUE);
@@ -87,7 +87,7 @@ impl Node {
     }
 
     /// Reads or changes the attributes of a kernel.
-    pub fn attributes(&self, then: impl FnOnce(&mut BTreeMap<u32, [u32; 16]>)) -> Result {
+    pub(crate) fn attributes(&self, then: impl FnOnce(&mut BTreeMap<u32, [u32; 16]>)) -> Result {
         let mut inner = self.inner.lock();
         if !matches!(inner.kind, Kind::Kernel(_)) {
             return Err(Code::INVALID_VALUE);
@@ -96,16 +96,16 @@ impl Node {
         Ok(())
     }
 
-    pub fn dependencies(&self) -> Vec<Handle> {
+    pub(crate) fn dependencies(&self) -> Vec<Handle> {
         self.inner.lock().dependencies.clone()
     }
 
-    pub fn set_dependencies(&self, dependencies: Vec<Handle>) {
+    pub(crate) fn set_dependencies(&self, dependencies: Vec<Handle>) {
         self.inner.lock().dependencies = dependencies;
     }
 
     /// A kernel node's parameters; the argument pointers are the node's.
-    pub fn kernel(&self) -> Result<KernelNodeParameters> {
+    pub(crate) fn kernel(&self) -> Result<KernelNodeParameters> {
         let inner = self.inner.lock();
         let Kind::Kernel(grid) = &inner.kind else { return Err(Code::INVALID_VALUE) };
         Ok(KernelNodeParameters {
@@ -129,7 +129,7 @@ fn arguments(kind: &Kind) -> Vec<usize> {
 
 impl Kind {
     /// The value of CUgraphNodeType.
-    pub fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         match self {
             Kind::Kernel(_) => 0,
             Kind::Copy(..) => 1,
@@ -147,7 +147,7 @@ impl Kind {
     }
 
     /// What a stream was given while it was capturing.
-    pub fn from_work(work: Work) -> Result<Self> {
+    pub(crate) fn from_work(work: Work) -> Result<Self> {
         Ok(match work {
             Work::Kernel(grid) => Kind::Kernel(grid),
             Work::Copy(copy) => Kind::Copy(Box::new(describe(&copy)?), copy),

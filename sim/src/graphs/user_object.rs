@@ -19,17 +19,17 @@ struct UserObject {
 
 static OBJECTS: Registry<UserObject> = Registry::new();
 
-pub fn create(destroy: HostFunction, data: Opaque, count: u32) -> Handle {
+pub(crate) fn create(destroy: HostFunction, data: Opaque, count: u32) -> Handle {
     OBJECTS.insert(Arc::new(UserObject { destroy, data, count: AtomicU32::new(count) }))
 }
 
-pub fn retain(handle: Handle, count: u32) -> Result {
+pub(crate) fn retain(handle: Handle, count: u32) -> Result {
     let object = OBJECTS.get(handle).filter(|_| count > 0).ok_or(Code::INVALID_VALUE)?;
     object.count.fetch_add(count, Ordering::AcqRel);
     Ok(())
 }
 
-pub fn release(handle: Handle, count: u32) -> Result {
+pub(crate) fn release(handle: Handle, count: u32) -> Result {
     let object = OBJECTS.get(handle).filter(|_| count > 0).ok_or(Code::INVALID_VALUE)?;
     let less = |held: u32| held.checked_sub(count);
     let held = object.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).map_err(|_| Code::INVALID_VALUE)?;
@@ -46,14 +46,14 @@ pub fn release(handle: Handle, count: u32) -> Result {
 
 /// A graph's references to user objects, with their counts; all are released with the graph.
 #[derive(Default)]
-pub struct References(Mutex<BTreeMap<Handle, u32>>);
+pub(crate) struct References(Mutex<BTreeMap<Handle, u32>>);
 
 impl References {
-    pub fn add(&self, object: Handle, count: u32) {
+    pub(crate) fn add(&self, object: Handle, count: u32) {
         *self.0.lock().entry(object).or_insert(0) += count;
     }
 
-    pub fn take(&self, object: Handle, count: u32) -> Result {
+    pub(crate) fn take(&self, object: Handle, count: u32) -> Result {
         let mut held = self.0.lock();
         let had = held.get_mut(&object).filter(|had| **had >= count).ok_or(Code::INVALID_VALUE)?;
         *had -= count;
@@ -61,7 +61,7 @@ impl References {
     }
 
     /// For a copy of the graph, or what was made of it.
-    pub fn retain_all(&self) -> References {
+    pub(crate) fn retain_all(&self) -> References {
         let held = self.0.lock().clone();
         for (object, count) in &held {
             retain(*object, *count).ok();

@@ -15,7 +15,7 @@ use crate::base::state::knobs;
 static USED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Takes bytes of a device's memory into account.
-pub fn charge(device: i32, bytes: u64) -> Result {
+pub(crate) fn charge(device: i32, bytes: u64) -> Result {
     let mut used = USED.lock();
     let index = device.max(0) as usize;
     if used.len() <= index {
@@ -29,14 +29,14 @@ pub fn charge(device: i32, bytes: u64) -> Result {
     Ok(())
 }
 
-pub fn uncharge(device: i32, bytes: u64) {
+pub(crate) fn uncharge(device: i32, bytes: u64) {
     if let Some(used) = USED.lock().get_mut(device.max(0) as usize) {
         *used = used.saturating_sub(bytes);
     }
 }
 
 /// Bytes of a device that are free, and all of them.
-pub fn balance(device: i32) -> (u64, u64) {
+pub(crate) fn balance(device: i32) -> (u64, u64) {
     let total = knobs().memory as u64;
     let used = USED.lock().get(device.max(0) as usize).copied().unwrap_or(0);
     (total - used.min(total), total)
@@ -54,12 +54,12 @@ fn arena() -> &'static Mutex<Arena> {
 }
 
 /// Addresses for memory that is there already.
-pub fn addresses(size: u64) -> Option<u64> {
+pub(crate) fn addresses(size: u64) -> Option<u64> {
     arena().lock().take(size.max(arena::WHOLE)).map(|taken| taken.at)
 }
 
 /// The pages that memory lies in, where it and who shares them begin and how many bytes they are.
-pub fn block(range: &Range) -> (u64, u64) {
+pub(crate) fn block(range: &Range) -> (u64, u64) {
     match range.size > arena::SMALL {
         true => (range.start, range.size.next_multiple_of(pages::GRANULE)),
         false => (range.start / pages::GRANULE * pages::GRANULE, pages::GRANULE),
@@ -67,7 +67,7 @@ pub fn block(range: &Range) -> (u64, u64) {
 }
 
 /// Device memory, zeroed. Contents are undefined on a device; zero is as good as any.
-pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u64> {
+pub(crate) fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u64> {
     if size == 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -103,7 +103,7 @@ pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u
 }
 
 /// A kernel has run, and may have used all managed memory.
-pub fn migrate() {
+pub(crate) fn migrate() {
     if knobs().migrates {
         let all = table::read().overlapping(0, u64::MAX);
         all.iter().filter(|range| range.kind == Kind::Managed).for_each(|range| pages::leave(range.start, range.size));
@@ -111,7 +111,7 @@ pub fn migrate() {
 }
 
 /// Gives back what a range that has left the table occupied.
-pub fn release(range: Range) {
+pub(crate) fn release(range: Range) {
     match range.kind {
         Kind::Device | Kind::Managed | Kind::Module { .. } | Kind::Graph => {
             let freed = arena().lock().give(range.start, range.size);
@@ -125,7 +125,7 @@ pub fn release(range: Range) {
 }
 
 /// cuMemFree, once nothing uses the memory any more.
-pub fn free(at: u64) -> Result {
+pub(crate) fn free(at: u64) -> Result {
     let freeable = |r: &Range| matches!(r.kind, Kind::Device | Kind::Managed | Kind::Pool(_));
     let range = table::remove(at, freeable).ok_or(Code::INVALID_VALUE)?;
     release(range);

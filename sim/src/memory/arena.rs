@@ -7,20 +7,20 @@ use super::pages::{self, GRANULE};
 
 const STEP: u64 = 512;
 /// No longer ones share a granule.
-pub const SMALL: u64 = 1 << 20;
+pub(crate) const SMALL: u64 = 1 << 20;
 /// As much has a mapping of its own.
-pub const WHOLE: u64 = SMALL + 1;
+pub(crate) const WHOLE: u64 = SMALL + 1;
 const LARGE: u64 = 32 << 20;
 
 /// 2 MiB that small allocations share.
-pub struct Granule {
+pub(crate) struct Granule {
     /// Free stretches: start and size.
     free: BTreeMap<u64, u64>,
     used: u64,
 }
 
 impl Granule {
-    pub fn new(start: u64) -> Self {
+    pub(crate) fn new(start: u64) -> Self {
         Self { free: BTreeMap::from([(start, GRANULE)]), used: 0 }
     }
 
@@ -28,7 +28,7 @@ impl Granule {
         self.free.iter().find(|(_, free)| **free >= size).map(|(at, _)| *at)
     }
 
-    pub fn take(&mut self, size: u64) -> Option<u64> {
+    pub(crate) fn take(&mut self, size: u64) -> Option<u64> {
         let size = rounded(size);
         let at = self.hole(size)?;
         let free = self.free.remove(&at)?;
@@ -40,7 +40,7 @@ impl Granule {
     }
 
     /// Whether all of it is free now.
-    pub fn give(&mut self, at: u64, size: u64) -> bool {
+    pub(crate) fn give(&mut self, at: u64, size: u64) -> bool {
         let (mut at, mut free) = (at, rounded(size));
         self.used -= free;
         if let Some(next) = self.free.remove(&(at + free)) {
@@ -62,7 +62,7 @@ fn rounded(size: u64) -> u64 {
 }
 
 /// Addresses assigned upwards from a start; freed ones are reused first.
-pub struct Arena {
+pub(crate) struct Arena {
     cursor: u64,
     granules: BTreeMap<u64, Granule>,
     /// Whole mappings in use: start and size.
@@ -72,18 +72,18 @@ pub struct Arena {
 }
 
 /// An allocation: its address, and the number of bytes that the device newly uses for it.
-pub struct Allocated {
+pub(crate) struct Allocated {
     pub at: u64,
     pub grown: u64,
 }
 
 impl Arena {
-    pub const fn new(start: u64) -> Self {
+    pub(crate) const fn new(start: u64) -> Self {
         Self { cursor: start, granules: BTreeMap::new(), whole: BTreeMap::new(), old: BTreeMap::new() }
     }
 
     /// How many bytes of the device an allocation would newly take.
-    pub fn need(&self, size: u64) -> u64 {
+    pub(crate) fn need(&self, size: u64) -> u64 {
         if size > SMALL {
             size.next_multiple_of(GRANULE)
         } else if self.granules.values().any(|granule| granule.hole(rounded(size)).is_some()) {
@@ -93,7 +93,7 @@ impl Arena {
         }
     }
 
-    pub fn take(&mut self, size: u64) -> Option<Allocated> {
+    pub(crate) fn take(&mut self, size: u64) -> Option<Allocated> {
         if size > SMALL {
             let size = size.next_multiple_of(GRANULE);
             let align = if size >= LARGE { LARGE } else { GRANULE };
@@ -109,7 +109,7 @@ impl Arena {
         granule.take(size).map(|at| Allocated { at, grown: GRANULE })
     }
 
-    pub fn give(&mut self, at: u64, size: u64) -> u64 {
+    pub(crate) fn give(&mut self, at: u64, size: u64) -> u64 {
         if let Some(size) = self.whole.remove(&at) {
             self.unmap(at, size);
             return size;

@@ -4,7 +4,7 @@ use super::table::{self, Kind, Range};
 use crate::abi::code::{Code, Result};
 
 /// An attribute's value, in the width that the header declares.
-pub enum Value {
+pub(crate) enum Value {
     Byte(u8),
     Word(u32),
     Long(u64),
@@ -32,13 +32,13 @@ const BLOCK_ID: u32 = 20;
 const DECOMPRESS_CAPABLE: u32 = 21;
 
 /// One attribute of the memory around `address`.
-pub fn get(which: u32, address: u64) -> Result<Value> {
+pub(crate) fn get(which: u32, address: u64) -> Result<Value> {
     let range = table::find_live(address).ok_or(Code::INVALID_VALUE)?;
     range_attribute(which, address, &range)
 }
 
 /// As `get`, but with the values that cuPointerGetAttributes gives for memory that the driver does not know.
-pub fn get_or_nothing(which: u32, address: u64) -> Result<Value> {
+pub(crate) fn get_or_nothing(which: u32, address: u64) -> Result<Value> {
     match get(which, address) {
         Err(Code::INVALID_VALUE) if (CONTEXT..=DECOMPRESS_CAPABLE).contains(&which) => Ok(nothing(which)),
         other => other,

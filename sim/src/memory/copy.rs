@@ -11,7 +11,7 @@ use crate::memory::table::{self, Kind, Ranges, Submission};
 const PIECE: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
-pub enum Side {
+pub(crate) enum Side {
     Device(u64),
     /// The application's memory; what a device cannot reach is the application's promise.
     Host(u64),
@@ -21,7 +21,7 @@ pub enum Side {
 
 /// One side of a copy: the address of its first byte, and the distances of rows and slices.
 #[derive(Clone, Debug)]
-pub struct Plane {
+pub(crate) struct Plane {
     pub side: Side,
     pub pitch: usize,
     /// Bytes from one slice to the next.
@@ -29,7 +29,7 @@ pub struct Plane {
 }
 
 #[derive(Clone, Debug)]
-pub struct Copy {
+pub(crate) struct Copy {
     pub to: Plane,
     pub from: Plane,
     /// Bytes a row.
@@ -40,7 +40,7 @@ pub struct Copy {
 
 impl Side {
     /// The same memory, some bytes further on. Staged bytes are always taken from their start.
-    pub fn shifted(self, by: u64) -> Self {
+    pub(crate) fn shifted(self, by: u64) -> Self {
         match self {
             Side::Device(at) => Side::Device(at + by),
             Side::Host(at) => Side::Host(at + by),
@@ -49,7 +49,7 @@ impl Side {
     }
 
     /// An address of unified memory: the device's if the device knows it.
-    pub fn unified(address: u64) -> Self {
+    pub(crate) fn unified(address: u64) -> Self {
         match table::read().find(address) {
             Some(range) if !range.kind.host() => Side::Device(address),
             _ => Side::Host(address),
@@ -58,7 +58,7 @@ impl Side {
 }
 
 impl Copy {
-    pub fn linear(to: Side, from: Side, bytes: usize) -> Self {
+    pub(crate) fn linear(to: Side, from: Side, bytes: usize) -> Self {
         let plane = |side| Plane { side, pitch: bytes, slice: bytes };
         Self { to: plane(to), from: plane(from), width: bytes, height: 1, depth: 1 }
     }
@@ -77,7 +77,7 @@ impl Copy {
     }
 
     /// Refuses device addresses that are not allocated.
-    pub fn check(&self, submission: Submission) -> Result {
+    pub(crate) fn check(&self, submission: Submission) -> Result {
         let ranges = table::read();
         for (plane, write) in [(&self.to, true), (&self.from, false)] {
             if matches!(plane.side, Side::Host(0)) && self.extent(plane) > 0 {
@@ -94,7 +94,7 @@ impl Copy {
     }
 
     /// Whether only the device sees what it reads and writes.
-    pub fn hidden(&self) -> bool {
+    pub(crate) fn hidden(&self) -> bool {
         [&self.to, &self.from].iter().all(|plane| matches!(plane.side, Side::Device(at) if hidden(at)))
     }
 
@@ -106,16 +106,16 @@ impl Copy {
         }
     }
 
-    pub fn reads_pageable(&self) -> bool {
+    pub(crate) fn reads_pageable(&self) -> bool {
         self.pageable(&self.from)
     }
 
-    pub fn writes_pageable(&self) -> bool {
+    pub(crate) fn writes_pageable(&self) -> bool {
         self.pageable(&self.to)
     }
 
     /// Takes the source's bytes now.
-    pub fn stage(&mut self) -> Result {
+    pub(crate) fn stage(&mut self) -> Result {
         let bytes = self.width * self.height * self.depth;
         let mut staged = vec![0u8; bytes];
         let to =
@@ -131,7 +131,7 @@ impl Copy {
     }
 
     /// The first so many bytes of a longer copy in one piece, taken now; this one is of the rest then.
-    pub fn take_first(&mut self, bytes: usize) -> Result<Option<Copy>> {
+    pub(crate) fn take_first(&mut self, bytes: usize) -> Result<Option<Copy>> {
         if self.height * self.depth != 1 || self.width <= bytes {
             return Ok(None);
         }
@@ -144,7 +144,7 @@ impl Copy {
         Ok(Some(first))
     }
 
-    pub fn perform(&self) -> Result {
+    pub(crate) fn perform(&self) -> Result {
         for (slice, row) in self.rows() {
             let to = self.to.row(slice, row);
             let from = self.from.row(slice, row);
@@ -192,7 +192,7 @@ fn hidden(at: u64) -> bool {
 
 /// Rows of equal elements.
 #[derive(Clone, Copy, Debug)]
-pub struct Fill {
+pub(crate) struct Fill {
     pub at: u64,
     pub pitch: usize,
     pub value: u64,
@@ -205,7 +205,7 @@ pub struct Fill {
 
 impl Fill {
     /// Whether only the device sees what it fills.
-    pub fn hidden(&self) -> bool {
+    pub(crate) fn hidden(&self) -> bool {
         hidden(self.at)
     }
 
@@ -214,7 +214,7 @@ impl Fill {
     }
 
     /// Refuses what is not allocated, or what the device whose ranges these are has no access to.
-    pub fn check(&self, submission: Submission, ranges: &Ranges<'_>) -> Result {
+    pub(crate) fn check(&self, submission: Submission, ranges: &Ranges<'_>) -> Result {
         let aligned = self.at.is_multiple_of(self.element as u64) && matches!(self.element, 1 | 2 | 4 | 8);
         let rows_fit = self.height <= 1 || self.pitch >= self.width * self.element;
         let empty = self.width == 0 || self.height == 0;
@@ -225,7 +225,7 @@ impl Fill {
         }
     }
 
-    pub fn perform(&self) -> Result {
+    pub(crate) fn perform(&self) -> Result {
         let element = &self.value.to_le_bytes()[..self.element];
         let piece = element.repeat((PIECE / self.element).min(self.width));
         let bytes = self.width * self.element;

@@ -15,7 +15,7 @@ use crate::memory::table::{self, Access, Kind};
 
 /// An allocation of a graph. Nodes refer to it, and so does the work that allocates or frees it.
 #[derive(Debug)]
-pub struct Memory {
+pub(crate) struct Memory {
     pub at: u64,
     pub size: u64,
     pub device: i32,
@@ -44,7 +44,7 @@ struct Account {
 }
 
 impl Memory {
-    pub fn new(size: u64, device: i32, context: Handle) -> Result<Arc<Self>> {
+    pub(crate) fn new(size: u64, device: i32, context: Handle) -> Result<Arc<Self>> {
         let at = allocate::allocate(size, Kind::Graph, device, context)?;
         let id = table::read().find(at).ok_or(Code::INVALID_VALUE)?.id;
         let memory = Self { at, size, device, context, id };
@@ -53,7 +53,7 @@ impl Memory {
     }
 
     /// Gives or takes away access, when the node is reached. Without it nobody can read there, the CPU neither.
-    pub fn activate(&self, active: bool) {
+    pub(crate) fn activate(&self, active: bool) {
         let access = if active { Access::OF_ALL } else { Access::default() };
         table::set_access(self.at, self.at + 1, |of| *of = access);
         pages::protect(self.at, self.size.next_multiple_of(GRANULE), active, active);
@@ -69,7 +69,7 @@ impl Drop for Memory {
 }
 
 /// Notes that a launch allocates this. A graph that left it allocated cannot allocate it again.
-pub fn launch(memory: &Arc<Memory>) -> Result {
+pub(crate) fn launch(memory: &Arc<Memory>) -> Result {
     match LIVE.lock().entry(memory.at) {
         Entry::Occupied(_) => return Err(Code::INVALID_VALUE),
         Entry::Vacant(free) => _ = free.insert(memory.clone()),
@@ -84,17 +84,17 @@ pub fn launch(memory: &Arc<Memory>) -> Result {
 }
 
 /// Whether a launch has allocated this and nothing has freed it since.
-pub fn live(at: u64) -> bool {
+pub(crate) fn live(at: u64) -> bool {
     LIVE.lock().contains_key(&at)
 }
 
 /// Notes that a launch or a call frees this; none if it is not allocated.
-pub fn free(at: u64) -> Option<Arc<Memory>> {
+pub(crate) fn free(at: u64) -> Option<Arc<Memory>> {
     LIVE.lock().remove(&at)
 }
 
 /// The context ends, and its memory with it.
-pub fn close_all(context: Handle) {
+pub(crate) fn close_all(context: Handle) {
     let mut ended = Vec::new();
     LIVE.lock().retain(|_, memory| {
         let stays = memory.context != context;
@@ -113,7 +113,7 @@ fn account<T>(device: i32, with: impl FnOnce(&mut Account) -> T) -> T {
 }
 
 /// By the values of CUgraphMem_attribute: used, the most used, and the same of what is reserved.
-pub fn attribute(device: i32, which: u32) -> Result<u64> {
+pub(crate) fn attribute(device: i32, which: u32) -> Result<u64> {
     let account = account(device, |account| *account);
     match which {
         0 => Ok(account.reserved),
@@ -125,7 +125,7 @@ pub fn attribute(device: i32, which: u32) -> Result<u64> {
 }
 
 /// Counts one of the highest values anew.
-pub fn reset_high(device: i32, which: u32) -> Result {
+pub(crate) fn reset_high(device: i32, which: u32) -> Result {
     account(device, |account| {
         match which {
             1 => account.used_high = account.reserved,
@@ -137,7 +137,7 @@ pub fn reset_high(device: i32, which: u32) -> Result {
 }
 
 /// Gives back what no graph has allocated.
-pub fn trim(device: i32) {
+pub(crate) fn trim(device: i32) {
     let used = used(device);
     account(device, |account| account.reserved = used.next_multiple_of(BLOCK));
 }

@@ -16,7 +16,7 @@ use crate::abi::code::{Code, Result};
 /// A handle that the application passes on as bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct IpcHandle {
+pub(crate) struct IpcHandle {
     mark: [u8; 8],
     process: u32,
     descriptor: i32,
@@ -27,7 +27,7 @@ pub struct IpcHandle {
 }
 
 impl IpcHandle {
-    pub fn new(mark: &[u8; 8], file: &File, offset: u64, size: u64) -> Option<IpcHandle> {
+    pub(crate) fn new(mark: &[u8; 8], file: &File, offset: u64, size: u64) -> Option<IpcHandle> {
         let number = shared_file::number(file)?;
         let (process, descriptor) = (std::process::id(), file.as_raw_fd());
         Some(IpcHandle { mark: *mark, process, descriptor, number, offset, size, unused: [0; 3] })
@@ -35,7 +35,7 @@ impl IpcHandle {
 
     /// The file, if it is there still. A process cannot open what is its own (driver 580,
     /// tests/gpu/facts/exported_in_process.c).
-    pub fn open(&self, mark: &[u8; 8]) -> Result<File> {
+    pub(crate) fn open(&self, mark: &[u8; 8]) -> Result<File> {
         if self.mark != *mark {
             return Err(Code::INVALID_VALUE);
         }
@@ -55,7 +55,7 @@ static EXPORTED: Mutex<BTreeMap<u64, File>> = Mutex::new(BTreeMap::new());
 /// Blocks of others that are mapped here: by the number of the file where, and how often it was opened.
 static OPENED: Mutex<BTreeMap<u64, (u64, u32)>> = Mutex::new(BTreeMap::new());
 
-pub fn export(at: u64) -> Result<IpcHandle> {
+pub(crate) fn export(at: u64) -> Result<IpcHandle> {
     let range = table::read().find(at).copied().filter(|r| r.kind == Kind::Device).ok_or(Code::INVALID_VALUE)?;
     let (start, size) = allocate::block(&range);
     let mut exported = EXPORTED.lock();
@@ -70,19 +70,19 @@ pub fn export(at: u64) -> Result<IpcHandle> {
 }
 
 /// The block is gone.
-pub fn forget(start: u64) {
+pub(crate) fn forget(start: u64) {
     EXPORTED.lock().remove(&start);
 }
 
 /// Whether the pages there are those of a file.
-pub fn is_exported(at: u64) -> bool {
+pub(crate) fn is_exported(at: u64) -> bool {
     let exported = EXPORTED.lock();
     let Some((start, file)) = exported.range(..=at).next_back() else { return false };
     file.metadata().is_ok_and(|about| at - start < about.len())
 }
 
 /// Where it is here; once, however often it is opened.
-pub fn open(handle: &IpcHandle, device: i32, context: Handle) -> Result<u64> {
+pub(crate) fn open(handle: &IpcHandle, device: i32, context: Handle) -> Result<u64> {
     let file = handle.open(MEMORY)?;
     let mut opened = OPENED.lock();
     if let Some((start, times)) = opened.get_mut(&handle.number) {
@@ -99,7 +99,7 @@ pub fn open(handle: &IpcHandle, device: i32, context: Handle) -> Result<u64> {
     Ok(start + handle.offset)
 }
 
-pub fn close(at: u64) -> Result {
+pub(crate) fn close(at: u64) -> Result {
     let range = table::read().find(at).copied().filter(|r| r.kind == Kind::Imported).ok_or(Code::INVALID_VALUE)?;
     let mut opened = OPENED.lock();
     let number = opened.iter().find(|(_, (start, _))| *start == range.start).map(|(number, _)| *number);

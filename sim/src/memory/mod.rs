@@ -1,16 +1,16 @@
 //! Memory that devices can reach, and copies. `table` lists the live ranges; the others allocate them.
 //! Imports `base` and `abi`.
 
-pub mod allocate;
-pub mod arena;
-pub mod attribute;
-pub mod copy;
-pub mod graph_allocation;
-pub mod ipc;
-pub mod pages;
-pub mod pinned;
-pub mod pool;
-pub mod reserve;
-pub mod shared_file;
-pub mod table;
-pub mod virt;
+pub(crate) mod allocate;
+pub(crate) mod arena;
+pub(crate) mod attribute;
+pub(crate) mod copy;
+pub(crate) mod graph_allocation;
+pub(crate) mod ipc;
+pub(crate) mod pages;
+pub(crate) mod pinned;
+pub(crate) mod pool;
+pub(crate) mod reserve;
+pub(crate) mod shared_file;
+pub(crate) mod table;
+pub(crate) mod virt;

@@ -15,7 +15,7 @@ const PAGE: u64 = 4096;
 const ALLOCATE_FLAGS: u32 = 0x7;
 const REGISTER_FLAGS: u32 = 0xf;
 
-pub fn allocate(size: u64, flags: u32, device: i32, context: Handle) -> Result<u64> {
+pub(crate) fn allocate(size: u64, flags: u32, device: i32, context: Handle) -> Result<u64> {
     if size == 0 || flags & !ALLOCATE_FLAGS != 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -50,14 +50,14 @@ fn viewed(size: u64) -> Option<u64> {
 static VIEWS: RwLock<BTreeMap<u64, (u64, u64)>> = RwLock::new(BTreeMap::new());
 
 /// Where the device reads and writes an address.
-pub fn as_device(address: u64) -> u64 {
+pub(crate) fn as_device(address: u64) -> u64 {
     let views = VIEWS.read();
     let around = views.range(..=address).next_back();
     around.filter(|(_, (end, _))| address < *end).map_or(address, |(start, (_, view))| view + (address - start))
 }
 
 /// The range has left the table.
-pub fn release(range: Range) {
+pub(crate) fn release(range: Range) {
     let start = range.start;
     if range.size > SMALL {
         return unmap(start);
@@ -77,13 +77,13 @@ fn unmap(at: u64) {
     }
 }
 
-pub fn free(at: u64) -> Result {
+pub(crate) fn free(at: u64) -> Result {
     let range = table::remove(at, |r| matches!(r.kind, Kind::Pinned(_))).ok_or(Code::INVALID_VALUE)?;
     allocate::release(range);
     Ok(())
 }
 
-pub fn register(at: u64, size: u64, flags: u32, device: i32, context: Handle) -> Result {
+pub(crate) fn register(at: u64, size: u64, flags: u32, device: i32, context: Handle) -> Result {
     if size == 0 || at == 0 || flags & !REGISTER_FLAGS != 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -104,7 +104,7 @@ fn mapped(at: u64, size: u64) -> bool {
     unsafe { libc::mincore(start as *mut _, length as usize, residence.as_mut_ptr()) == 0 }
 }
 
-pub fn unregister(at: u64) -> Result {
+pub(crate) fn unregister(at: u64) -> Result {
     match table::remove(at, |r| matches!(r.kind, Kind::Registered(_))) {
         Some(_) => Ok(()),
         None => Err(Code::HOST_MEMORY_NOT_REGISTERED),
@@ -112,7 +112,7 @@ pub fn unregister(at: u64) -> Result {
 }
 
 /// The flags that the memory around an address was made with.
-pub fn flags(at: u64) -> Result<u32> {
+pub(crate) fn flags(at: u64) -> Result<u32> {
     match table::read().find(at).map(|r| r.kind) {
         Some(Kind::Pinned(flags) | Kind::Registered(flags)) => Ok(flags),
         _ => Err(Code::INVALID_VALUE),
@@ -120,7 +120,7 @@ pub fn flags(at: u64) -> Result<u32> {
 }
 
 /// The device's address of an address of the host: the same one.
-pub fn device_pointer(at: u64) -> Result<u64> {
+pub(crate) fn device_pointer(at: u64) -> Result<u64> {
     let ranges = table::read();
     match ranges.find(at) {
         Some(range) if range.kind.host() => Ok(at),

@@ -15,7 +15,7 @@ use crate::base::registry::{Registry, handle_of};
 const FIRST: u64 = 0x3_0200_0000;
 const STRIDE: u64 = 0x45_ec00_0000;
 
-pub struct Pool {
+pub(crate) struct Pool {
     pub device: i32,
     /// A device's own pool cannot be destroyed.
     default: bool,
@@ -64,13 +64,13 @@ fn make(device: i32, default: bool, most: u64) -> Handle {
 }
 
 /// One of `most` bytes, or of as many as the device has.
-pub fn create(device: i32, most: Option<u64>) -> Handle {
+pub(crate) fn create(device: i32, most: Option<u64>) -> Handle {
     of_device(device);
     make(device, false, most.unwrap_or(u64::MAX))
 }
 
 /// The device's own pool and its current one.
-pub fn of_device(device: i32) -> (Handle, Handle) {
+pub(crate) fn of_device(device: i32) -> (Handle, Handle) {
     let mut devices = DEVICES.lock();
     while devices.len() <= device as usize {
         let pool = make(devices.len() as i32, true, u64::MAX);
@@ -79,7 +79,7 @@ pub fn of_device(device: i32) -> (Handle, Handle) {
     devices[device as usize]
 }
 
-pub fn set_current(device: i32, pool: Handle) -> Result {
+pub(crate) fn set_current(device: i32, pool: Handle) -> Result {
     if POOLS.get(pool).is_none_or(|p| p.device != device) {
         return Err(Code::INVALID_VALUE);
     }
@@ -88,11 +88,11 @@ pub fn set_current(device: i32, pool: Handle) -> Result {
     Ok(())
 }
 
-pub fn find(pool: Handle) -> Result<Arc<Pool>> {
+pub(crate) fn find(pool: Handle) -> Result<Arc<Pool>> {
     POOLS.get(pool).ok_or(Code::INVALID_VALUE)
 }
 
-pub fn destroy(handle: Handle) -> Result {
+pub(crate) fn destroy(handle: Handle) -> Result {
     if find(handle)?.default {
         return Err(Code::INVALID_VALUE);
     }
@@ -110,7 +110,7 @@ pub fn destroy(handle: Handle) -> Result {
 }
 
 impl Pool {
-    pub fn allocate(self: &Arc<Self>, size: u64, context: Handle) -> Result<u64> {
+    pub(crate) fn allocate(self: &Arc<Self>, size: u64, context: Handle) -> Result<u64> {
         if size == 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -138,7 +138,7 @@ impl Pool {
     }
 
     /// The attribute's value: four bytes for the first three, eight for the rest.
-    pub fn attribute(&self, which: u32) -> Result<u64> {
+    pub(crate) fn attribute(&self, which: u32) -> Result<u64> {
         let inner = self.inner.lock();
         Ok(match which {
             1..=3 => inner.reuse[which as usize - 1] as u64,
@@ -151,7 +151,7 @@ impl Pool {
         })
     }
 
-    pub fn set_attribute(&self, which: u32, value: u64) -> Result {
+    pub(crate) fn set_attribute(&self, which: u32, value: u64) -> Result {
         let mut inner = self.inner.lock();
         match which {
             1..=3 => inner.reuse[which as usize - 1] = value as i32,
@@ -164,7 +164,7 @@ impl Pool {
     }
 }
 
-pub fn release(handle: Handle, range: Range) {
+pub(crate) fn release(handle: Handle, range: Range) {
     let Some(pool) = POOLS.get(handle) else { return };
     let mut inner = pool.inner.lock();
     let freed = inner.arena.give(range.start, range.size);

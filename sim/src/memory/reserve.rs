@@ -22,7 +22,7 @@ static RESERVED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 static BLOCKED: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 
 /// Notes what the process has mapped, for good: the driver never reserves those addresses, even after munmap.
-pub fn remember_mappings() {
+pub(crate) fn remember_mappings() {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     let mapped = maps.lines().filter_map(|line| {
         let (start, rest) = line.split_once('-')?;
@@ -34,7 +34,7 @@ pub fn remember_mappings() {
 
 /// Mappings of the driver's own, which it makes as it starts: `CUTRACE_SIM_TAKES` names a file with a line
 /// for each process that is to come, two hexadecimal addresses. Takes the first line away.
-pub fn take_own() {
+pub(crate) fn take_own() {
     let Some(path) = std::env::var_os("CUTRACE_SIM_TAKES") else { return };
     let all = std::fs::read_to_string(&path).unwrap_or_default();
     let Some((line, rest)) = all.split_once('\n') else { return };
@@ -54,7 +54,7 @@ fn next_place() -> &'static Mutex<u64> {
     NEXT.get_or_init(|| Mutex::new(0x5000_0000_0000 + (knobs().seed >> 7 & 0xffff) * BLOCK))
 }
 
-pub fn reserve(size: u64, alignment: u64, hint: u64) -> Result<u64> {
+pub(crate) fn reserve(size: u64, alignment: u64, hint: u64) -> Result<u64> {
     if size == 0 || !size.is_multiple_of(GRANULE) || alignment != 0 && !alignment.is_power_of_two() {
         return Err(Code::INVALID_VALUE);
     }
@@ -91,7 +91,7 @@ pub fn reserve(size: u64, alignment: u64, hint: u64) -> Result<u64> {
     Err(Code::OUT_OF_MEMORY)
 }
 
-pub fn free(at: u64, size: u64) -> Result {
+pub(crate) fn free(at: u64, size: u64) -> Result {
     let mut reserved = RESERVED.lock();
     if reserved.get(&at) != Some(&size) || !table::read().overlapping(at, at + size).is_empty() {
         return Err(Code::INVALID_VALUE);
@@ -102,7 +102,7 @@ pub fn free(at: u64, size: u64) -> Result {
 }
 
 /// Whether all of this lies in one reservation.
-pub fn contains(at: u64, size: u64) -> bool {
+pub(crate) fn contains(at: u64, size: u64) -> bool {
     let reserved = RESERVED.lock();
     reserved.range(..=at).next_back().is_some_and(|(start, length)| at + size <= start + length)
 }

@@ -13,7 +13,7 @@ const MARK: &[u8; 8] = b"sim-file";
 const PAGE: u64 = 4096;
 
 /// A file of so many bytes, all of them zero.
-pub fn create(size: u64) -> Option<File> {
+pub(crate) fn create(size: u64) -> Option<File> {
     // SAFETY: a string with its zero; the descriptor is new, and nobody else's.
     let file = unsafe {
         let descriptor = libc::memfd_create(c"device memory".as_ptr(), libc::MFD_CLOEXEC);
@@ -25,13 +25,13 @@ pub fn create(size: u64) -> Option<File> {
 
 /// A part of the one file that holds all exportable physical memory of this process: as with the real driver,
 /// file system and inode do not distinguish exported descriptors. A page before it identifies it.
-pub struct Part {
+pub(crate) struct Part {
     pub file: &'static File,
     pub start: u64,
 }
 
 impl Part {
-    pub fn new(size: u64, words: [u32; 2]) -> Option<Part> {
+    pub(crate) fn new(size: u64, words: [u32; 2]) -> Option<Part> {
         static WHOLE: OnceLock<Option<(File, Mutex<u64>)>> = OnceLock::new();
         let (file, used) = WHOLE.get_or_init(|| Some((create(0)?, Mutex::new(0)))).as_ref()?;
         let mut used = used.lock();
@@ -44,7 +44,7 @@ impl Part {
     }
 
     /// An open file of its own, of this part: its position says which.
-    pub fn open(&self) -> Option<File> {
+    pub(crate) fn open(&self) -> Option<File> {
         let mut file = reopen(std::process::id(), self.file.as_raw_fd())?;
         file.seek(SeekFrom::Start(self.start)).ok()?;
         Some(file)
@@ -53,7 +53,7 @@ impl Part {
 
 /// The position in an open file that stands for a part: where that begins, how long it is and what it says of
 /// itself; none if it is no such file.
-pub fn part(file: &File) -> Option<(u64, u64, [u32; 2])> {
+pub(crate) fn part(file: &File) -> Option<(u64, u64, [u32; 2])> {
     let mut file = file;
     let start = file.stream_position().ok()?;
     let mut found = [0; 24];
@@ -64,31 +64,31 @@ pub fn part(file: &File) -> Option<(u64, u64, [u32; 2])> {
 }
 
 /// The same file, open once more.
-pub fn reopen(process: u32, descriptor: RawFd) -> Option<File> {
+pub(crate) fn reopen(process: u32, descriptor: RawFd) -> Option<File> {
     let path = format!("/proc/{process}/fd/{descriptor}");
     File::options().read(true).write(true).open(path).ok()
 }
 
 /// What tells it from every other file.
-pub fn number(file: &File) -> Option<u64> {
+pub(crate) fn number(file: &File) -> Option<u64> {
     file.metadata().ok().map(|about| about.ino())
 }
 
 /// A file of the application's, which stays the application's to close.
-pub fn borrowed(descriptor: RawFd) -> Option<ManuallyDrop<File>> {
+pub(crate) fn borrowed(descriptor: RawFd) -> Option<ManuallyDrop<File>> {
     // SAFETY: not closed, and only asked about.
     (descriptor >= 0).then(|| ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) }))
 }
 
 /// Its bytes become those of the mapping, wherever that is already.
-pub fn take_over(file: &File, at: u64, size: u64) -> bool {
+pub(crate) fn take_over(file: &File, at: u64, size: u64) -> bool {
     // SAFETY: the caller holds still a mapping of this driver of that size.
     let bytes = unsafe { std::slice::from_raw_parts(at as *const u8, size as usize) };
     file.write_all_at(bytes, 0).is_ok() && map(file, at, size)
 }
 
 /// Maps it in the place of a mapping of this driver.
-pub fn map(file: &File, at: u64, size: u64) -> bool {
+pub(crate) fn map(file: &File, at: u64, size: u64) -> bool {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
     // SAFETY: the addresses are those of a mapping of this driver.
     let got = unsafe { libc::mmap(at as *mut _, size as usize, access, flags, file.as_raw_fd(), 0) };
@@ -96,7 +96,7 @@ pub fn map(file: &File, at: u64, size: u64) -> bool {
 }
 
 /// Maps it somewhere.
-pub fn map_anywhere(file: &File, offset: u64, size: u64) -> Option<u64> {
+pub(crate) fn map_anywhere(file: &File, offset: u64, size: u64) -> Option<u64> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let (at, flags, offset) = (std::ptr::null_mut(), libc::MAP_SHARED, offset as i64);
     // SAFETY: replaces nothing.

@@ -9,7 +9,7 @@ use crate::abi::Handle;
 use crate::abi::code::{Code, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Device,
     /// Stream-ordered, from the pool of this handle.
     Pool(Handle),
@@ -32,17 +32,17 @@ pub enum Kind {
 
 impl Kind {
     /// Memory of the host, which devices reach over the bus.
-    pub fn host(self) -> bool {
+    pub(crate) fn host(self) -> bool {
         matches!(self, Kind::Pinned(_) | Kind::Registered(_))
     }
 
-    pub fn managed(self) -> bool {
+    pub(crate) fn managed(self) -> bool {
         matches!(self, Kind::Managed | Kind::Module { managed: true })
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Range {
+pub(crate) struct Range {
     pub start: u64,
     pub size: u64,
     pub kind: Kind,
@@ -55,16 +55,16 @@ pub struct Range {
 
 /// The devices that may read and write a range, one bit each.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Access {
+pub(crate) struct Access {
     readers: u64,
     writers: u64,
 }
 
 impl Access {
-    pub const OF_ALL: Self = Self { readers: u64::MAX, writers: u64::MAX };
+    pub(crate) const OF_ALL: Self = Self { readers: u64::MAX, writers: u64::MAX };
 
     /// A device's access flags: 1 read, 2 write.
-    pub fn set(&mut self, device: i32, flags: u32) {
+    pub(crate) fn set(&mut self, device: i32, flags: u32) {
         let bit = 1u64.checked_shl(device as u32).unwrap_or(0);
         for (devices, flag) in [(&mut self.readers, 1), (&mut self.writers, 2)] {
             *devices = if flags & flag != 0 { *devices | bit } else { *devices & !bit };
@@ -72,21 +72,21 @@ impl Access {
     }
 
     /// The flags of a device, or those that any has.
-    pub fn flags(self, device: Option<i32>) -> u32 {
+    pub(crate) fn flags(self, device: Option<i32>) -> u32 {
         let of = device.map_or(u64::MAX, |device| 1u64.checked_shl(device as u32).unwrap_or(0));
         u32::from(self.readers & of != 0) | u32::from(self.writers & of != 0) << 1
     }
 }
 
 impl Range {
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.start + self.size
     }
 }
 
 /// Addresses with equal access rights.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Span {
+pub(crate) struct Span {
     pub start: u64,
     pub end: u64,
     pub writable: bool,
@@ -94,7 +94,7 @@ pub struct Span {
 
 /// The destination of work: a stream now, or a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Submission {
+pub(crate) enum Submission {
     Now,
     Node,
 }
@@ -102,24 +102,24 @@ pub enum Submission {
 static RANGES: RwLock<BTreeMap<u64, Range>> = RwLock::new(BTreeMap::new());
 
 /// The locked table: while this lives no range ends.
-pub struct Ranges<'a> {
+pub(crate) struct Ranges<'a> {
     all: RwLockReadGuard<'a, BTreeMap<u64, Range>>,
     /// Whose access counts; without one that of any device.
     device: Option<i32>,
 }
 
-pub fn read() -> Ranges<'static> {
+pub(crate) fn read() -> Ranges<'static> {
     Ranges { all: RANGES.read(), device: None }
 }
 
 /// The table as work on a device finds it.
-pub fn read_on(device: i32) -> Ranges<'static> {
+pub(crate) fn read_on(device: i32) -> Ranges<'static> {
     Ranges { all: RANGES.read(), device: Some(device) }
 }
 
 /// What the driver says it knows around this address: memory of a graph only once a launch has allocated it
 /// (driver 580, tests/gpu/facts/graph_memory.c).
-pub fn find_live(address: u64) -> Option<Range> {
+pub(crate) fn find_live(address: u64) -> Option<Range> {
     let range = *read().find(address)?;
     (range.kind != Kind::Graph || graph_allocation::live(range.start)).then_some(range)
 }
@@ -127,7 +127,7 @@ pub fn find_live(address: u64) -> Option<Range> {
 impl Range {
     /// Gives the pages of a part of it back to the host, so that they are zeros again. False if it cannot be
     /// done so.
-    pub fn empty(&self, at: u64, size: u64) -> bool {
+    pub(crate) fn empty(&self, at: u64, size: u64) -> bool {
         let shared = match self.kind {
             Kind::Device => ipc::is_exported(self.start),
             Kind::Pool(_) => false,
@@ -139,13 +139,13 @@ impl Range {
 }
 
 impl Ranges<'_> {
-    pub fn find(&self, address: u64) -> Option<&Range> {
+    pub(crate) fn find(&self, address: u64) -> Option<&Range> {
         let (_, range) = self.all.range(..=address).next_back()?;
         (address < range.end()).then_some(range)
     }
 
     /// The addresses around this one that can be reached without a gap.
-    pub fn span(&self, address: u64) -> Option<Span> {
+    pub(crate) fn span(&self, address: u64) -> Option<Span> {
         let flags = |range: &Range| range.access.flags(self.device);
         let first = self.find(address).filter(|r| flags(r) & 1 != 0)?;
         let mut span = Span { start: first.start, end: first.end(), writable: flags(first) & 2 != 0 };
@@ -162,7 +162,7 @@ impl Ranges<'_> {
     }
 
     /// Whether all of these bytes can be reached.
-    pub fn covers(&self, address: u64, size: u64, write: bool) -> bool {
+    pub(crate) fn covers(&self, address: u64, size: u64, write: bool) -> bool {
         let Some(end) = address.checked_add(size) else { return false };
         let mut at = address;
         while at < end {
@@ -176,7 +176,7 @@ impl Ranges<'_> {
 
     /// Whether a submission may name these bytes: what a graph has allocated by then counts, though the
     /// device may not have got so far.
-    pub fn accepts(&self, address: u64, size: u64, write: bool, submission: Submission) -> bool {
+    pub(crate) fn accepts(&self, address: u64, size: u64, write: bool, submission: Submission) -> bool {
         match self.find(address).filter(|r| r.kind == Kind::Graph) {
             Some(range) => {
                 let inside = address.checked_add(size).is_some_and(|end| end <= range.end());
@@ -186,14 +186,14 @@ impl Ranges<'_> {
         }
     }
 
-    pub fn overlapping(&self, start: u64, end: u64) -> Vec<Range> {
+    pub(crate) fn overlapping(&self, start: u64, end: u64) -> Vec<Range> {
         let before = self.all.range(..start).next_back().filter(|(_, r)| r.end() > start);
         before.into_iter().chain(self.all.range(start..end)).map(|(_, r)| *r).collect()
     }
 }
 
 /// Enters a range.
-pub fn insert(range: Range) -> Result {
+pub(crate) fn insert(range: Range) -> Result {
     let mut all = RANGES.write();
     let overlaps = Ranges::overlaps(&all, range.start, range.end());
     if overlaps {
@@ -211,32 +211,32 @@ impl Ranges<'_> {
 
 /// Takes out the range that starts there, if `test` accepts it. No kernel or copy is inside it when this
 /// returns.
-pub fn remove(start: u64, test: impl Fn(&Range) -> bool) -> Option<Range> {
+pub(crate) fn remove(start: u64, test: impl Fn(&Range) -> bool) -> Option<Range> {
     let mut all = RANGES.write();
     all.get(&start).filter(|r| test(r))?;
     all.remove(&start)
 }
 
 /// Takes out every range that `test` picks.
-pub fn remove_all(test: impl Fn(&Range) -> bool) -> Vec<Range> {
+pub(crate) fn remove_all(test: impl Fn(&Range) -> bool) -> Vec<Range> {
     let mut all = RANGES.write();
     let starts: Vec<_> = all.values().filter(|r| test(r)).map(|r| r.start).collect();
     starts.iter().filter_map(|start| all.remove(start)).collect()
 }
 
 /// Does something while no kernel or copy is inside any range.
-pub fn while_idle<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn while_idle<T>(work: impl FnOnce() -> T) -> T {
     let _all = RANGES.write();
     work()
 }
 
 /// Changes what devices may do with the ranges between two addresses.
-pub fn set_access(start: u64, end: u64, change: impl Fn(&mut Access)) {
+pub(crate) fn set_access(start: u64, end: u64, change: impl Fn(&mut Access)) {
     RANGES.write().range_mut(start..end).for_each(|(_, range)| change(&mut range.access));
 }
 
 /// A number that no other range has had.
-pub fn next_id() -> u64 {
+pub(crate) fn next_id() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }

@@ -28,13 +28,13 @@ struct Backing {
 }
 
 /// The object of a handle. It ends when it has been released as often as retained, and is mapped nowhere.
-pub struct Physical {
+pub(crate) struct Physical {
     backing: Arc<Backing>,
     references: AtomicU32,
 }
 
 /// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-pub const FILE_DESCRIPTOR: u32 = 1;
+pub(crate) const FILE_DESCRIPTOR: u32 = 1;
 
 static PHYSICAL: Registry<Physical> = Registry::new();
 /// By the numbers of their files and where they lie in those: what has been exported or imported, while it
@@ -54,7 +54,7 @@ fn insert_physical(backing: Arc<Backing>) -> Handle {
     PHYSICAL.insert(Arc::new(Physical { backing, references: AtomicU32::new(1) }))
 }
 
-pub fn create(size: u64, properties: AllocationProperties) -> Result<Handle> {
+pub(crate) fn create(size: u64, properties: AllocationProperties) -> Result<Handle> {
     if size == 0 || !size.is_multiple_of(GRANULE) {
         return Err(Code::INVALID_VALUE);
     }
@@ -75,7 +75,7 @@ pub fn create(size: u64, properties: AllocationProperties) -> Result<Handle> {
 }
 
 /// A file descriptor by which the memory can be had again.
-pub fn export(handle: Handle) -> Result<i32> {
+pub(crate) fn export(handle: Handle) -> Result<i32> {
     let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
     let part = physical.backing.part.as_ref().ok_or(Code::INVALID_VALUE)?;
     let file = part.open().ok_or(Code::OPERATING_SYSTEM)?;
@@ -86,7 +86,7 @@ pub fn export(handle: Handle) -> Result<i32> {
 
 /// Another handle of what was exported as this file, here (driver 580, tests/gpu/facts/exported_in_process.c)
 /// or by another process.
-pub fn import(descriptor: i32) -> Result<Handle> {
+pub(crate) fn import(descriptor: i32) -> Result<Handle> {
     let file = shared_file::borrowed(descriptor).ok_or(Code::INVALID_VALUE)?;
     let (start, size, [handle_types, device]) = shared_file::part(&file).ok_or(Code::INVALID_VALUE)?;
     let number = shared_file::number(&file).ok_or(Code::INVALID_VALUE)?;
@@ -102,11 +102,11 @@ pub fn import(descriptor: i32) -> Result<Handle> {
     Ok(insert_physical(backing))
 }
 
-pub fn properties(handle: Handle) -> Result<AllocationProperties> {
+pub(crate) fn properties(handle: Handle) -> Result<AllocationProperties> {
     PHYSICAL.get(handle).map(|p| p.backing.properties).ok_or(Code::INVALID_VALUE)
 }
 
-pub fn release(handle: Handle) -> Result {
+pub(crate) fn release(handle: Handle) -> Result {
     let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
     if physical.references.load(Ordering::Acquire) == 0 {
         return Err(Code::INVALID_VALUE);
@@ -121,7 +121,7 @@ fn drop_reference(physical: &Arc<Physical>) {
     }
 }
 
-pub fn map(at: u64, size: u64, offset: u64, handle: Handle) -> Result {
+pub(crate) fn map(at: u64, size: u64, offset: u64, handle: Handle) -> Result {
     let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
     let aligned = at.is_multiple_of(GRANULE) && size.is_multiple_of(GRANULE) && size > 0;
     if !aligned || offset != 0 || size > physical.backing.size || !reserve::contains(at, size) {
@@ -149,7 +149,7 @@ fn pieces(at: u64, size: u64) -> Result<Vec<Range>> {
     if mapped && exact { Ok(pieces) } else { Err(Code::INVALID_VALUE) }
 }
 
-pub fn unmap(at: u64, size: u64) -> Result {
+pub(crate) fn unmap(at: u64, size: u64) -> Result {
     for piece in pieces(at, size)? {
         if table::remove(piece.start, |_| true).is_none() {
             continue;
@@ -165,7 +165,7 @@ pub fn unmap(at: u64, size: u64) -> Result {
 }
 
 /// By device, its access flags: 1 read, 2 write. The pages behind them are those of all devices.
-pub fn set_access(at: u64, size: u64, granted: &[(i32, u32)]) -> Result {
+pub(crate) fn set_access(at: u64, size: u64, granted: &[(i32, u32)]) -> Result {
     let grant = |access: &mut Access| granted.iter().for_each(|(device, flags)| access.set(*device, *flags));
     for piece in pieces(at, size)? {
         let mut access = piece.access;
@@ -179,14 +179,14 @@ pub fn set_access(at: u64, size: u64, granted: &[(i32, u32)]) -> Result {
     Ok(())
 }
 
-pub fn access(at: u64, device: i32) -> Result<u64> {
+pub(crate) fn access(at: u64, device: i32) -> Result<u64> {
     let ranges = table::read();
     let range = ranges.find(at).filter(|r| matches!(r.kind, Kind::Mapped(_))).ok_or(Code::INVALID_VALUE)?;
     Ok(range.access.flags(Some(device)).into())
 }
 
 /// The allocation mapped at an address, with one more reference.
-pub fn retain(at: u64) -> Result<Handle> {
+pub(crate) fn retain(at: u64) -> Result<Handle> {
     let kind = table::read().find(at).map(|r| r.kind);
     let Some(Kind::Mapped(handle)) = kind else { return Err(Code::INVALID_VALUE) };
     let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;

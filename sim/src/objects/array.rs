@@ -10,7 +10,7 @@ use crate::memory::allocate;
 use crate::memory::table::{self, Kind};
 use crate::streams::context::{self, Context};
 
-pub struct Array {
+pub(crate) struct Array {
     pub descriptor: Array3dDescriptor,
     pub base: u64,
     context: Weak<Context>,
@@ -19,7 +19,7 @@ pub struct Array {
 static ARRAYS: Registry<Array> = Registry::new();
 
 /// The levels of a mipmapped array: arrays of halving sizes.
-pub struct Mipmap {
+pub(crate) struct Mipmap {
     pub descriptor: Array3dDescriptor,
     pub levels: Vec<Handle>,
     context: Weak<Context>,
@@ -28,12 +28,12 @@ pub struct Mipmap {
 static MIPMAPS: Registry<Mipmap> = Registry::new();
 
 /// Such an array has no memory before some is mapped into it; here it has.
-pub const DEFERRED_MAPPING: u32 = 0x80;
+pub(crate) const DEFERRED_MAPPING: u32 = 0x80;
 /// Memory for parts of an array: not here.
 const SPARSE: u32 = 0x40;
 
 /// Bytes of one channel of a format.
-pub fn channel_bytes(format: u32) -> Result<usize> {
+pub(crate) fn channel_bytes(format: u32) -> Result<usize> {
     match format {
         0x01 | 0x08 => Ok(1),
         0x02 | 0x09 | 0x10 => Ok(2),
@@ -42,7 +42,7 @@ pub fn channel_bytes(format: u32) -> Result<usize> {
     }
 }
 
-pub fn create(descriptor: Array3dDescriptor) -> Result<Handle> {
+pub(crate) fn create(descriptor: Array3dDescriptor) -> Result<Handle> {
     let context = context::usable()?;
     if descriptor.flags & SPARSE != 0 {
         return Err(Code::NOT_SUPPORTED);
@@ -57,11 +57,11 @@ pub fn create(descriptor: Array3dDescriptor) -> Result<Handle> {
     Ok(ARRAYS.insert(Arc::new(array)))
 }
 
-pub fn find(handle: Handle) -> Result<Arc<Array>> {
+pub(crate) fn find(handle: Handle) -> Result<Arc<Array>> {
     ARRAYS.find(handle)
 }
 
-pub fn destroy(handle: Handle) -> Result {
+pub(crate) fn destroy(handle: Handle) -> Result {
     let array = ARRAYS.remove(handle)?;
     if let Some(context) = array.context.upgrade() {
         context.lanes.wait_all();
@@ -73,13 +73,13 @@ pub fn destroy(handle: Handle) -> Result {
 }
 
 /// The memory itself goes with the context's other ranges.
-pub fn close_all(context: &Context) {
+pub(crate) fn close_all(context: &Context) {
     ARRAYS.drain(|a| std::ptr::eq(a.context.as_ptr(), context));
     MIPMAPS.drain(|m| std::ptr::eq(m.context.as_ptr(), context));
 }
 
 impl Mipmap {
-    pub fn create(descriptor: Array3dDescriptor, levels: u32) -> Result<Handle> {
+    pub(crate) fn create(descriptor: Array3dDescriptor, levels: u32) -> Result<Handle> {
         let context = Arc::downgrade(&context::usable()?);
         let most = descriptor.width.max(descriptor.height).max(descriptor.depth).checked_ilog2().map_or(0, |n| n + 1);
         let mut mipmap = Mipmap { descriptor, levels: Vec::new(), context };
@@ -92,38 +92,38 @@ impl Mipmap {
         Ok(MIPMAPS.insert(Arc::new(mipmap)))
     }
 
-    pub fn find(handle: Handle) -> Result<Arc<Mipmap>> {
+    pub(crate) fn find(handle: Handle) -> Result<Arc<Mipmap>> {
         MIPMAPS.find(handle)
     }
 
-    pub fn destroy(handle: Handle) -> Result {
+    pub(crate) fn destroy(handle: Handle) -> Result {
         MIPMAPS.remove(handle)?.levels.iter().try_for_each(|level| destroy(*level))
     }
 }
 
 impl Array {
-    pub fn flat(&self) -> ArrayDescriptor {
+    pub(crate) fn flat(&self) -> ArrayDescriptor {
         let Array3dDescriptor { width, height, format, channels, .. } = self.descriptor;
         ArrayDescriptor { width, height, format, channels }
     }
 
-    pub fn element(&self) -> usize {
+    pub(crate) fn element(&self) -> usize {
         channel_bytes(self.descriptor.format).unwrap_or(1) * self.descriptor.channels as usize
     }
 
-    pub fn pitch(&self) -> usize {
+    pub(crate) fn pitch(&self) -> usize {
         self.element() * self.descriptor.width
     }
 
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.descriptor.height.max(1)
     }
 
-    pub fn slices(&self) -> usize {
+    pub(crate) fn slices(&self) -> usize {
         self.descriptor.depth.max(1)
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.pitch() * self.rows() * self.slices()
     }
 }

@@ -20,7 +20,7 @@ use crate::streams::work::Work;
 
 /// The shape of a launch, from its caller.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub(crate) struct Shape {
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
     pub dynamic_shared: u32,
@@ -32,7 +32,7 @@ const BUFFER_POINTER: usize = 1;
 const BUFFER_SIZE: usize = 2;
 
 /// A launch ready to be submitted.
-pub fn prepare(
+pub(crate) fn prepare(
     handle: Handle,
     shape: Shape,
     values: Input<*const c_void>,
@@ -69,7 +69,7 @@ pub fn prepare(
 }
 
 /// Submits to a stream of the function's own context.
-pub fn submit(stream: &Arc<Stream>, grid: Arc<Grid>) -> Result {
+pub(crate) fn submit(stream: &Arc<Stream>, grid: Arc<Grid>) -> Result {
     let context = stream.context()?;
     context.check()?;
     if !module::function(grid.function)?.is_in(&context) {
@@ -106,7 +106,7 @@ fn resident(threads: u64, shared: u64) -> u64 {
 }
 
 /// Blocks that fit on one multiprocessor.
-pub fn per_multiprocessor(threads: u32, shared: u64) -> u32 {
+pub(crate) fn per_multiprocessor(threads: u32, shared: u64) -> u32 {
     let warps = threads.max(1).div_ceil(32) * 32;
     let by_threads = device::THREADS_PER_MULTIPROCESSOR / warps;
     let by_shared = u64::from(device::SHARED_PER_MULTIPROCESSOR) / (shared + 1024);

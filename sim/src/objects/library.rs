@@ -13,7 +13,7 @@ use crate::objects::module::{self, Function, Settings};
 use crate::ptx::{Kernel as Compiled, Layout, Program};
 use crate::streams::context::{self, Context};
 
-pub struct Library {
+pub(crate) struct Library {
     layout: Layout,
     /// Decoded once without addresses, for questions about kernels.
     program: Arc<Program>,
@@ -22,7 +22,7 @@ pub struct Library {
     modules: Mutex<BTreeMap<Handle, Handle>>,
 }
 
-pub struct Kernel {
+pub(crate) struct Kernel {
     pub library: Handle,
     program: Arc<Program>,
     index: usize,
@@ -33,17 +33,17 @@ pub struct Kernel {
 static LIBRARIES: Registry<Library> = Registry::new();
 static KERNELS: Registry<Kernel> = Registry::new();
 
-pub fn load(layout: Layout) -> Result<Handle> {
+pub(crate) fn load(layout: Layout) -> Result<Handle> {
     let program = Arc::new(layout.program(0).map_err(|_| Code::INVALID_PTX)?);
     let library = Library { layout, program, kernels: Mutex::default(), modules: Mutex::default() };
     Ok(LIBRARIES.insert(Arc::new(library)))
 }
 
-pub fn find(handle: Handle) -> Result<Arc<Library>> {
+pub(crate) fn find(handle: Handle) -> Result<Arc<Library>> {
     LIBRARIES.find(handle)
 }
 
-pub fn unload(handle: Handle) -> Result {
+pub(crate) fn unload(handle: Handle) -> Result {
     let library = LIBRARIES.remove(handle)?;
     KERNELS.drain(|k| k.library == handle);
     let modules = std::mem::take(&mut *library.modules.lock());
@@ -52,11 +52,11 @@ pub fn unload(handle: Handle) -> Result {
 }
 
 impl Library {
-    pub fn kernel_count(&self) -> usize {
+    pub(crate) fn kernel_count(&self) -> usize {
         self.program.kernels.len()
     }
 
-    pub fn kernel(self: &Arc<Self>, index: usize) -> Result<Handle> {
+    pub(crate) fn kernel(self: &Arc<Self>, index: usize) -> Result<Handle> {
         let found = self.program.kernels.get(index).ok_or(Code::NOT_FOUND)?;
         let mut kernels = self.kernels.lock();
         if let Some(handle) = kernels.get(&index) {
@@ -74,13 +74,13 @@ impl Library {
         Ok(handle)
     }
 
-    pub fn kernel_by_name(self: &Arc<Self>, name: &str) -> Result<Handle> {
+    pub(crate) fn kernel_by_name(self: &Arc<Self>, name: &str) -> Result<Handle> {
         let index = self.program.kernels.iter().position(|k| k.name == name).ok_or(Code::NOT_FOUND)?;
         self.kernel(index)
     }
 
     /// The module of this library in a context.
-    pub fn module(self: &Arc<Self>, context: &Arc<Context>) -> Result<Handle> {
+    pub(crate) fn module(self: &Arc<Self>, context: &Arc<Context>) -> Result<Handle> {
         let key = handle_of(context);
         let mut modules = self.modules.lock();
         // A context that was destroyed took its modules along; its handle may have come back.
@@ -92,22 +92,22 @@ impl Library {
         Ok(module)
     }
 
-    pub fn managed(&self, name: &str) -> bool {
+    pub(crate) fn managed(&self, name: &str) -> bool {
         self.program.variables.iter().any(|v| v.name == name && v.managed)
     }
 }
 
-pub fn kernel(handle: Handle) -> Result<Arc<Kernel>> {
+pub(crate) fn kernel(handle: Handle) -> Result<Arc<Kernel>> {
     KERNELS.find(handle)
 }
 
 impl Kernel {
-    pub fn code(&self) -> &Compiled {
+    pub(crate) fn code(&self) -> &Compiled {
         &self.program.kernels[self.index]
     }
 
     /// Its function in the current context.
-    pub fn function(&self) -> Result<Handle> {
+    pub(crate) fn function(&self) -> Result<Handle> {
         let library = find(self.library)?;
         let module = library.module(&context::usable()?)?;
         module::find(module)?.function_with(self.index, &self.settings)
@@ -116,7 +116,7 @@ impl Kernel {
 
 /// The function that a handle of either kind means: a CUkernel stands for its function in the current
 /// context.
-pub fn function(handle: Handle) -> Result<Arc<Function>> {
+pub(crate) fn function(handle: Handle) -> Result<Arc<Function>> {
     match module::function(handle) {
         Ok(function) => Ok(function),
         Err(_) => module::function(kernel(handle)?.function()?),

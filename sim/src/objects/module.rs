@@ -16,7 +16,7 @@ use crate::memory::{allocate, pages};
 use crate::ptx::{Kernel, Layout, Program};
 use crate::streams::context::{self, Context};
 
-pub struct Module {
+pub(crate) struct Module {
     context: Weak<Context>,
     pub program: Arc<Program>,
     /// Where the variables lie.
@@ -26,7 +26,7 @@ pub struct Module {
     pub library: Handle,
 }
 
-pub struct Function {
+pub(crate) struct Function {
     pub module: Handle,
     context: Weak<Context>,
     pub program: Arc<Program>,
@@ -40,7 +40,7 @@ pub struct Function {
 
 /// The configuration of a launch in the form before CUDA 4.
 #[derive(Clone)]
-pub struct Configured {
+pub(crate) struct Configured {
     pub threads: [u32; 3],
     pub dynamic_shared: u32,
     pub arguments: Vec<u8>,
@@ -55,7 +55,7 @@ impl Default for Configured {
 
 /// The attributes that cuFuncSetAttribute can change.
 #[derive(Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     max_dynamic_shared: AtomicI32,
     carveout: AtomicI32,
     non_portable_cluster: AtomicI32,
@@ -66,7 +66,7 @@ static MODULES: Registry<Module> = Registry::new();
 static FUNCTIONS: Registry<Function> = Registry::new();
 
 /// Places a compiled program's variables in the context's memory.
-pub fn load(context: &Arc<Context>, layout: &Layout, library: Handle) -> Result<Handle> {
+pub(crate) fn load(context: &Arc<Context>, layout: &Layout, library: Handle) -> Result<Handle> {
     let base = match layout.size {
         0 => None,
         size => Some(allocate::allocate(
@@ -101,12 +101,12 @@ fn unload_block(base: Option<u64>) {
     }
 }
 
-pub fn find(handle: Handle) -> Result<Arc<Module>> {
+pub(crate) fn find(handle: Handle) -> Result<Arc<Module>> {
     MODULES.find(handle)
 }
 
 /// cuModuleUnload; a library's module goes only with the library.
-pub fn unload(handle: Handle) -> Result {
+pub(crate) fn unload(handle: Handle) -> Result {
     if find(handle)?.library != 0 {
         return Err(Code::INVALID_HANDLE);
     }
@@ -115,7 +115,7 @@ pub fn unload(handle: Handle) -> Result {
 }
 
 /// Unloads once the context's work is done.
-pub fn discard(handle: Handle) {
+pub(crate) fn discard(handle: Handle) {
     let Ok(module) = MODULES.remove(handle) else { return };
     if let Some(context) = module.context.upgrade() {
         context.lanes.wait_all();
@@ -124,7 +124,7 @@ pub fn discard(handle: Handle) {
     unload_block(module.base);
 }
 
-pub fn close_all(context: &Context) {
+pub(crate) fn close_all(context: &Context) {
     for module in MODULES.drain(|m| std::ptr::eq(m.context.as_ptr(), context)) {
         let handle = handle_of(&module);
         FUNCTIONS.drain(|f| f.module == handle);
@@ -134,12 +134,12 @@ pub fn close_all(context: &Context) {
 
 impl Module {
     /// The handle of a kernel, the same at every call.
-    pub fn function(self: &Arc<Self>, kernel: usize) -> Result<Handle> {
+    pub(crate) fn function(self: &Arc<Self>, kernel: usize) -> Result<Handle> {
         self.function_with(kernel, &Arc::default())
     }
 
     /// The same; a function made here shares its settings with the kernel it is made for.
-    pub fn function_with(self: &Arc<Self>, kernel: usize, settings: &Arc<Settings>) -> Result<Handle> {
+    pub(crate) fn function_with(self: &Arc<Self>, kernel: usize, settings: &Arc<Settings>) -> Result<Handle> {
         let found = self.program.kernels.get(kernel).ok_or(Code::NOT_FOUND)?;
         let mut functions = self.functions.lock();
         if let Some(handle) = functions.get(&kernel) {
@@ -160,43 +160,43 @@ impl Module {
         Ok(handle)
     }
 
-    pub fn function_by_name(self: &Arc<Self>, name: &str) -> Result<Handle> {
+    pub(crate) fn function_by_name(self: &Arc<Self>, name: &str) -> Result<Handle> {
         let kernel = self.program.kernels.iter().position(|k| k.name == name).ok_or(Code::NOT_FOUND)?;
         self.function(kernel)
     }
 
     /// Address and size of a variable.
-    pub fn variable(&self, name: &str) -> Result<(u64, usize)> {
+    pub(crate) fn variable(&self, name: &str) -> Result<(u64, usize)> {
         let found = self.program.variables.iter().find(|v| v.name == name).ok_or(Code::NOT_FOUND)?;
         Ok((found.address, found.size))
     }
 }
 
 /// The function of a handle.
-pub fn function(handle: Handle) -> Result<Arc<Function>> {
+pub(crate) fn function(handle: Handle) -> Result<Arc<Function>> {
     FUNCTIONS.find(handle)
 }
 
 impl Function {
-    pub fn kernel(&self) -> &Kernel {
+    pub(crate) fn kernel(&self) -> &Kernel {
         &self.program.kernels[self.kernel]
     }
 
     /// Its code is put on the device at the first launch, or when asked for.
-    pub fn load(&self) {
+    pub(crate) fn load(&self) {
         self.loaded.store(true, Ordering::Relaxed);
     }
 
-    pub fn loaded(&self) -> bool {
+    pub(crate) fn loaded(&self) -> bool {
         self.loaded.load(Ordering::Relaxed)
     }
 
-    pub fn context(&self) -> Option<Arc<Context>> {
+    pub(crate) fn context(&self) -> Option<Arc<Context>> {
         self.context.upgrade()
     }
 
     /// Whether it belongs to a context.
-    pub fn is_in(&self, context: &Arc<Context>) -> bool {
+    pub(crate) fn is_in(&self, context: &Arc<Context>) -> bool {
         std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(context))
     }
 }
@@ -219,14 +219,14 @@ impl Default for Settings {
 
 impl Settings {
     /// Dynamic shared memory that a launch may ask for.
-    pub fn max_dynamic(&self, kernel: &Kernel) -> i32 {
+    pub(crate) fn max_dynamic(&self, kernel: &Kernel) -> i32 {
         match self.max_dynamic_shared.load(Ordering::Relaxed) {
             -1 => device::SHARED_PER_BLOCK as i32 - kernel.static_shared as i32,
             set => set,
         }
     }
 
-    pub fn get(&self, kernel: &Kernel, which: u32) -> Result<i32> {
+    pub(crate) fn get(&self, kernel: &Kernel, which: u32) -> Result<i32> {
         Ok(match which {
             0 => kernel.max_threads.unwrap_or(device::MAX_THREADS) as i32,
             1 => kernel.static_shared as i32,
@@ -244,7 +244,7 @@ impl Settings {
         })
     }
 
-    pub fn set(&self, kernel: &Kernel, which: u32, value: i32) -> Result {
+    pub(crate) fn set(&self, kernel: &Kernel, which: u32, value: i32) -> Result {
         let most = (device::SHARED_OPT_IN as i32) - kernel.static_shared as i32;
         let place = match which {
             MAX_DYNAMIC_SHARED if (0..=most).contains(&value) => &self.max_dynamic_shared,
@@ -259,6 +259,6 @@ impl Settings {
 }
 
 /// Loads into the current context.
-pub fn load_current(layout: &Layout) -> Result<Handle> {
+pub(crate) fn load_current(layout: &Layout) -> Result<Handle> {
     load(&context::usable()?, layout, 0)
 }

@@ -11,7 +11,7 @@ use crate::objects::{array, module, texture};
 use crate::streams::context::{self, Context};
 use crate::streams::{event, stream};
 
-pub fn destroy(handle: Handle) -> Result {
+pub(crate) fn destroy(handle: Handle) -> Result {
     let context = context::find(handle)?;
     if context.primary {
         return Err(Code::INVALID_CONTEXT);
@@ -47,11 +47,11 @@ fn close(context: &Arc<Context>) {
     }
 }
 
-pub fn release_primary(device: i32) -> Result {
+pub(crate) fn release_primary(device: i32) -> Result {
     close_primary(device, context::unretain_primary(device)?)
 }
 
-pub fn reset_primary(device: i32) -> Result {
+pub(crate) fn reset_primary(device: i32) -> Result {
     // Those who retain it do so on (cuda.h).
     close_primary(device, context::take_primary(device)?)
 }

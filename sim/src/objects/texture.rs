@@ -13,7 +13,7 @@ use crate::objects::array;
 use crate::ptx::exec::half_to_f32;
 
 #[derive(Clone, Copy)]
-pub struct Texture {
+pub(crate) struct Texture {
     pub resource: ResourceDescriptor,
     pub texture: TextureDescriptor,
     pub view: Option<ViewDescriptor>,
@@ -32,7 +32,7 @@ static TEXTURES: RwLock<Numbered<Texture>> = RwLock::new(BTreeMap::new());
 const READ_AS_INTEGER: u32 = 1;
 const NORMALIZED: u32 = 2;
 
-pub fn create(
+pub(crate) fn create(
     context: u64,
     resource: ResourceDescriptor,
     texture: TextureDescriptor,
@@ -75,7 +75,7 @@ pub fn create(
 static SURFACES: RwLock<Numbered<ResourceDescriptor>> = RwLock::new(BTreeMap::new());
 
 /// Surfaces are on arrays that were made for it.
-pub fn create_surface(context: u64, resource: ResourceDescriptor) -> Result<u64> {
+pub(crate) fn create_surface(context: u64, resource: ResourceDescriptor) -> Result<u64> {
     const SURFACE_LOAD_STORE: u32 = 2;
     if resource.kind != 0 || array::find(resource.words[0] as usize)?.descriptor.flags & SURFACE_LOAD_STORE == 0 {
         return Err(Code::INVALID_VALUE);
@@ -86,11 +86,11 @@ pub fn create_surface(context: u64, resource: ResourceDescriptor) -> Result<u64>
     Ok(number)
 }
 
-pub fn surface(context: u64, number: u64) -> Result<ResourceDescriptor> {
+pub(crate) fn surface(context: u64, number: u64) -> Result<ResourceDescriptor> {
     SURFACES.read().get(&(context, number)).copied().ok_or(Code::INVALID_VALUE)
 }
 
-pub fn destroy_surface(context: u64, number: u64) -> Result {
+pub(crate) fn destroy_surface(context: u64, number: u64) -> Result {
     SURFACES.write().remove(&(context, number)).map(drop).ok_or(Code::INVALID_VALUE)
 }
 
@@ -111,22 +111,22 @@ fn number(context: u64, all: &Numbered<Texture>) -> u64 {
     number
 }
 
-pub fn find(context: u64, number: u64) -> Result<Texture> {
+pub(crate) fn find(context: u64, number: u64) -> Result<Texture> {
     TEXTURES.read().get(&(context, number)).copied().ok_or(Code::INVALID_VALUE)
 }
 
 /// One that is gone may be destroyed again (driver 580).
-pub fn destroy(context: u64, number: u64) {
+pub(crate) fn destroy(context: u64, number: u64) {
     TEXTURES.write().remove(&(context, number));
 }
 
-pub fn close_all(context: u64) {
+pub(crate) fn close_all(context: u64) {
     TEXTURES.write().retain(|(of, _), _| *of != context);
     SURFACES.write().retain(|(of, _), _| *of != context);
 }
 
 /// The four channels at a point, as register values.
-pub fn fetch(memory: &Ranges<'_>, context: u64, number: u64, point: [f64; 3]) -> Option<[u64; 4]> {
+pub(crate) fn fetch(memory: &Ranges<'_>, context: u64, number: u64, point: [f64; 3]) -> Option<[u64; 4]> {
     let texture = TEXTURES.read().get(&(context, number)).copied()?;
     texture.sample(memory, point)
 }

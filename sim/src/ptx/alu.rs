@@ -4,7 +4,7 @@ use super::inst::{Alu, Carry, Compare, Condition, Join, Permutation};
 use super::types::{Kind, Type};
 use super::{float, half};
 
-pub fn alu(f: Alu, ty: Type, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn alu(f: Alu, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     let (x, y) = (ty.extend(a), ty.extend(b));
     let bits = u32::from(ty.bits);
     let result = match f {
@@ -127,7 +127,7 @@ fn extract_bits(ty: Type, a: u64, at: u32, length: u32) -> u64 {
 }
 
 /// bfi: `a`'s low bits put into `b`.
-pub fn insert_bits(ty: Type, a: u64, b: u64, at: u64, length: u64) -> u64 {
+pub(super) fn insert_bits(ty: Type, a: u64, b: u64, at: u64, length: u64) -> u64 {
     let (at, length) = (at as u32 & 0xff, length as u32 & 0xff);
     if at >= u32::from(ty.bits) || length == 0 {
         return ty.truncate(b);
@@ -173,7 +173,7 @@ fn lookup(table: u8, a: u32, b: u32, c: u32) -> u64 {
 /// The sum or difference with the carry flag: the result and the flag after it. A difference is the sum with
 /// the complement, so its flag is set where nothing was borrowed; the compiler's 128-bit division relies on
 /// that.
-pub fn carry(f: Carry, ty: Type, flag: bool, [a, b, c]: [u64; 3]) -> (u64, bool) {
+pub(super) fn carry(f: Carry, ty: Type, flag: bool, [a, b, c]: [u64; 3]) -> (u64, bool) {
     let (x, y, z) = (u128::from(ty.truncate(a)), u128::from(ty.truncate(b)), u128::from(ty.truncate(c)));
     let bits = u32::from(ty.bits);
     let wide = match f {
@@ -189,7 +189,7 @@ pub fn carry(f: Carry, ty: Type, flag: bool, [a, b, c]: [u64; 3]) -> (u64, bool)
     (ty.truncate(wide as u64), wide >> bits & 1 == 1)
 }
 
-pub fn compare(condition: Condition, a: u64, b: u64) -> bool {
+pub(super) fn compare(condition: Condition, a: u64, b: u64) -> bool {
     let ty = condition.ty;
     let order = if ty.float() {
         let (a, b) = if condition.flush { (float::flush(ty, a), float::flush(ty, b)) } else { (a, b) };
@@ -218,7 +218,7 @@ pub fn compare(condition: Condition, a: u64, b: u64) -> bool {
 }
 
 /// What `set` stores for a truth value.
-pub fn flag_value(result: Type, flag: bool) -> u64 {
+pub(super) fn flag_value(result: Type, flag: bool) -> u64 {
     match (flag, result.kind) {
         (false, _) => 0,
         (true, Kind::Float) if result.bits == 16 => u64::from(half::from_f32(1.0)),
@@ -228,7 +228,7 @@ pub fn flag_value(result: Type, flag: bool) -> u64 {
     }
 }
 
-pub fn join(with: Option<Join>, flag: bool, other: bool) -> bool {
+pub(super) fn join(with: Option<Join>, flag: bool, other: bool) -> bool {
     match with {
         None => flag,
         Some(Join::And) => flag && other,

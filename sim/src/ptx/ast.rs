@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use super::types::{Space, Type};
 
 #[derive(Default, Debug)]
-pub struct Unit {
+pub(super) struct Unit {
     pub variables: Vec<Variable>,
     pub functions: Vec<Function>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Linkage {
+pub(super) enum Linkage {
     Private,
     Visible,
     Weak,
@@ -20,7 +20,7 @@ pub enum Linkage {
 
 /// A variable of the .global, .const or .shared space.
 #[derive(Debug)]
-pub struct Variable {
+pub(super) struct Variable {
     pub name: String,
     pub space: Space,
     pub align: usize,
@@ -34,14 +34,14 @@ pub struct Variable {
 
 /// A symbol's address stored in an initialiser.
 #[derive(Debug)]
-pub struct Relocation {
+pub(super) struct Relocation {
     pub at: usize,
     pub symbol: String,
     pub addend: i64,
 }
 
 #[derive(Debug)]
-pub struct Formal {
+pub(super) struct Formal {
     pub size: usize,
     /// Within the frame, from its start.
     pub offset: usize,
@@ -50,7 +50,7 @@ pub struct Formal {
 }
 
 #[derive(Debug)]
-pub struct Function {
+pub(super) struct Function {
     pub name: String,
     pub line: u32,
     pub kernel: bool,
@@ -65,7 +65,7 @@ pub struct Function {
 }
 
 #[derive(Debug, Default)]
-pub struct Body {
+pub(super) struct Body {
     pub registers: u32,
     /// Bytes of parameters and local variables.
     pub frame: usize,
@@ -80,7 +80,7 @@ pub struct Body {
 }
 
 #[derive(Debug)]
-pub struct Statement {
+pub(super) struct Statement {
     pub line: u32,
     /// The predicate register, and whether it is negated.
     pub guard: Option<(u32, bool)>,
@@ -91,7 +91,7 @@ pub struct Statement {
 }
 
 #[derive(Clone, Debug)]
-pub enum Operand {
+pub(super) enum Operand {
     Register(u32),
     /// `!%p`
     Negated(u32),
@@ -118,7 +118,7 @@ pub enum Operand {
 
 /// A declared type with its number of elements.
 #[derive(Clone, Copy, Debug)]
-pub struct Declared {
+pub(super) struct Declared {
     pub ty: Type,
     pub align: usize,
     pub count: usize,

@@ -17,7 +17,7 @@ enum Local {
 
 /// Names and storage of a function: registers are numbered, parameters and local variables lie in the frame.
 #[derive(Default)]
-pub struct Frame {
+pub(super) struct Frame {
     registers: u32,
     size: usize,
     local: usize,
@@ -49,7 +49,7 @@ impl Frame {
         at
     }
 
-    pub fn formal(&mut self, name: String, declared: Declared, elements: usize, in_register: bool) -> Formal {
+    pub(super) fn formal(&mut self, name: String, declared: Declared, elements: usize, in_register: bool) -> Formal {
         let size = declared.ty.size() * declared.count * elements;
         let offset = self.place(size, declared.align);
         let register = if in_register {
@@ -66,7 +66,7 @@ impl Frame {
     }
 }
 
-pub fn parse(parser: &mut Parser<'_>, frame: Frame, function: &str) -> Result<Body> {
+pub(super) fn parse(parser: &mut Parser<'_>, frame: Frame, function: &str) -> Result<Body> {
     let mut reader = Reader { parser, frame, body: Body::default() };
     reader.block()?;
     let Reader { frame, mut body, .. } = reader;

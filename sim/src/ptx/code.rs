@@ -13,13 +13,13 @@ fn block() -> u64 {
     *BLOCK_AT.get_or_init(|| pages::closed(2 * BLOCK).expect("cannot reserve addresses").next_multiple_of(BLOCK))
 }
 
-pub fn address(number: u32) -> u64 {
+pub(super) fn address(number: u32) -> u64 {
     let at = u64::from(number) * APART;
     assert!(at < BLOCK, "too many functions: {number}");
     block() + at
 }
 
-pub fn number(address: u64) -> Option<u32> {
+pub(super) fn number(address: u64) -> Option<u32> {
     let at = address.checked_sub(block()).filter(|at| *at < BLOCK && at.is_multiple_of(APART))?;
     u32::try_from(at / APART).ok()
 }

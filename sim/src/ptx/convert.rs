@@ -5,7 +5,7 @@ use super::inst::{Conversion, Rounding};
 use super::soft;
 use super::types::{Kind, Type};
 
-pub fn convert(how: Conversion, a: u64) -> u64 {
+pub(super) fn convert(how: Conversion, a: u64) -> u64 {
     let Conversion { to, from, rounding, .. } = how;
     match (from.float(), to.float()) {
         (false, false) => to_integer(to, from.extend(a), how.saturate),
@@ -87,7 +87,7 @@ fn between_floats(how: Conversion, a: u64) -> u64 {
 }
 
 /// cvt.pack
-pub fn pack(to: Type, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn pack(to: Type, a: u64, b: u64, c: u64) -> u64 {
     let part = |v: u64| to.truncate(to_integer(to, Type::new(Kind::Signed, 32).extend(v), true));
     let bits = u32::from(to.bits);
     (c << (2 * bits) | part(a) << bits | part(b)) & 0xffff_ffff

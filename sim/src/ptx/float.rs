@@ -3,11 +3,11 @@
 use super::half;
 use super::inst::{Float, Mode, Rounding};
 use super::soft;
-pub use super::soft::flush;
+pub(super) use super::soft::flush;
 use super::types::{Kind, Type};
 
 /// The value of a scalar floating type.
-pub fn wide(ty: Type, bits: u64) -> f64 {
+pub(super) fn wide(ty: Type, bits: u64) -> f64 {
     match (ty.kind, ty.bits) {
         (Kind::Float, 64) => f64::from_bits(bits),
         (Kind::Float, 16) => f64::from(half::to_f32(bits as u16)),
@@ -17,7 +17,7 @@ pub fn wide(ty: Type, bits: u64) -> f64 {
 }
 
 /// The bits of `value` in a scalar floating type, to nearest.
-pub fn narrow(ty: Type, value: f64) -> u64 {
+pub(super) fn narrow(ty: Type, value: f64) -> u64 {
     match (ty.kind, ty.bits) {
         (Kind::Float, 64) => value.to_bits(),
         (Kind::Float, 32) => u64::from((value as f32).to_bits()),
@@ -26,7 +26,7 @@ pub fn narrow(ty: Type, value: f64) -> u64 {
 }
 
 /// An operation without modifiers, rounded to nearest.
-pub fn float(f: Float, ty: Type, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn float(f: Float, ty: Type, a: u64, b: u64, c: u64) -> u64 {
     match (ty.kind, ty.bits) {
         (Kind::Float, 32) => single(f, a as u32, b as u32, c as u32),
         (Kind::Float, 64) => double(f, a, b, c),
@@ -35,7 +35,7 @@ pub fn float(f: Float, ty: Type, a: u64, b: u64, c: u64) -> u64 {
 }
 
 /// An operation with modifiers, or of a type that the host does not have.
-pub fn modal(f: Float, ty: Type, mode: Mode, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn modal(f: Float, ty: Type, mode: Mode, a: u64, b: u64, c: u64) -> u64 {
     if let Some(element) = ty.element() {
         let [low, high] = [0, 16].map(|at| {
             let [a, b, c] = [a, b, c].map(|v| v >> at & 0xffff);
@@ -95,7 +95,7 @@ fn coarse(a: u64, f: impl Fn(f64) -> f64) -> u64 {
 }
 
 /// To 0 if negative; not-a-number stays one.
-pub fn relu(ty: Type, bits: u64) -> u64 {
+pub(super) fn relu(ty: Type, bits: u64) -> u64 {
     match soft::is_nan(ty, bits) {
         true => soft::nan(ty),
         false if bits & soft::sign(ty) != 0 => 0,
@@ -104,7 +104,7 @@ pub fn relu(ty: Type, bits: u64) -> u64 {
 }
 
 /// To 0 .. 1, not-a-number to 0.
-pub fn saturate(ty: Type, bits: u64) -> u64 {
+pub(super) fn saturate(ty: Type, bits: u64) -> u64 {
     let value = wide(ty, bits);
     if value.is_nan() || value <= 0.0 {
         0

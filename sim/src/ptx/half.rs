@@ -1,6 +1,6 @@
 //! The two 16-bit floating-point types, computed through binary32.
 
-pub fn to_f32(bits: u16) -> f32 {
+pub(crate) fn to_f32(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let exponent = u32::from(bits >> 10 & 0x1f);
     let fraction = u32::from(bits & 0x3ff);
@@ -13,7 +13,7 @@ pub fn to_f32(bits: u16) -> f32 {
 }
 
 /// Rounded to nearest, ties to even.
-pub fn from_f32(value: f32) -> u16 {
+pub(super) fn from_f32(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 16 & 0x8000) as u16;
     let magnitude = bits & 0x7fff_ffff;
@@ -32,12 +32,12 @@ pub fn from_f32(value: f32) -> u16 {
     sign | ((rounded >> 13) - (112 << 10)) as u16
 }
 
-pub fn brain_to_f32(bits: u16) -> f32 {
+pub(super) fn brain_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
 /// Rounded to nearest, ties to even.
-pub fn brain_from_f32(value: f32) -> u16 {
+pub(super) fn brain_from_f32(value: f32) -> u16 {
     let bits = value.to_bits();
     if value.is_nan() {
         return 0x7fff;

@@ -31,7 +31,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Result<u64> {
 }
 
 /// The PTX texts of an image in memory, whose length only its own contents tell.
-pub fn texts_at(image: *const u8) -> Result<Vec<String>> {
+pub(crate) fn texts_at(image: *const u8) -> Result<Vec<String>> {
     if image.is_null() {
         return Err(Code::INVALID_VALUE);
     }
@@ -62,7 +62,7 @@ pub fn texts_at(image: *const u8) -> Result<Vec<String>> {
 }
 
 /// The PTX texts of an image of known length, such as a file.
-pub fn texts_in(image: &[u8]) -> Result<Vec<String>> {
+pub(crate) fn texts_in(image: &[u8]) -> Result<Vec<String>> {
     match u32_at(image, 0) {
         Ok(FATBIN) => fatbin(image).map(|text| vec![text]),
         Ok(ELF) => sections(image),
@@ -71,7 +71,7 @@ pub fn texts_in(image: &[u8]) -> Result<Vec<String>> {
 }
 
 /// PTX text, with or without its nul.
-pub fn text_of(bytes: &[u8]) -> Result<String> {
+pub(crate) fn text_of(bytes: &[u8]) -> Result<String> {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
     plausible(&text)?;
@@ -122,7 +122,7 @@ const OURS: u32 = 0x006D_6973;
 
 /// The container that linking makes: an ELF file with a section that holds the texts, each ended by a nul,
 /// and one for each kernel that tells its parameters, as a cubin has it.
-pub fn container(texts: &[String], kernels: &[Kernel]) -> Vec<u8> {
+pub(crate) fn container(texts: &[String], kernels: &[Kernel]) -> Vec<u8> {
     let mut names = b"\0.shstrtab\0.sim.ptx\0".to_vec();
     let mut body: Vec<u8> = texts.iter().flat_map(|text| text.bytes().chain([0])).collect();
     // Name, type, content.

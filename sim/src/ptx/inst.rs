@@ -1,13 +1,13 @@
 //! Decoded instructions.
 
-pub use super::operator::{
+pub(super) use super::operator::{
     Alu, Atomic, Carry, Compare, Condition, Conversion, Float, Join, Mode, Permutation, Rounding, Warp,
 };
-pub use super::special::Special;
+pub(super) use super::special::Special;
 use super::types::{Space, Type};
 
 #[derive(Clone, Copy, Debug)]
-pub enum Value {
+pub(super) enum Value {
     Register(u32),
     /// The other truth value of a predicate register.
     Not(u32),
@@ -20,14 +20,14 @@ pub enum Value {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Address {
+pub(super) struct Address {
     pub space: Space,
     pub base: Value,
     pub offset: i64,
 }
 
 #[derive(Clone, Debug)]
-pub enum Target {
+pub(super) enum Target {
     Function(u32),
     Pointer(Value),
     /// vprintf
@@ -35,14 +35,14 @@ pub enum Target {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Argument {
+pub(super) enum Argument {
     /// The frame offset; the callee knows the size.
     Frame(u32),
     Value(Value),
 }
 
 #[derive(Clone, Debug)]
-pub enum Op {
+pub(super) enum Op {
     Alu {
         f: Alu,
         ty: Type,
@@ -244,7 +244,7 @@ pub enum Op {
 }
 
 #[derive(Clone, Debug)]
-pub struct Instruction {
+pub(super) struct Instruction {
     pub guard: Option<(u32, bool)>,
     pub op: Op,
 }

@@ -23,7 +23,7 @@ const OPTIONS: u32 = 35;
 
 /// The options that the simulation supports. Sizes and the wall time are returned in the array of values.
 #[derive(Clone, Copy)]
-pub struct Options {
+pub(crate) struct Options {
     values: Out<*mut c_void>,
     info: Log,
     error: Log,
@@ -57,7 +57,7 @@ impl Log {
 }
 
 impl Options {
-    pub const NONE: Options = Options {
+    pub(crate) const NONE: Options = Options {
         values: Out::from_raw(std::ptr::null_mut()),
         info: Log::NONE,
         error: Log::NONE,
@@ -65,7 +65,7 @@ impl Options {
         verbose: false,
     };
 
-    pub fn read(count: u32, names: Input<u32>, values: Out<*mut c_void>) -> Result<Self> {
+    pub(crate) fn read(count: u32, names: Input<u32>, values: Out<*mut c_void>) -> Result<Self> {
         let mut options = Options { values, ..Options::NONE };
         let given: Input<*mut c_void> = Input::from_raw(values.raw().cast_const());
         for index in 0..count as usize {
@@ -85,7 +85,7 @@ impl Options {
     }
 
     /// Compiles, and writes both logs and the time it took.
-    pub fn compile(&self, texts: &[String]) -> Result<Layout> {
+    pub(crate) fn compile(&self, texts: &[String]) -> Result<Layout> {
         let begun = Instant::now();
         let compiled = Layout::new(texts.iter().map(String::as_str)).and_then(|layout| {
             layout.program(0)?;
@@ -130,7 +130,7 @@ fn describe(program: &ptx::Program) -> String {
 }
 
 /// A link in progress.
-pub struct Linker {
+pub(crate) struct Linker {
     options: Options,
     texts: Mutex<Vec<String>>,
     /// The image that cuLinkComplete handed out, which lives as long as this does.
@@ -139,15 +139,15 @@ pub struct Linker {
 
 static LINKERS: Registry<Linker> = Registry::new();
 
-pub fn create(options: Options) -> Handle {
+pub(crate) fn create(options: Options) -> Handle {
     LINKERS.insert(Arc::new(Linker { options, texts: Mutex::default(), image: Mutex::default() }))
 }
 
-pub fn find(handle: Handle) -> Result<Arc<Linker>> {
+pub(crate) fn find(handle: Handle) -> Result<Arc<Linker>> {
     LINKERS.find(handle)
 }
 
-pub fn destroy(handle: Handle) -> Result {
+pub(crate) fn destroy(handle: Handle) -> Result {
     LINKERS.remove(handle).map(drop)
 }
 
@@ -157,7 +157,7 @@ const INPUT_FATBIN: u32 = 2;
 const INPUT_OBJECT: u32 = 3;
 
 impl Linker {
-    pub fn add(&self, kind: u32, data: &[u8]) -> Result {
+    pub(crate) fn add(&self, kind: u32, data: &[u8]) -> Result {
         let texts = match kind {
             INPUT_PTX => {
                 let text = image::text_of(data)?;
@@ -176,7 +176,7 @@ impl Linker {
     }
 
     /// Links; gives the address and length of the image.
-    pub fn complete(&self) -> Result<(*const u8, usize)> {
+    pub(crate) fn complete(&self) -> Result<(*const u8, usize)> {
         let texts = self.texts.lock().clone();
         let program = self.options.compile(&texts)?.program(0).map_err(|_| Code::INVALID_PTX)?;
         let mut image = self.image.lock();

@@ -3,7 +3,7 @@
 use super::{Error, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Token<'a> {
+pub(super) enum Token<'a> {
     /// An identifier, directive, register or opcode with all its suffixes.
     Word(&'a str),
     Integer(u64),
@@ -16,7 +16,7 @@ pub enum Token<'a> {
 }
 
 /// All tokens of `text` with their line numbers, comments removed.
-pub fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>> {
+pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>> {
     let mut lexer = Lexer { text, at: 0, line: 1 };
     let mut out = Vec::new();
     while let Some(token) = lexer.next()? {

@@ -7,12 +7,12 @@ mod ast;
 mod body;
 mod code;
 mod convert;
-pub mod exec;
+pub(crate) mod exec;
 mod float;
 mod half;
-pub mod image;
+pub(crate) mod image;
 mod inst;
-pub mod jit;
+pub(crate) mod jit;
 mod lexer;
 mod lower;
 mod operator;
@@ -25,11 +25,11 @@ mod tests;
 mod types;
 mod variable;
 
-pub use program::{Kernel, Layout, Program};
+pub(crate) use program::{Kernel, Layout, Program};
 
 /// The reason why a text is not runnable PTX, in the words of the assembler's log.
 #[derive(Clone, Debug)]
-pub struct Error {
+pub(crate) struct Error {
     pub line: u32,
     pub text: String,
     /// The text is written in a way that is not known here.
@@ -37,7 +37,7 @@ pub struct Error {
 }
 
 impl Error {
-    pub fn new(line: u32, text: impl Into<String>) -> Self {
+    pub(crate) fn new(line: u32, text: impl Into<String>) -> Self {
         Self { line, text: text.into(), syntax: false }
     }
 }
@@ -49,4 +49,4 @@ impl std::fmt::Display for Error {
     }
 }
 
-pub type Result<T> = std::result::Result<T, Error>;
+pub(crate) type Result<T> = std::result::Result<T, Error>;

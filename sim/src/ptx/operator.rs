@@ -3,7 +3,7 @@
 use super::types::Type;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alu {
+pub(super) enum Alu {
     Copy,
     Add,
     Sub,
@@ -52,7 +52,7 @@ pub enum Alu {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Float {
+pub(super) enum Float {
     Add,
     Sub,
     Mul,
@@ -77,7 +77,7 @@ pub enum Float {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compare {
+pub(super) enum Compare {
     Equal,
     NotEqual,
     Less,
@@ -91,14 +91,14 @@ pub enum Compare {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Join {
+pub(super) enum Join {
     And,
     Or,
     Xor,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Condition {
+pub(super) struct Condition {
     pub compare: Compare,
     /// Also true where an operand is not a number.
     pub unordered: bool,
@@ -109,7 +109,7 @@ pub struct Condition {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rounding {
+pub(super) enum Rounding {
     Nearest,
     Zero,
     Down,
@@ -124,7 +124,7 @@ pub enum Rounding {
 
 /// The modifiers of a floating-point operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mode {
+pub(super) struct Mode {
     pub rounding: Rounding,
     /// Subnormal operands and results become zeros of their sign.
     pub flush: bool,
@@ -146,7 +146,7 @@ pub struct Mode {
 }
 
 impl Mode {
-    pub const PLAIN: Mode = Mode {
+    pub(super) const PLAIN: Mode = Mode {
         rounding: Rounding::Nearest,
         flush: false,
         saturate: false,
@@ -161,7 +161,7 @@ impl Mode {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Conversion {
+pub(super) struct Conversion {
     pub to: Type,
     pub from: Type,
     pub rounding: Rounding,
@@ -173,7 +173,7 @@ pub struct Conversion {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Permutation {
+pub(super) enum Permutation {
     Default,
     Forward4,
     Backward4,
@@ -184,7 +184,7 @@ pub enum Permutation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Atomic {
+pub(super) enum Atomic {
     Add,
     Min,
     Max,
@@ -198,7 +198,7 @@ pub enum Atomic {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carry {
+pub(super) enum Carry {
     Add,
     Sub,
     MadLow,
@@ -206,7 +206,7 @@ pub enum Carry {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Warp {
+pub(super) enum Warp {
     Up,
     Down,
     Butterfly,

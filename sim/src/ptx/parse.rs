@@ -8,7 +8,7 @@ use super::{Error, Result};
 use crate::base::state::knobs;
 
 /// Reads one PTX text.
-pub fn parse(text: &str) -> Result<Unit> {
+pub(super) fn parse(text: &str) -> Result<Unit> {
     let tokens = lexer::tokens(text)?;
     let mut parser = Parser { tokens: &tokens, at: 0, unit: Unit::default() };
     parser.header()?;
@@ -18,26 +18,26 @@ pub fn parse(text: &str) -> Result<Unit> {
     Ok(parser.unit)
 }
 
-pub struct Parser<'a> {
+pub(super) struct Parser<'a> {
     tokens: &'a [(Token<'a>, u32)],
     at: usize,
     pub unit: Unit,
 }
 
 impl<'a> Parser<'a> {
-    pub fn peek(&self) -> Option<Token<'a>> {
+    pub(super) fn peek(&self) -> Option<Token<'a>> {
         self.tokens.get(self.at).map(|t| t.0)
     }
 
-    pub fn line(&self) -> u32 {
+    pub(super) fn line(&self) -> u32 {
         self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |t| t.1)
     }
 
-    pub fn error<T>(&self, text: impl Into<String>) -> Result<T> {
+    pub(super) fn error<T>(&self, text: impl Into<String>) -> Result<T> {
         Err(Error::new(self.line(), text))
     }
 
-    pub fn unexpected<T>(&self) -> Result<T> {
+    pub(super) fn unexpected<T>(&self) -> Result<T> {
         let text = match self.peek() {
             Some(token) => format!("Parsing error near '{}': syntax error", spelling(token)),
             None => "Parsing error: unexpected end of input".to_owned(),
@@ -45,12 +45,12 @@ impl<'a> Parser<'a> {
         Err(Error { syntax: true, ..Error::new(self.line(), text) })
     }
 
-    pub fn place(&self) -> usize {
+    pub(super) fn place(&self) -> usize {
         self.at
     }
 
     /// Goes behind the semicolon of the statement whose operands begin at `start`, if it has one.
-    pub fn skip_statement(&mut self, start: usize) -> bool {
+    pub(super) fn skip_statement(&mut self, start: usize) -> bool {
         let mut depth = 0;
         for (at, (token, _)) in self.tokens.iter().enumerate().skip(start) {
             match token {
@@ -67,29 +67,29 @@ impl<'a> Parser<'a> {
         false
     }
 
-    pub fn next(&mut self) -> Option<Token<'a>> {
+    pub(super) fn next(&mut self) -> Option<Token<'a>> {
         let token = self.peek();
         self.at += 1;
         token
     }
 
-    pub fn accept(&mut self, mark: char) -> bool {
+    pub(super) fn accept(&mut self, mark: char) -> bool {
         let found = self.peek() == Some(Token::Mark(mark));
         self.at += usize::from(found);
         found
     }
 
-    pub fn expect(&mut self, mark: char) -> Result<()> {
+    pub(super) fn expect(&mut self, mark: char) -> Result<()> {
         if self.accept(mark) { Ok(()) } else { self.unexpected() }
     }
 
-    pub fn accept_word(&mut self, word: &str) -> bool {
+    pub(super) fn accept_word(&mut self, word: &str) -> bool {
         let found = self.peek() == Some(Token::Word(word));
         self.at += usize::from(found);
         found
     }
 
-    pub fn word(&mut self) -> Result<&'a str> {
+    pub(super) fn word(&mut self) -> Result<&'a str> {
         match self.peek() {
             Some(Token::Word(word)) => {
                 self.at += 1;
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub fn integer(&mut self) -> Result<i64> {
+    pub(super) fn integer(&mut self) -> Result<i64> {
         let negative = self.accept('-');
         match self.peek() {
             Some(Token::Integer(value)) => {
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The attributes and type of a declaration, up to its first name.
-    pub fn declared(&mut self) -> Result<(Declared, bool)> {
+    pub(super) fn declared(&mut self) -> Result<(Declared, bool)> {
         let (mut ty, mut align, mut count, mut managed) = (None, 0, 1, false);
         while let Some(Token::Word(word)) = self.peek() {
             if !word.starts_with('.') {

@@ -11,13 +11,13 @@ use super::{Error, Result, parse};
 
 /// A formal parameter of a kernel: bytes within the parameter buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct Parameter {
+pub(crate) struct Parameter {
     pub offset: usize,
     pub size: usize,
 }
 
 #[derive(Clone, Debug)]
-pub struct Variable {
+pub(crate) struct Variable {
     pub name: String,
     pub address: u64,
     pub size: usize,
@@ -25,14 +25,14 @@ pub struct Variable {
 }
 
 #[derive(Debug)]
-pub struct Slot {
+pub(super) struct Slot {
     pub offset: usize,
     pub size: usize,
     pub register: Option<u32>,
 }
 
 #[derive(Debug)]
-pub struct Code {
+pub(super) struct Code {
     pub instructions: Vec<Instruction>,
     pub registers: usize,
     pub frame: usize,
@@ -43,7 +43,7 @@ pub struct Code {
 }
 
 #[derive(Debug)]
-pub struct Kernel {
+pub(crate) struct Kernel {
     pub name: String,
     pub parameters: Vec<Parameter>,
     /// Bytes of the parameter buffer.
@@ -58,7 +58,7 @@ pub struct Kernel {
 }
 
 #[derive(Debug)]
-pub struct Program {
+pub(crate) struct Program {
     pub kernels: Vec<Kernel>,
     pub variables: Vec<Variable>,
     pub(super) code: Vec<Code>,
@@ -70,7 +70,7 @@ struct SharedVariable {
 }
 
 /// A program whose variables have no addresses yet.
-pub struct Layout {
+pub(crate) struct Layout {
     units: Vec<Unit>,
     /// By unit and index in the unit: displacement in the block.
     places: HashMap<(usize, usize), usize>,
@@ -79,7 +79,7 @@ pub struct Layout {
 
 impl Layout {
     /// Reads texts and checks that every name is defined once.
-    pub fn new<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self> {
+    pub(crate) fn new<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self> {
         let units = texts.into_iter().map(parse::parse).collect::<Result<Vec<_>>>()?;
         let mut layout = Layout { units, places: HashMap::new(), size: 0 };
         for (u, unit) in layout.units.iter().enumerate() {
@@ -111,12 +111,12 @@ impl Layout {
     }
 
     /// Whether some variable is to be the CPU's, too.
-    pub fn managed(&self) -> bool {
+    pub(crate) fn managed(&self) -> bool {
         self.units.iter().any(|unit| unit.variables.iter().any(|variable| variable.managed))
     }
 
     /// The initial bytes of the block, for variables placed at `base`.
-    pub fn image(&self, base: u64) -> Result<Vec<u8>> {
+    pub(crate) fn image(&self, base: u64) -> Result<Vec<u8>> {
         let names = Names::new(self, base);
         let mut bytes = vec![0; self.size];
         for (&(u, i), &at) in &self.places {
@@ -136,7 +136,7 @@ impl Layout {
     }
 
     /// Decodes everything, for variables placed at `base`.
-    pub fn program(&self, base: u64) -> Result<Program> {
+    pub(crate) fn program(&self, base: u64) -> Result<Program> {
         let names = Names::new(self, base);
         let mut code = Vec::new();
         for &(u, i) in &names.order {

@@ -20,7 +20,7 @@ enum Parts {
 }
 
 /// Bits of the fraction of a scalar floating type.
-pub fn fraction(ty: Type) -> u32 {
+pub(super) fn fraction(ty: Type) -> u32 {
     match (ty.kind, ty.bits) {
         (Kind::Float, 64) => 52,
         (Kind::Float, 16) => 10,
@@ -33,33 +33,33 @@ fn width(ty: Type) -> u32 {
     if ty.bits == 64 { 64 } else { u32::from(ty.bits) }
 }
 
-pub fn sign(ty: Type) -> u64 {
+pub(super) fn sign(ty: Type) -> u64 {
     1 << (width(ty) - 1)
 }
 
 /// The bits of positive infinity.
-pub fn infinity(ty: Type) -> u64 {
+pub(super) fn infinity(ty: Type) -> u64 {
     sign(ty) - (1 << fraction(ty))
 }
 
 /// What an operation without a numeric result gives.
-pub fn nan(ty: Type) -> u64 {
+pub(super) fn nan(ty: Type) -> u64 {
     if ty.bits == 64 { 0xfff8_0000_0000_0000 } else { sign(ty) - 1 }
 }
 
-pub fn is_nan(ty: Type, bits: u64) -> bool {
+pub(super) fn is_nan(ty: Type, bits: u64) -> bool {
     bits & (sign(ty) - 1) > infinity(ty)
 }
 
 /// What is not a number in a wider format: its sign and the upper bits of its fraction, quiet.
-pub fn upper_nan(to: Type, from: Type, bits: u64) -> u64 {
+pub(super) fn upper_nan(to: Type, from: Type, bits: u64) -> u64 {
     let signed = if bits & sign(from) != 0 { sign(to) } else { 0 };
     let upper = (bits & ((1 << fraction(from)) - 1)) >> (fraction(from) - fraction(to));
     signed | infinity(to) | 1 << (fraction(to) - 1) | upper
 }
 
 /// The value, a zero of its sign if it is subnormal.
-pub fn flush(ty: Type, bits: u64) -> u64 {
+pub(super) fn flush(ty: Type, bits: u64) -> u64 {
     if bits & infinity(ty) == 0 { bits & sign(ty) } else { bits }
 }
 
@@ -154,7 +154,7 @@ fn sum(rounding: Rounding, a: Number, b: Number) -> Number {
     Number { negative, mantissa: a.mantissa.abs_diff(other), exponent: a.exponent }
 }
 
-pub fn add(ty: Type, rounding: Rounding, a: u64, b: u64) -> u64 {
+pub(super) fn add(ty: Type, rounding: Rounding, a: u64, b: u64) -> u64 {
     match (unpack(ty, a), unpack(ty, b)) {
         (Parts::Nan, _) | (_, Parts::Nan) => nan(ty),
         (Parts::Infinite(x), Parts::Infinite(y)) if x != y => nan(ty),
@@ -187,11 +187,11 @@ fn finish(ty: Type, rounding: Rounding, parts: Parts) -> u64 {
     }
 }
 
-pub fn mul(ty: Type, rounding: Rounding, a: u64, b: u64) -> u64 {
+pub(super) fn mul(ty: Type, rounding: Rounding, a: u64, b: u64) -> u64 {
     finish(ty, rounding, product(unpack(ty, a), unpack(ty, b)))
 }
 
-pub fn fma(ty: Type, rounding: Rounding, a: u64, b: u64, c: u64) -> u64 {
+pub(super) fn fma(ty: Type, rounding: Rounding, a: u64, b: u64, c: u64) -> u64 {
     let result = match (product(unpack(ty, a), unpack(ty, b)), unpack(ty, c)) {
         (Parts::Nan, _) | (_, Parts::Nan) => Parts::Nan,
         (Parts::Infinite(x), Parts::Infinite(y)) if x != y => Parts::Nan,
@@ -201,7 +201,7 @@ pub fn fma(ty: Type, rounding: Rounding, a: u64, b: u64, c: u64) -> u64 {
     finish(ty, rounding, result)
 }
 
-pub fn div(ty: Type, rounding: Rounding, a: u64, b: u64) -> u64 {
+pub(super) fn div(ty: Type, rounding: Rounding, a: u64, b: u64) -> u64 {
     let result = match (unpack(ty, a), unpack(ty, b)) {
         (Parts::Nan, _) | (_, Parts::Nan) | (Parts::Infinite(_), Parts::Infinite(_)) => Parts::Nan,
         (Parts::Infinite(x), Parts::Finite(y)) => Parts::Infinite(x != y.negative),
@@ -221,7 +221,7 @@ pub fn div(ty: Type, rounding: Rounding, a: u64, b: u64) -> u64 {
     finish(ty, rounding, result)
 }
 
-pub fn sqrt(ty: Type, rounding: Rounding, a: u64) -> u64 {
+pub(super) fn sqrt(ty: Type, rounding: Rounding, a: u64) -> u64 {
     let result = match unpack(ty, a) {
         Parts::Finite(x) if x.mantissa == 0 => Parts::Finite(x),
         Parts::Finite(x) if !x.negative => {
@@ -238,12 +238,12 @@ pub fn sqrt(ty: Type, rounding: Rounding, a: u64) -> u64 {
     finish(ty, rounding, result)
 }
 
-pub fn from_integer(ty: Type, rounding: Rounding, value: i128) -> u64 {
+pub(super) fn from_integer(ty: Type, rounding: Rounding, value: i128) -> u64 {
     pack(ty, rounding, Number { negative: value < 0, mantissa: value.unsigned_abs(), exponent: 0 })
 }
 
 /// From one format to another.
-pub fn convert(to: Type, from: Type, rounding: Rounding, bits: u64) -> u64 {
+pub(super) fn convert(to: Type, from: Type, rounding: Rounding, bits: u64) -> u64 {
     match unpack(from, bits) {
         Parts::Nan if to.bits == 64 => f64::from(f32::from_bits(bits as u32)).to_bits(),
         parts => finish(to, rounding, parts),

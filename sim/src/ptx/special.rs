@@ -1,7 +1,7 @@
 //! The special registers.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Special {
+pub(super) enum Special {
     ThreadIndex(u8),
     BlockSize(u8),
     BlockIndex(u8),
@@ -33,7 +33,7 @@ pub enum Special {
 
 impl Special {
     /// The register of a name, percent sign included.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         let rest = name.strip_prefix('%')?;
         if let Some((register, axis)) = rest.split_once('.') {
             let axis = match axis {

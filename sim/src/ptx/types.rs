@@ -1,7 +1,7 @@
 //! Types and state spaces of PTX.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     Pred,
     Bits,
     Unsigned,
@@ -15,24 +15,24 @@ pub enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Type {
+pub(super) struct Type {
     pub kind: Kind,
     pub bits: u8,
 }
 
 impl Type {
-    pub const PRED: Type = Type::new(Kind::Pred, 1);
-    pub const B32: Type = Type::new(Kind::Bits, 32);
-    pub const B64: Type = Type::new(Kind::Bits, 64);
-    pub const U32: Type = Type::new(Kind::Unsigned, 32);
-    pub const F32: Type = Type::new(Kind::Float, 32);
+    pub(super) const PRED: Type = Type::new(Kind::Pred, 1);
+    pub(super) const B32: Type = Type::new(Kind::Bits, 32);
+    pub(super) const B64: Type = Type::new(Kind::Bits, 64);
+    pub(super) const U32: Type = Type::new(Kind::Unsigned, 32);
+    pub(super) const F32: Type = Type::new(Kind::Float, 32);
 
-    pub const fn new(kind: Kind, bits: u8) -> Self {
+    pub(super) const fn new(kind: Kind, bits: u8) -> Self {
         Self { kind, bits }
     }
 
     /// The type named by an opcode's suffix or a declaration, without its dot.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "pred" => Type::PRED,
             "b8" => Type::new(Kind::Bits, 8),
@@ -59,31 +59,31 @@ impl Type {
     }
 
     /// Bytes in memory.
-    pub fn size(self) -> usize {
+    pub(super) fn size(self) -> usize {
         usize::from(self.bits).div_ceil(8)
     }
 
-    pub fn signed(self) -> bool {
+    pub(super) fn signed(self) -> bool {
         self.kind == Kind::Signed
     }
 
-    pub fn float(self) -> bool {
+    pub(super) fn float(self) -> bool {
         !matches!(self.kind, Kind::Pred | Kind::Bits | Kind::Unsigned | Kind::Signed)
     }
 
     /// The value cut to this width, upper bits zero.
-    pub fn truncate(self, value: u64) -> u64 {
+    pub(super) fn truncate(self, value: u64) -> u64 {
         if self.bits >= 64 { value } else { value & ((1 << self.bits) - 1) }
     }
 
     /// The least and the greatest value of an integer type.
-    pub fn range(self) -> (i128, i128) {
+    pub(super) fn range(self) -> (i128, i128) {
         let bits = u32::from(self.bits);
         if self.signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
     }
 
     /// The type of the halves of a pair.
-    pub fn element(self) -> Option<Self> {
+    pub(super) fn element(self) -> Option<Self> {
         match self.kind {
             Kind::HalfPair => Some(Type::new(Kind::Float, 16)),
             Kind::BrainPair => Some(Type::new(Kind::Brain, 16)),
@@ -92,7 +92,7 @@ impl Type {
     }
 
     /// The value as a signed number if the type is signed, else as it is.
-    pub fn extend(self, value: u64) -> i128 {
+    pub(super) fn extend(self, value: u64) -> i128 {
         let value = self.truncate(value);
         if self.signed() && self.bits <= 64 {
             let unused = 64 - u32::from(self.bits);
@@ -104,7 +104,7 @@ impl Type {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub(super) enum Space {
     Generic,
     Global,
     Const,
@@ -114,7 +114,7 @@ pub enum Space {
 }
 
 impl Space {
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         Some(match name.split("::").next().unwrap_or(name) {
             "global" => Space::Global,
             "const" => Space::Const,

@@ -8,21 +8,21 @@ use super::types::{Space, Type};
 
 /// The bounds of an array.
 #[derive(Default)]
-pub struct Bounds {
+pub(super) struct Bounds {
     /// Whether the first bound is left out, which is then not among the others.
     open: bool,
     inner: Vec<usize>,
 }
 
 impl Bounds {
-    pub fn elements(&self) -> usize {
+    pub(super) fn elements(&self) -> usize {
         self.inner.iter().fold(1, |all, &bound| all.saturating_mul(bound))
     }
 }
 
 impl Parser<'_> {
     /// Array bounds after a name.
-    pub fn bounds(&mut self) -> Result<Bounds> {
+    pub(super) fn bounds(&mut self) -> Result<Bounds> {
         let mut bounds = Bounds::default();
         while self.accept('[') {
             if self.accept(']') {
@@ -35,7 +35,7 @@ impl Parser<'_> {
         Ok(bounds)
     }
 
-    pub fn variables(&mut self, space: Space, linkage: Linkage) -> Result<()> {
+    pub(super) fn variables(&mut self, space: Space, linkage: Linkage) -> Result<()> {
         let (declared, managed) = self.declared()?;
         loop {
             let name = self.word()?.to_owned();

@@ -15,7 +15,7 @@ use crate::memory::table;
 use crate::streams::stream;
 use crate::streams::stream::Lanes;
 
-pub struct Context {
+pub(crate) struct Context {
     pub device: i32,
     pub id: u64,
     pub flags: AtomicU32,
@@ -37,7 +37,7 @@ pub struct Context {
 }
 
 const LIMITS: usize = 10;
-pub const PRINTF_FIFO_SIZE: u32 = 1;
+pub(crate) const PRINTF_FIFO_SIZE: u32 = 1;
 /// As an H200 answers for 32,768 and 40,000 bytes.
 const SMALLEST_FIFO: u64 = 512 << 10;
 
@@ -67,11 +67,11 @@ thread_local! {
 
 /// The current context's handle, 0 for none.
 #[inline]
-pub fn current_handle() -> Handle {
+pub(crate) fn current_handle() -> Handle {
     CURRENT.with(Cell::get)
 }
 
-pub fn set_current(handle: Handle) -> Result {
+pub(crate) fn set_current(handle: Handle) -> Result {
     if handle != 0 {
         CONTEXTS.get(handle).ok_or(Code::INVALID_CONTEXT)?;
     }
@@ -86,7 +86,7 @@ fn pop_below() -> Option<Handle> {
     BELOW.try_with(|below| below.borrow_mut().pop()).ok().flatten()
 }
 
-pub fn push(handle: Handle) -> Result {
+pub(crate) fn push(handle: Handle) -> Result {
     CONTEXTS.get(handle).ok_or(Code::INVALID_CONTEXT)?;
     let before = CURRENT.with(|current| current.replace(handle));
     if before != 0 {
@@ -95,23 +95,23 @@ pub fn push(handle: Handle) -> Result {
     Ok(())
 }
 
-pub fn pop() -> Result<Handle> {
+pub(crate) fn pop() -> Result<Handle> {
     let top = CURRENT.with(|current| current.replace(pop_below().unwrap_or(0)));
     if top == 0 { Err(Code::INVALID_CONTEXT) } else { Ok(top) }
 }
 
 /// Runs a host function's thread without permission to call the driver.
-pub fn forbid_calls() {
+pub(crate) fn forbid_calls() {
     CURRENT.with(|current| current.set(FORBIDDEN));
 }
 
 /// Refuses in a thread that runs a host function.
-pub fn permitted() -> Result {
+pub(crate) fn permitted() -> Result {
     if current_handle() == FORBIDDEN { Err(Code::NOT_PERMITTED) } else { Ok(()) }
 }
 
 /// The current context, whatever state it is in.
-pub fn current() -> Result<Arc<Context>> {
+pub(crate) fn current() -> Result<Arc<Context>> {
     match current_handle() {
         0 => Err(Code::INVALID_CONTEXT),
         FORBIDDEN => Err(Code::NOT_PERMITTED),
@@ -120,14 +120,14 @@ pub fn current() -> Result<Arc<Context>> {
 }
 
 /// The current context, unless a kernel has spoilt it.
-pub fn usable() -> Result<Arc<Context>> {
+pub(crate) fn usable() -> Result<Arc<Context>> {
     let context = current()?;
     context.check()?;
     Ok(context)
 }
 
 /// As [`usable`]; where none is current, that of this memory.
-pub fn usable_at(address: u64) -> Result<Arc<Context>> {
+pub(crate) fn usable_at(address: u64) -> Result<Arc<Context>> {
     if current_handle() != 0 {
         return usable();
     }
@@ -135,12 +135,12 @@ pub fn usable_at(address: u64) -> Result<Arc<Context>> {
     find(of.ok_or(Code::INVALID_CONTEXT)?)
 }
 
-pub fn find(handle: Handle) -> Result<Arc<Context>> {
+pub(crate) fn find(handle: Handle) -> Result<Arc<Context>> {
     CONTEXTS.get(handle).ok_or(Code::INVALID_CONTEXT)
 }
 
 /// A context given by its handle, 0 for the current one.
-pub fn find_or_current(handle: Handle) -> Result<Arc<Context>> {
+pub(crate) fn find_or_current(handle: Handle) -> Result<Arc<Context>> {
     if handle == 0 { current() } else { find(handle) }
 }
 
@@ -176,7 +176,7 @@ fn check_flags(flags: u32) -> Result {
 }
 
 /// Makes a context and pushes it.
-pub fn create(device: i32, flags: u32, api_version: u32) -> Result<Handle> {
+pub(crate) fn create(device: i32, flags: u32, api_version: u32) -> Result<Handle> {
     device::check(device)?;
     check_flags(flags)?;
     let context = make(device, flags, api_version, false, None);
@@ -185,13 +185,13 @@ pub fn create(device: i32, flags: u32, api_version: u32) -> Result<Handle> {
 }
 
 /// Makes a green context, which nobody's stack has.
-pub fn create_green(device: i32, share: u32) -> Result<Handle> {
+pub(crate) fn create_green(device: i32, share: u32) -> Result<Handle> {
     // Until it is destroyed (cuda.h).
     retain_primary(device)?;
     Ok(handle_of(&make(device, 0, 3020, false, Some(share))))
 }
 
-pub fn green(handle: Handle) -> Result<Arc<Context>> {
+pub(crate) fn green(handle: Handle) -> Result<Arc<Context>> {
     CONTEXTS.get(handle).filter(|context| context.is_green()).ok_or(Code::INVALID_CONTEXT)
 }
 
@@ -213,7 +213,7 @@ fn primary<T>(device: i32, then: impl FnOnce(&mut Primary) -> T) -> Result<T> {
     Ok(then(&mut all[device as usize]))
 }
 
-pub fn retain_primary(device: i32) -> Result<Handle> {
+pub(crate) fn retain_primary(device: i32) -> Result<Handle> {
     primary(device, |primary| {
         primary.count += 1;
         let flags = primary.flags;
@@ -226,7 +226,7 @@ pub fn retain_primary(device: i32) -> Result<Handle> {
 }
 
 /// Undoes one retaining; the context, where that was the last.
-pub fn unretain_primary(device: i32) -> Result<Option<Arc<Context>>> {
+pub(crate) fn unretain_primary(device: i32) -> Result<Option<Arc<Context>>> {
     primary(device, |primary| {
         if primary.count == 0 {
             return Err(Code::INVALID_CONTEXT);
@@ -236,29 +236,29 @@ pub fn unretain_primary(device: i32) -> Result<Option<Arc<Context>>> {
     })?
 }
 
-pub fn take_primary(device: i32) -> Result<Option<Arc<Context>>> {
+pub(crate) fn take_primary(device: i32) -> Result<Option<Arc<Context>>> {
     primary(device, |primary| primary.context.take())
 }
 
 /// Keeps a primary context that has ended for its next life.
-pub fn keep_primary(device: i32, context: Arc<Context>) -> Result {
+pub(crate) fn keep_primary(device: i32, context: Arc<Context>) -> Result {
     primary(device, |primary| primary.last = Some(context))
 }
 
 /// Takes a context's handle away.
-pub fn remove(context: &Arc<Context>) {
+pub(crate) fn remove(context: &Arc<Context>) {
     CONTEXTS.remove(handle_of(context)).ok();
 }
 
 /// Flags, and whether the context lives.
-pub fn primary_state(device: i32) -> Result<(u32, bool)> {
+pub(crate) fn primary_state(device: i32) -> Result<(u32, bool)> {
     primary(device, |primary| match &primary.context {
         Some(context) => (context.flags.load(Ordering::Relaxed), true),
         None => (primary.flags, false),
     })
 }
 
-pub fn set_primary_flags(device: i32, flags: u32) -> Result {
+pub(crate) fn set_primary_flags(device: i32, flags: u32) -> Result {
     check_flags(flags)?;
     primary(device, |primary| {
         primary.flags = flags;
@@ -270,7 +270,7 @@ pub fn set_primary_flags(device: i32, flags: u32) -> Result {
 
 impl Context {
     /// The kernel error that spoilt the context.
-    pub fn check(&self) -> Result {
+    pub(crate) fn check(&self) -> Result {
         match self.error.load(Ordering::Acquire) {
             0 => Ok(()),
             code => Err(Code(code)),
@@ -278,33 +278,33 @@ impl Context {
     }
 
     /// Spoils the context; the first error stays.
-    pub fn fail(&self, code: Code) {
+    pub(crate) fn fail(&self, code: Code) {
         self.error.compare_exchange(0, code.0, Ordering::AcqRel, Ordering::Relaxed).ok();
     }
 
-    pub fn is_green(&self) -> bool {
+    pub(crate) fn is_green(&self) -> bool {
         self.share.is_some()
     }
 
-    pub fn multiprocessors(&self) -> u32 {
+    pub(crate) fn multiprocessors(&self) -> u32 {
         self.share.unwrap_or(device::MULTIPROCESSORS as u32)
     }
 
-    pub fn legacy(&self) -> Result<Arc<stream::Stream>> {
+    pub(crate) fn legacy(&self) -> Result<Arc<stream::Stream>> {
         self.lanes.legacy().ok_or(Code::INVALID_CONTEXT)
     }
 
     /// Waits for all work of the context.
-    pub fn synchronize(&self) -> Result {
+    pub(crate) fn synchronize(&self) -> Result {
         self.lanes.wait_all();
         self.check()
     }
 
-    pub fn limit(&self, which: u32) -> Result<u64> {
+    pub(crate) fn limit(&self, which: u32) -> Result<u64> {
         self.limits.lock().get(which as usize).copied().ok_or(Code::UNSUPPORTED_LIMIT)
     }
 
-    pub fn set_limit(&self, which: u32, value: u64) -> Result {
+    pub(crate) fn set_limit(&self, which: u32, value: u64) -> Result {
         if which == PRINTF_FIFO_SIZE {
             // What was launched before may be about to print.
             self.lanes.wait_all();

@@ -18,7 +18,7 @@ const DISABLE_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
 const FLAGS: u32 = 7;
 
-pub struct Event {
+pub(crate) struct Event {
     flags: u32,
     context: Weak<Context>,
     state: Mutex<State>,
@@ -37,7 +37,7 @@ enum State {
 
 static EVENTS: Registry<Event> = Registry::new();
 
-pub fn create(flags: u32) -> Result<Handle> {
+pub(crate) fn create(flags: u32) -> Result<Handle> {
     if flags & !FLAGS != 0 || flags & 4 != 0 && flags & DISABLE_TIMING == 0 {
         return Err(Code::INVALID_VALUE);
     }
@@ -52,31 +52,31 @@ fn insert_event(flags: u32, context: &Arc<Context>, shared: Option<Arc<Signal>>)
     EVENTS.insert(Arc::new(event))
 }
 
-pub fn export(handle: Handle) -> Result<IpcHandle> {
+pub(crate) fn export(handle: Handle) -> Result<IpcHandle> {
     let event = find(handle)?;
     event.shared.as_ref().ok_or(Code::INVALID_HANDLE)?.handle().ok_or(Code::OPERATING_SYSTEM)
 }
 
-pub fn open(handle: &IpcHandle) -> Result<Handle> {
+pub(crate) fn open(handle: &IpcHandle) -> Result<Handle> {
     let context = context::usable()?;
     Ok(insert_event(INTERPROCESS | DISABLE_TIMING, &context, Some(Arc::new(Signal::open(handle)?))))
 }
 
-pub fn find(handle: Handle) -> Result<Arc<Event>> {
+pub(crate) fn find(handle: Handle) -> Result<Arc<Event>> {
     context::permitted()?;
     EVENTS.find(handle)
 }
 
-pub fn destroy(handle: Handle) -> Result {
+pub(crate) fn destroy(handle: Handle) -> Result {
     EVENTS.remove(handle).map(drop)
 }
 
-pub fn close_all(context: &Context) {
+pub(crate) fn close_all(context: &Context) {
     EVENTS.drain(|e| std::ptr::eq(e.context.as_ptr(), context));
 }
 
 impl Event {
-    pub fn record(&self, stream: &Arc<Stream>) -> Result {
+    pub(crate) fn record(&self, stream: &Arc<Stream>) -> Result {
         if !std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(&stream.context()?)) {
             return Err(Code::INVALID_HANDLE);
         }
@@ -95,7 +95,7 @@ impl Event {
     }
 
     /// After all that the context was given.
-    pub fn record_all(&self, context: &Arc<Context>) -> Result {
+    pub(crate) fn record_all(&self, context: &Arc<Context>) -> Result {
         context.check()?;
         if let Some(signal) = &self.shared {
             let points = context.lanes.points();
@@ -107,7 +107,7 @@ impl Event {
         Ok(())
     }
 
-    pub fn recorded(&self, point: Point, stamp: Arc<Stamp>) {
+    pub(crate) fn recorded(&self, point: Point, stamp: Arc<Stamp>) {
         *self.state.lock() = State::Recorded(point, stamp);
     }
 
@@ -115,7 +115,7 @@ impl Event {
         self.context.upgrade().map_or(Ok(()), |context| context.check())
     }
 
-    pub fn query(&self) -> Result {
+    pub(crate) fn query(&self) -> Result {
         self.context_check()?;
         match &*self.state.lock() {
             State::Fresh if self.shared.as_ref().is_some_and(|signal| !signal.last().has_completed()) => {
@@ -127,7 +127,7 @@ impl Event {
         }
     }
 
-    pub fn synchronize(&self) -> Result {
+    pub(crate) fn synchronize(&self) -> Result {
         if matches!(*self.state.lock(), State::Captured(_)) {
             return Err(Code::CAPTURED_EVENT);
         }
@@ -139,7 +139,7 @@ impl Event {
     }
 
     /// Where it was recorded last.
-    pub fn point(&self) -> Option<Point> {
+    pub(crate) fn point(&self) -> Option<Point> {
         match &*self.state.lock() {
             State::Recorded(point, _) => Some(point.clone()),
             State::Fresh | State::Captured(_) => None,
@@ -147,7 +147,7 @@ impl Event {
     }
 
     /// Makes a stream wait for it.
-    pub fn hold(&self, stream: &Arc<Stream>) -> Result {
+    pub(crate) fn hold(&self, stream: &Arc<Stream>) -> Result {
         let state = self.state.lock().clone();
         let mut part = stream.part.lock();
         match (&state, &mut *part) {
@@ -180,7 +180,7 @@ impl Event {
     }
 
     /// Milliseconds from `self` to `end`.
-    pub fn elapsed(&self, end: &Event) -> Result<f32> {
+    pub(crate) fn elapsed(&self, end: &Event) -> Result<f32> {
         if (self.flags | end.flags) & DISABLE_TIMING != 0 {
             return Err(Code::INVALID_HANDLE);
         }

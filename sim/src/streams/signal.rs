@@ -15,14 +15,14 @@ const SIZE: u64 = 4096;
 const MARK: &[u8; 8] = b"sim-evt\0";
 
 #[derive(Debug)]
-pub struct Signal {
+pub(crate) struct Signal {
     file: File,
     at: u64,
 }
 
 /// One recording of the event.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub(crate) struct Turn {
     signal: Arc<Signal>,
     number: u64,
 }
@@ -34,11 +34,11 @@ impl Drop for Signal {
 }
 
 impl Signal {
-    pub fn new() -> Option<Signal> {
+    pub(crate) fn new() -> Option<Signal> {
         Signal::map(shared_file::create(SIZE)?)
     }
 
-    pub fn open(handle: &IpcHandle) -> Result<Signal> {
+    pub(crate) fn open(handle: &IpcHandle) -> Result<Signal> {
         Signal::map(handle.open(MARK)?).ok_or(Code::OUT_OF_MEMORY)
     }
 
@@ -47,7 +47,7 @@ impl Signal {
         Some(Signal { file, at })
     }
 
-    pub fn handle(&self) -> Option<IpcHandle> {
+    pub(crate) fn handle(&self) -> Option<IpcHandle> {
         IpcHandle::new(MARK, &self.file, 0, SIZE)
     }
 
@@ -57,26 +57,26 @@ impl Signal {
     }
 
     /// It is recorded once more.
-    pub fn next(self: &Arc<Self>) -> Turn {
+    pub(crate) fn next(self: &Arc<Self>) -> Turn {
         Turn { signal: self.clone(), number: self.word(0).fetch_add(1, Ordering::AcqRel) + 1 }
     }
 
     /// The last time that it was.
-    pub fn last(self: &Arc<Self>) -> Turn {
+    pub(crate) fn last(self: &Arc<Self>) -> Turn {
         Turn { signal: self.clone(), number: self.word(0).load(Ordering::Acquire) }
     }
 }
 
 impl Turn {
-    pub fn comes(&self) {
+    pub(crate) fn comes(&self) {
         self.signal.word(1).fetch_max(self.number, Ordering::AcqRel);
     }
 
-    pub fn has_completed(&self) -> bool {
+    pub(crate) fn has_completed(&self) -> bool {
         self.signal.word(1).load(Ordering::Acquire) >= self.number
     }
 
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         while !self.has_completed() && state::ready().is_ok() {
             std::thread::sleep(Duration::from_micros(20));
         }

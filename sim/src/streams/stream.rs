@@ -22,11 +22,11 @@ use crate::streams::work::Work;
 /// How long a stream's thread waits for more work before it ends.
 const IDLE: Duration = Duration::from_millis(100);
 
-pub const NON_BLOCKING: u32 = 1;
+pub(crate) const NON_BLOCKING: u32 = 1;
 
 /// The progress of a stream. It outlives the stream, because events refer to it.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     done: AtomicU64,
     lock: Mutex<()>,
     advanced: Condvar,
@@ -34,17 +34,17 @@ pub struct Progress {
 
 /// A place in a stream's order: all work up to it.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub(crate) struct Point {
     progress: Arc<Progress>,
     number: u64,
 }
 
 impl Point {
-    pub fn reached(&self) -> bool {
+    pub(crate) fn reached(&self) -> bool {
         self.progress.done.load(Ordering::Acquire) >= self.number
     }
 
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         if self.reached() {
             return;
         }
@@ -56,13 +56,13 @@ impl Point {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub(crate) enum Lane {
     Legacy,
     PerThread,
     Created,
 }
 
-pub struct Stream {
+pub(crate) struct Stream {
     context: Weak<Context>,
     pub context_handle: Handle,
     pub device: i32,
@@ -90,7 +90,7 @@ struct Queue {
 }
 
 /// The streams of a context and the rules between them.
-pub struct Lanes {
+pub(crate) struct Lanes {
     legacy: OnceLock<Arc<Stream>>,
     per_thread: Mutex<HashMap<ThreadId, Arc<Stream>>>,
     order: Mutex<Order>,
@@ -149,28 +149,28 @@ fn make(context: &Arc<Context>, lane: Lane, flags: u32, priority: i32) -> Arc<St
     })
 }
 
-pub fn create(flags: u32, priority: i32) -> Result<Handle> {
+pub(crate) fn create(flags: u32, priority: i32) -> Result<Handle> {
     if flags & !NON_BLOCKING != 0 {
         return Err(Code::INVALID_VALUE);
     }
     create_in(&context::usable()?, flags, priority)
 }
 
-pub fn create_in(context: &Arc<Context>, flags: u32, priority: i32) -> Result<Handle> {
+pub(crate) fn create_in(context: &Arc<Context>, flags: u32, priority: i32) -> Result<Handle> {
     Ok(STREAMS.insert(make(context, Lane::Created, flags, priority.clamp(-5, 0))))
 }
 
 /// Forgets the handle; what was submitted is still done.
-pub fn destroy(handle: Handle) -> Result {
+pub(crate) fn destroy(handle: Handle) -> Result {
     STREAMS.remove(handle).map(drop)
 }
 
-pub fn close_all(context: &Context) {
+pub(crate) fn close_all(context: &Context) {
     STREAMS.drain(|s| std::ptr::eq(s.context.as_ptr(), context));
 }
 
 /// The stream that a handle means to the calling thread.
-pub fn find(handle: Handle, null: NullStream) -> Result<Arc<Stream>> {
+pub(crate) fn find(handle: Handle, null: NullStream) -> Result<Arc<Stream>> {
     let lane = match (handle, null) {
         (0, NullStream::Legacy) | (1, _) => Lane::Legacy,
         (0, NullStream::PerThread) | (2, _) => Lane::PerThread,
@@ -192,32 +192,32 @@ pub fn find(handle: Handle, null: NullStream) -> Result<Arc<Stream>> {
 }
 
 impl Lanes {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { legacy: OnceLock::new(), per_thread: Mutex::default(), order: Mutex::default() }
     }
 
-    pub fn open(&self, context: &Arc<Context>) {
+    pub(crate) fn open(&self, context: &Arc<Context>) {
         self.legacy.get_or_init(|| make(context, Lane::Legacy, 0, 0));
     }
 
-    pub fn legacy(&self) -> Option<Arc<Stream>> {
+    pub(crate) fn legacy(&self) -> Option<Arc<Stream>> {
         self.legacy.get().cloned()
     }
 
     /// Where all streams of the context stand now.
-    pub fn points(&self) -> Vec<Point> {
+    pub(crate) fn points(&self) -> Vec<Point> {
         self.order.lock().submitted.under_way()
     }
 
     /// What a wait for a stream waits for: for the legacy stream also what blocking streams have been given,
     /// even if nothing of its own is behind that (seen on driver 580).
-    pub fn waited_for(&self, stream: &Stream) -> Vec<Point> {
+    pub(crate) fn waited_for(&self, stream: &Stream) -> Vec<Point> {
         let is_legacy = stream.lane == Lane::Legacy;
         let blocking = if is_legacy { self.order.lock().blocking.under_way() } else { Vec::new() };
         blocking.into_iter().chain([stream.last()]).filter(|point| !point.reached()).collect()
     }
 
-    pub fn wait_all(&self) {
+    pub(crate) fn wait_all(&self) {
         for point in self.points() {
             point.wait();
         }
@@ -225,26 +225,26 @@ impl Lanes {
 }
 
 impl Stream {
-    pub fn context(&self) -> Result<Arc<Context>> {
+    pub(crate) fn context(&self) -> Result<Arc<Context>> {
         self.context.upgrade().ok_or(Code::CONTEXT_IS_DESTROYED)
     }
 
-    pub fn blocking(&self) -> bool {
+    pub(crate) fn blocking(&self) -> bool {
         self.flags & NON_BLOCKING == 0
     }
 
     /// Whether a capture is going on, which takes the work instead.
-    pub fn capturing(&self) -> bool {
+    pub(crate) fn capturing(&self) -> bool {
         self.part.lock().is_some()
     }
 
     /// Where work submitted now goes.
-    pub fn submission(&self) -> Submission {
+    pub(crate) fn submission(&self) -> Submission {
         if self.capturing() { Submission::Node } else { Submission::Now }
     }
 
     /// Refuses a call that cannot be captured.
-    pub fn capture_forbids(&self) -> Result {
+    pub(crate) fn capture_forbids(&self) -> Result {
         if self.lane == Lane::Legacy {
             return capture::check_legacy(self.context_handle);
         }
@@ -258,12 +258,12 @@ impl Stream {
     }
 
     /// Everything submitted so far.
-    pub fn last(&self) -> Point {
+    pub(crate) fn last(&self) -> Point {
         Point { progress: self.progress.clone(), number: self.queue.lock().submitted }
     }
 
     /// Appends work that starts after `after` and after what the default streams' rules say.
-    pub fn submit(self: &Arc<Self>, work: Work, after: Vec<Point>) -> Result<Point> {
+    pub(crate) fn submit(self: &Arc<Self>, work: Work, after: Vec<Point>) -> Result<Point> {
         let context = self.context()?;
         if self.capture(&work)? {
             return Ok(self.last());
@@ -298,7 +298,7 @@ impl Stream {
     }
 
     /// Does work and returns when it is done; on this thread, where nothing else is ahead of it.
-    pub fn perform(self: &Arc<Self>, work: Work) -> Result {
+    pub(crate) fn perform(self: &Arc<Self>, work: Work) -> Result {
         let context = self.context()?;
         let mut order = context.lanes.order.lock();
         let mut queue = self.queue.lock();

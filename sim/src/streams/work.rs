@@ -18,17 +18,17 @@ use crate::streams::signal::Turn;
 
 /// The time of an event in nanoseconds; 0 until it has happened.
 #[derive(Debug, Default)]
-pub struct Stamp(AtomicU64);
+pub(crate) struct Stamp(AtomicU64);
 
 impl Stamp {
-    pub fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 }
 
 /// A comparison of cuStreamWaitValue.
 #[derive(Clone, Copy, Debug)]
-pub struct Wait {
+pub(crate) struct Wait {
     pub at: u64,
     pub value: u64,
     pub wide: bool,
@@ -36,7 +36,7 @@ pub struct Wait {
 }
 
 #[derive(Clone, Debug)]
-pub enum Work {
+pub(crate) enum Work {
     Kernel(Arc<Grid>),
     Copy(Copy),
     Fill(Fill),
@@ -69,7 +69,7 @@ pub enum Work {
 
 impl Work {
     /// Does it, on a stream's thread or on the caller's. An error spoils the context.
-    pub fn perform(&self, context: &Arc<Context>) {
+    pub(crate) fn perform(&self, context: &Arc<Context>) {
         if let Work::Callback { f, stream, data } = self {
             let status = context.check().err().unwrap_or(Code::SUCCESS);
             return user_code(|| f(*stream, status.0, *data));

@@ -28,13 +28,13 @@ const WAITING: usize = 4;
 
 /// The printed lines of some calls.
 #[derive(Default)]
-pub struct Block {
+pub(super) struct Block {
     pub bytes: Vec<u8>,
     /// Of each call and annotation that `--limit` counts.
     pub told: Vec<Told>,
 }
 
-pub struct Told {
+pub(super) struct Told {
     /// Bytes of the block up to here.
     pub end: usize,
     /// Pieces of data that the trace should hold and does not.
@@ -42,7 +42,7 @@ pub struct Told {
 }
 
 /// Gives the blocks to `take` in their order, as long as it wants more.
-pub fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) -> Result<bool>) -> Result<()> {
+pub(super) fn each(trace: &Trace, arguments: &Arguments, mut take: impl FnMut(Block) -> Result<bool>) -> Result<()> {
     let selection = &arguments.reading.selection;
     let _wrong_ones_are_told_at_once = selection.test(trace)?;
     let Range { start, end } = selection.numbers(trace);

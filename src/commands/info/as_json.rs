@@ -11,9 +11,9 @@ use trace::base::hash::Hash;
 use trace::file::record::no_replay_needs;
 
 /// Version of the JSON form. Fields may be added within a version.
-pub const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
-pub fn object(trace: &Trace, summary: &Summary, functions: &Functions) -> Value {
+pub(super) fn object(trace: &Trace, summary: &Summary, functions: &Functions) -> Value {
     let Summary { counts, said, .. } = summary;
     let about = &trace.preamble;
     let by_name = |pick: fn(&(u64, u64)) -> u64| {

@@ -19,7 +19,7 @@ use trace::read::call::Content;
 use trace::{Call, Trace};
 
 #[derive(Default, Clone, Encode, Decode)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub calls: u64,
     pub functions: Vec<(String, OfFunction)>,
     pub failed: u64,
@@ -38,11 +38,11 @@ pub struct Counts {
 }
 
 /// Calls, and how many of them failed.
-pub type OfFunction = (u64, u64);
+pub(super) type OfFunction = (u64, u64);
 
 /// Pieces of memory, and their bytes.
 #[derive(Default, Clone, Copy, Serialize, Encode, Decode)]
-pub struct Amount {
+pub(crate) struct Amount {
     pub pieces: u64,
     pub bytes: u64,
 }
@@ -52,7 +52,7 @@ impl Amount {
         *self = self.with(Amount { pieces: 1, bytes });
     }
 
-    pub fn with(self, more: Amount) -> Amount {
+    pub(crate) fn with(self, more: Amount) -> Amount {
         Amount { pieces: self.pieces.saturating_add(more.pieces), bytes: self.bytes.saturating_add(more.bytes) }
     }
 }
@@ -66,7 +66,7 @@ struct Part {
     images: HashMap<Hash, u64>,
 }
 
-pub fn count(trace: &Trace, selection: &Selection) -> Result<Counts> {
+pub(super) fn count(trace: &Trace, selection: &Selection) -> Result<Counts> {
     let wanted = selection.test(trace)?;
     let is_named = |(name, _): &(String, u16)| selection.grep.as_ref().is_none_or(|pattern| pattern.is_match(name));
     let named: Vec<bool> = trace.preamble.functions.iter().map(is_named).collect();
@@ -180,7 +180,7 @@ impl Counts {
 
 /// Annotations by NVTX, of all threads: they are not calls, so a selection of calls does not apply to them.
 #[derive(Clone, Serialize, Encode, Decode)]
-pub struct Annotated {
+pub(crate) struct Annotated {
     pub all: u64,
     pub ranges: u64,
     /// Ranges that the trace ends in.
@@ -192,7 +192,7 @@ pub struct Annotated {
 }
 
 impl Annotated {
-    pub fn of(trace: &Trace) -> Annotated {
+    pub(crate) fn of(trace: &Trace) -> Annotated {
         let ranges = trace.annotated_ranges();
         let count = |test: &dyn Fn(&Annotation) -> bool| trace.annotations().filter(|a| test(a)).count() as u64;
         let domains: HashSet<u32> = trace.annotations().map(|annotation| annotation.about.domain).collect();
@@ -208,4 +208,4 @@ impl Annotated {
 }
 
 /// By name.
-pub type Functions<'a> = [(&'a str, OfFunction)];
+pub(super) type Functions<'a> = [(&'a str, OfFunction)];

@@ -43,7 +43,7 @@ impl Layout {
 
 /// The verdict on a trace that is being closed, with the summary of a long one. `ended`: how its process
 /// ended, and when, if the trace does not hold it yet.
-pub fn judge(trace: &Trace, ended: Option<(Ended, u64)>) -> Judgement {
+pub(crate) fn judge(trace: &Trace, ended: Option<(Ended, u64)>) -> Judgement {
     if trace.len() < LONG {
         return verdict::in_words(trace).into();
     }
@@ -66,7 +66,7 @@ fn encoded(trace: &Trace, summary: &Summary, ended: Option<(Ended, u64)>) -> Vec
 }
 
 /// The trace without its calls, and its summary.
-pub fn find(path: &Path) -> Option<(Trace, Summary)> {
+pub(crate) fn find(path: &Path) -> Option<(Trace, Summary)> {
     let bytes = Trace::summary(path).ok()??;
     // The parts behind the layout may be encoded otherwise by another version.
     let layout: Layout = decode(&bytes)?;

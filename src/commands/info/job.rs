@@ -42,14 +42,14 @@ struct Recorded {
 }
 
 /// The job, from all its traces.
-pub struct Whole {
+pub(super) struct Whole {
     job: Job,
     /// Of each process.
     all: Vec<Option<Recorded>>,
 }
 
 impl Whole {
-    pub fn of(directory: &Path, among: &Among) -> Result<Whole> {
+    pub(super) fn of(directory: &Path, among: &Among) -> Result<Whole> {
         let mut job = among.job(directory)?;
         if job.processes.is_empty() {
             return Err(job.has_no_trace().into());
@@ -70,7 +70,7 @@ impl Whole {
     }
 
     /// As `info` of a trace.
-    pub fn tell(&self, out: &mut impl Write, reading: &Reading) -> Result<(Option<Value>, u8)> {
+    pub(super) fn tell(&self, out: &mut impl Write, reading: &Reading) -> Result<(Option<Value>, u8)> {
         let Whole { job, all } = self;
         job.warnings.iter().for_each(say);
         let status = rank_filter::status(job);

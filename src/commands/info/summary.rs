@@ -14,7 +14,7 @@ use trace::file::reference::Source;
 use trace::read::collective::CAPTURED;
 
 #[derive(Clone, Encode, Decode)]
-pub struct Summary {
+pub(crate) struct Summary {
     pub counts: Counts,
     pub said: Said,
     pub annotated: Annotated,
@@ -28,7 +28,7 @@ pub struct Summary {
 
 /// NCCL's reports, and the part of its results that the trace holds.
 #[derive(Clone, Encode, Decode, serde::Serialize)]
-pub struct Collectives {
+pub(crate) struct Collectives {
     pub communicators: u64,
     pub operations: u64,
     /// Whether what operations delivered was to be kept; of how many it was, the bytes, and of how many not.
@@ -59,7 +59,7 @@ fn is_lost(delivered: &&Delivered) -> bool {
 
 /// The recorded contents of memory that other processes had exported.
 #[derive(Clone, Encode, Decode, serde::Serialize)]
-pub struct SharedMemory {
+pub(crate) struct SharedMemory {
     pub is_kept: bool,
     /// Before how many calls, the bytes, and before how many it was not.
     pub calls: u64,
@@ -88,11 +88,11 @@ impl SharedMemory {
 }
 
 impl Summary {
-    pub fn of(trace: &Trace) -> Summary {
+    pub(crate) fn of(trace: &Trace) -> Summary {
         Summary::of_selected(trace, &Selection::default()).expect("everything can be selected")
     }
 
-    pub fn of_selected(trace: &Trace, selection: &Selection) -> Result<Summary> {
+    pub(crate) fn of_selected(trace: &Trace, selection: &Selection) -> Result<Summary> {
         // A wrong selection is an error before anything is read.
         let _selection = selection.test(trace)?;
         let (said, counts) = both(|| verdict::of(trace), || count(trace, selection));
@@ -105,7 +105,7 @@ impl Summary {
 
     /// Whether nothing is to be said of the calls besides, once the trace is closed: it is whole, and ended
     /// outside the driver.
-    pub fn is_all(&self, trace: &Trace) -> bool {
+    pub(crate) fn is_all(&self, trace: &Trace) -> bool {
         trace.damage.is_empty() && self.counts.missing.pieces == 0 && self.counts.in_flight == 0
     }
 }

@@ -20,7 +20,7 @@ const THREADS: usize = 16;
 const SOURCES: usize = 16;
 
 /// `verbose`: with all of the recorded environment.
-pub fn text(
+pub(super) fn text(
     out: &mut impl Write,
     trace: &Trace,
     summary: &Summary,

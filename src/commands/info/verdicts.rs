@@ -9,7 +9,7 @@ use trace::Trace;
 
 /// The verdict on one process.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub(crate) struct Judged {
     pub verdict: String,
     pub reasons: Vec<String>,
     /// What it is without the others, if it is another verdict beside them.
@@ -17,10 +17,10 @@ pub struct Judged {
 }
 
 /// What a trace of more calls is that nobody has judged, and all the others of a job may be.
-pub const NOT_JUDGED: &str = "not judged";
+pub(crate) const NOT_JUDGED: &str = "not judged";
 
 impl Judged {
-    pub fn alone(trace: &Trace) -> Judged {
+    pub(crate) fn alone(trace: &Trace) -> Judged {
         Judged::of_at_most(trace, verdict::JUDGED)
     }
 
@@ -41,7 +41,7 @@ impl Judged {
 
 /// Judges those anew that share something. `alone`: for each process of the job what it is by itself, if it
 /// has a trace.
-pub fn judge_together<'j>(job: &Job, alone: impl Iterator<Item = Option<&'j mut Judged>>) {
+pub(crate) fn judge_together<'j>(job: &Job, alone: impl Iterator<Item = Option<&'j mut Judged>>) {
     let mut all: Vec<Option<&mut Judged>> = alone.collect();
     if all.iter().flatten().count() < 2 || !all.iter().flatten().any(|judged| judged.verdict == "partly") {
         return;
@@ -73,7 +73,7 @@ pub fn judge_together<'j>(job: &Job, alone: impl Iterator<Item = Option<&'j mut 
 }
 
 /// The verdict on all.
-pub fn worst<'j>(all: impl Iterator<Item = &'j Judged> + Clone) -> &'static str {
+pub(crate) fn worst<'j>(all: impl Iterator<Item = &'j Judged> + Clone) -> &'static str {
     const ORDER: [&str; 4] = ["no", "partly", NOT_JUDGED, "replayable"];
     ORDER.into_iter().find(|verdict| all.clone().any(|judged| judged.verdict == *verdict)).unwrap_or("no")
 }

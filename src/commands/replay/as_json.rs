@@ -10,10 +10,10 @@ use trace::Trace;
 use trace::read::shared_handles::exports;
 
 /// Version of the JSON form. Fields may be added within a version.
-pub const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 /// Calls that were not compared which JSON names: a trace may hold a hundred million.
-pub const LISTED: usize = 1000;
+pub(super) const LISTED: usize = 1000;
 
 /// A type, and `new`, which makes it: each field with its source.
 macro_rules! summary {
@@ -24,12 +24,12 @@ macro_rules! summary {
     ) => {
         $(#[$about])*
         #[derive(Default, Serialize, Deserialize)]
-        pub struct $name {
+        pub(crate) struct $name {
             $($(#[$note])* pub $field: $kind,)*
         }
 
         impl $name {
-            pub fn new($($from: $of),*) -> $name {
+            pub(crate) fn new($($from: $of),*) -> $name {
                 $name { $($field: $source,)* }
             }
         }
@@ -38,7 +38,7 @@ macro_rules! summary {
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum ReplaySummary {
+pub(super) enum ReplaySummary {
     Replayed(Box<Replayed>),
     /// A dry run, or a trace that cannot be replayed.
     Planned(Planned),
@@ -141,13 +141,13 @@ summary! {
 }
 
 #[derive(Serialize, Deserialize)]
-pub struct RecordedFault {
+pub(super) struct RecordedFault {
     pub call: u64,
     pub result: String,
 }
 
 #[derive(Serialize, Deserialize)]
-pub struct ListedCall {
+pub(super) struct ListedCall {
     pub call: u64,
     pub function: Option<String>,
     kernel: Option<String>,

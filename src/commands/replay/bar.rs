@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A progress bar on stderr, for replays of more than a second.
-pub struct Bar {
+pub(super) struct Bar {
     pub bar: ProgressBar,
     interruption: Interruption,
     trace: PathBuf,
@@ -17,7 +17,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    pub fn new(interruption: &Interruption, trace: &Path, calls: u64) -> Bar {
+    pub(super) fn new(interruption: &Interruption, trace: &Path, calls: u64) -> Bar {
         let (interruption, trace, started) = (interruption.clone(), trace.to_path_buf(), Instant::now());
         let bar = interruption.bar.clone();
         let style = ProgressStyle::with_template("replaying {wide_bar} {human_pos}/{human_len} calls, {eta}");

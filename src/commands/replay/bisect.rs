@@ -6,7 +6,7 @@ use replayer::{FirstDifference, Outcome, Report};
 use serde_json::{Value, json};
 use std::io::Write;
 
-pub fn text(out: &mut impl Write, explained: Option<&Explanation>, report: &Report) -> std::io::Result<()> {
+pub(super) fn text(out: &mut impl Write, explained: Option<&Explanation>, report: &Report) -> std::io::Result<()> {
     let Some(Explanation { compared, parting, .. }) = explained.filter(|explained| explained.is_found()) else {
         let launches = counted(report.trail.len() as u64, "launch");
         return match &report.culprit {
@@ -51,7 +51,7 @@ fn told_of_parts(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     Ok(())
 }
 
-pub fn object(explained: &Explanation, report: &Report) -> Value {
+pub(super) fn object(explained: &Explanation, report: &Report) -> Value {
     json!({
         "compared": explained.compared,
         "in_parts": is_partly(report),

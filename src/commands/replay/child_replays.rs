@@ -21,7 +21,7 @@ static UNDER_WAY: Mutex<Option<u32>> = Mutex::new(None);
 const PACE: Duration = Duration::from_millis(10);
 
 /// The trace and the options of a child replay.
-pub struct Again<'a> {
+pub(super) struct Again<'a> {
     pub file: &'a Path,
     /// As `--weights` names them.
     pub weights: &'a [PathBuf],
@@ -34,7 +34,7 @@ pub struct Again<'a> {
 }
 
 /// The results of one child replay.
-pub struct Found {
+pub(super) struct Found {
     /// What every launch made of memory, if that was asked for.
     pub trail: Vec<Entry>,
     /// The first difference from the recording.
@@ -49,7 +49,7 @@ struct Evidence {
 }
 
 /// Writes what an explanation needs of this replay.
-pub fn write_evidence(out: &mut impl Write, report: &Report) -> Result<()> {
+pub(super) fn write_evidence(out: &mut impl Write, report: &Report) -> Result<()> {
     let evidence = Evidence { outcome: report.outcome, first_divergence: report.tally.first.clone() };
     writeln!(out, "{}", analysis::text::json::text(&evidence)?)?;
     Ok(out.write_all(bisection::write(&report.trail).as_bytes())?)
@@ -57,7 +57,7 @@ pub fn write_evidence(out: &mut impl Write, report: &Report) -> Result<()> {
 
 /// A replay that has exceeded its time limit.
 #[derive(Debug)]
-pub struct TooLong;
+pub(super) struct TooLong;
 
 impl std::fmt::Display for TooLong {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -68,7 +68,7 @@ impl std::fmt::Display for TooLong {
 impl std::error::Error for TooLong {}
 
 /// Ends what is under way, at an interruption.
-pub fn interrupt() {
+pub(super) fn interrupt() {
     if let Some(pid) = *UNDER_WAY.lock() {
         // SAFETY: a plain system call; the child has not been waited for while its number stands here.
         unsafe { libc::kill(pid as i32, libc::SIGKILL) };
@@ -77,17 +77,17 @@ pub fn interrupt() {
 
 impl Again<'_> {
     /// As the program had it: nothing is waited for.
-    pub fn plainly(&self) -> Result<Found> {
+    pub(super) fn plainly(&self) -> Result<Found> {
         self.run(&[], self.options.tools.fill)
     }
 
     /// With other contents of memory before the program writes it.
-    pub fn filled(&self, fill: u8) -> Result<Found> {
+    pub(super) fn filled(&self, fill: u8) -> Result<Found> {
         self.run(&[], Some(fill))
     }
 
     /// Launches one by one, with what each made of memory.
-    pub fn followed(&self) -> Result<Found> {
+    pub(super) fn followed(&self) -> Result<Found> {
         self.run(&["--bisect".into(), "--trail-end".into(), self.followed.to_string()], self.options.tools.fill)
     }
 
@@ -180,7 +180,7 @@ fn contents(file: &mut File) -> Result<Vec<u8>> {
 }
 
 /// Says on a terminal that the answer takes longer than one replay.
-pub fn say_so() {
+pub(super) fn say_so() {
     if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         exit::say("it diverged; replaying again to find out why (--no-explain skips this)");
     }

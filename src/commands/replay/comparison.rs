@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// `--verify`
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Verify {
+pub(super) enum Verify {
     Exact,
     Within(Tolerance),
 }
@@ -36,7 +36,7 @@ impl FromStr for Verify {
     }
 }
 
-pub fn text(out: &mut impl Write, extent: &Extent) -> Result<()> {
+pub(super) fn text(out: &mut impl Write, extent: &Extent) -> Result<()> {
     if let Some(bytes) = extent.bytes {
         writeln!(out, "  {bytes} of {} bytes differ", extent.of)?;
     }

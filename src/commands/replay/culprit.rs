@@ -9,7 +9,7 @@ use trace::Trace;
 use trace::show::launch::Shape;
 
 /// Why a failure that was recorded may not come again.
-pub fn not_met(place: bool) -> &'static str {
+pub(super) fn not_met(place: bool) -> &'static str {
     if place { NOT_MET } else { "it may depend on neighbouring memory, or on the order of work" }
 }
 
@@ -17,7 +17,13 @@ const NOT_MET: &str = "the replay maps memory in units of 2 MiB, so an access ju
                            succeed; --no-placement allocates and frees as the program did";
 
 /// What was waited for, and what was found.
-pub fn text(out: &mut impl Write, trace: &Trace, watched: &SerialReport, report: &Report, place: bool) -> Result<()> {
+pub(super) fn text(
+    out: &mut impl Write,
+    trace: &Trace,
+    watched: &SerialReport,
+    report: &Report,
+    place: bool,
+) -> Result<()> {
     let launches = counted(watched.launches, "launch");
     write!(out, "  one by one   {launches}")?;
     if watched.graphs != 0 {
@@ -151,7 +157,7 @@ fn next(trace: &Trace, culprit: &Culprit) -> String {
     format!("compute-sanitizer cutrace replay --no-placement --until {} {path}", culprit.call)
 }
 
-pub fn watched_object(watched: &SerialReport) -> Value {
+pub(super) fn watched_object(watched: &SerialReport) -> Value {
     json!({
         "launches": watched.launches,
         "graphs": watched.graphs,
@@ -163,7 +169,7 @@ pub fn watched_object(watched: &SerialReport) -> Value {
     })
 }
 
-pub fn object(trace: &Trace, culprit: &Culprit) -> Value {
+pub(super) fn object(trace: &Trace, culprit: &Culprit) -> Value {
     let mut all = json!({
         "call": culprit.call,
         "function": culprit.function,

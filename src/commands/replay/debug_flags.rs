@@ -20,7 +20,7 @@ use trace::file::preamble::Data;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Finding the culprit")]
-pub struct Finding {
+pub(super) struct Finding {
     /// Wait for every launch and name the first one that fails
     ///
     /// Graphs run node by node. As under CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never
@@ -194,7 +194,7 @@ fn memory(text: &str) -> Result<Piece, String> {
 
 impl Finding {
     /// An option that was given and concerns one process alone.
-    pub fn of_one_process(&self) -> Option<&'static str> {
+    pub(super) fn of_one_process(&self) -> Option<&'static str> {
         let asked = [
             (self.sync_launches, "--sync-launches"),
             (self.until.is_some(), "--until"),
@@ -207,7 +207,7 @@ impl Finding {
     }
 
     /// What each replay of a job is asked for.
-    pub fn of_each(&self) -> Vec<String> {
+    pub(super) fn of_each(&self) -> Vec<String> {
         let fill = self.fill.iter().flat_map(|byte| ["--fill".to_owned(), byte.to_string()]);
         let verify = match self.verify {
             Verify::Exact => None,
@@ -219,7 +219,7 @@ impl Finding {
     }
 
     /// What was asked for, as the trace has it.
-    pub fn tools(&self, trace: &Trace) -> Result<Tools> {
+    pub(super) fn tools(&self, trace: &Trace) -> Result<Tools> {
         let usage = |what: &str, why: String| failure(USAGE, format_args!("{what}: {why}"));
         let calls = trace.len() as u64;
         let end = match (self.until, &self.stop) {
@@ -256,7 +256,7 @@ impl Finding {
 
     /// The files of --dump-memory, under temporary names. `force`: files that exist are replaced; `other`:
     /// another output.
-    pub fn dumps(
+    pub(super) fn dumps(
         &self,
         trace: &Trace,
         end: Option<u64>,
@@ -283,17 +283,17 @@ impl Finding {
     }
 
     /// Whether a divergence is to be explained.
-    pub fn explains(&self) -> bool {
+    pub(super) fn explains(&self) -> bool {
         !self.no_explain && !self.again
     }
 
     /// How long that may take; with --bisect as long as it does.
-    pub fn explained_within(&self) -> Option<Duration> {
+    pub(super) fn explained_within(&self) -> Option<Duration> {
         (!self.bisect).then_some(self.explain_within)
     }
 
     /// Whether --force has anything to replace.
-    pub fn writes(&self) -> bool {
+    pub(super) fn writes(&self) -> bool {
         !self.dump_memory.is_empty()
     }
 }
@@ -317,7 +317,7 @@ fn launches(trace: &Trace, text: &str) -> Result<BTreeSet<u64>, String> {
 }
 
 /// The files that were written.
-pub fn dumped(out: &mut impl Write, tools: &Tools) -> std::io::Result<()> {
+pub(super) fn dumped(out: &mut impl Write, tools: &Tools) -> std::io::Result<()> {
     tools.dumps.iter().try_for_each(|Dump { range, path, .. }| {
         let bytes = size(range.end - range.start);
         writeln!(out, "  dumped       {:#x}..{:#x} ({bytes}) to {}", range.start, range.end, path.display())

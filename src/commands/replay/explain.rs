@@ -18,7 +18,7 @@ use trace::show::text::plain;
 const FILL: u8 = 0xa5;
 
 /// The explanation that was found.
-pub struct Explanation {
+pub(super) struct Explanation {
     pub why: Why,
     /// The call that brought the first difference.
     pub call: u64,
@@ -39,7 +39,7 @@ pub struct Explanation {
     pub was_followed: bool,
 }
 
-pub enum Why {
+pub(super) enum Why {
     /// A launch computes otherwise each time, or is given other memory.
     Launch,
     /// What nothing orders, or what only waiting shows.
@@ -53,7 +53,7 @@ pub enum Why {
 }
 
 /// The inputs of an explanation.
-pub struct Question<'a> {
+pub(super) struct Question<'a> {
     pub trace: &'a Trace,
     pub plan: &'a Plan,
     pub options: &'a Options,
@@ -67,7 +67,7 @@ pub struct Question<'a> {
 
 impl Question<'_> {
     /// None if there is nothing to explain: nothing differs, or a launch has failed, which is named.
-    pub fn answer(&self) -> Option<Explanation> {
+    pub(super) fn answer(&self) -> Option<Explanation> {
         let call = self.report.tally.first.as_ref().filter(|_| self.report.culprit.is_none())?.call;
         let elapsed = self.report.elapsed.as_secs_f64();
         if let Some(limit) = self.limit.map(|limit| limit.as_secs_f64()).filter(|limit| elapsed * 2.0 > *limit) {
@@ -186,7 +186,7 @@ impl Explanation {
     }
 
     /// The first line of a report.
-    pub fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let diverged = |what: String| format!("diverged: {what}");
         let something =
             |when: &str| diverged(format!("nondeterministic, call {} has another result {when}", self.call));
@@ -210,11 +210,11 @@ impl Explanation {
     }
 
     /// Whether no kernel and no order is to blame, as far as is known.
-    pub fn blames_the_replay(&self) -> bool {
+    pub(super) fn blames_the_replay(&self) -> bool {
         matches!((&self.why, &self.unordered), (Why::Replay | Why::GivenUp(_), None))
     }
 
-    pub fn is_found(&self) -> bool {
+    pub(super) fn is_found(&self) -> bool {
         !matches!(self.why, Why::GivenUp(_))
     }
 }
@@ -237,6 +237,6 @@ fn parted(parting: &FirstDifference, cause: Option<String>) -> String {
 }
 
 /// A kernel's name for people.
-pub fn shown(kernel: &str) -> String {
+pub(super) fn shown(kernel: &str) -> String {
     plain(&Names::new(Style::Short).display_name(kernel)).into_owned()
 }

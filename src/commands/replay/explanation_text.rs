@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::{Result, Write};
 use trace::code::varying::Cause;
 
-pub fn text(out: &mut impl Write, explained: &Explanation) -> Result<()> {
+pub(super) fn text(out: &mut impl Write, explained: &Explanation) -> Result<()> {
     if let Why::GivenUp(why) = &explained.why {
         return writeln!(out, "  not explained: {why}");
     }
@@ -75,7 +75,7 @@ fn submission(Submission { call, function, kernel, stream }: &Submission) -> Str
     format!("call {call} {function}{kernel} on {stream}")
 }
 
-pub fn object(explained: &Explanation) -> Value {
+pub(super) fn object(explained: &Explanation) -> Value {
     let conclusion = match explained.why {
         Why::Launch | Why::Order | Why::EachTime => "nondeterministic".into(),
         Why::Replay => "differs".into(),

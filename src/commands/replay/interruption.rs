@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Clone)]
-pub struct Interruption {
+pub(super) struct Interruption {
     pub bar: ProgressBar,
     /// Files that are not whole yet.
     partial: Arc<Mutex<Vec<PathBuf>>>,
@@ -26,7 +26,7 @@ impl Default for Interruption {
 
 impl Interruption {
     /// From now on. To be called while there is one thread.
-    pub fn attend(&self) {
+    pub(super) fn attend(&self) {
         let Interruption { bar, partial } = self.clone();
         signals::on_interruption(move |name| {
             remove(&partial);
@@ -38,7 +38,7 @@ impl Interruption {
     }
 
     /// Ends the process, whose replay comes to no end.
-    pub fn give_up(&self, why: &str) -> ! {
+    pub(super) fn give_up(&self, why: &str) -> ! {
         remove(&self.partial);
         let so_far = so_far(&self.bar);
         self.bar.finish_and_clear();
@@ -47,12 +47,12 @@ impl Interruption {
     }
 
     /// This file, too, is not whole yet.
-    pub fn removes(&self, partial: &Path) {
+    pub(super) fn removes(&self, partial: &Path) {
         self.partial.lock().push(partial.to_path_buf());
     }
 
     /// All are.
-    pub fn removes_none(&self) {
+    pub(super) fn removes_none(&self) {
         self.partial.lock().clear();
     }
 }

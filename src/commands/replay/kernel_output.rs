@@ -19,11 +19,11 @@ const SHOWN_LINES: usize = 1000;
 const SHOWN_BYTES: usize = 64 << 10;
 
 /// Standard output, redirected to a pipe while this lives. The driver prints through the C library.
-pub struct Aside(Option<Led>);
+pub(super) struct Aside(Option<Led>);
 
 /// The output of kernels.
 #[derive(Default)]
-pub struct Text {
+pub(super) struct Text {
     /// The first of it, up to [`MOST_BYTES`].
     kept: Vec<u8>,
     bytes: usize,
@@ -36,14 +36,14 @@ struct Led {
 }
 
 impl Aside {
-    pub fn begin() -> Aside {
+    pub(super) fn begin() -> Aside {
         io::stdout().flush().ok();
         // Without a stdout, or with no descriptor left, kernels print where they can.
         Aside(lead().ok())
     }
 
     /// What kernels have printed; none if that is not known.
-    pub fn finish(mut self) -> Option<Text> {
+    pub(super) fn finish(mut self) -> Option<Text> {
         self.end()
     }
 
@@ -94,14 +94,14 @@ fn read(mut from: File) -> Text {
 }
 
 /// Whatever the driver still prints until the process ends goes nowhere: the verdict has been given.
-pub fn silence() {
+pub(super) fn silence() {
     let Ok(nowhere) = File::options().write(true).open("/dev/null") else { return };
     // SAFETY: descriptors alone.
     unsafe { libc::dup2(nowhere.as_raw_fd(), libc::STDOUT_FILENO) };
 }
 
 /// The comparison of kernel output with the recorded program's standard output.
-pub struct Compared {
+pub(super) struct Compared {
     text: Text,
     pub lines: usize,
     /// So many of them were there; none if they were not compared.
@@ -111,7 +111,7 @@ pub struct Compared {
 
 impl Compared {
     /// `why_not`: the reason for which it is not compared.
-    pub fn of(trace: &Trace, text: Option<Text>, why_not: Option<&'static str>) -> Option<Compared> {
+    pub(super) fn of(trace: &Trace, text: Option<Text>, why_not: Option<&'static str>) -> Option<Compared> {
         let text = text.filter(|text| text.bytes > 0)?;
         let printed = Printed::from_text(&text.kept);
         let (recorded, not_compared) = match (&trace.printed, why_not) {
@@ -128,7 +128,7 @@ impl Compared {
     /// Text is a result that came back, and if all of it is as recorded it has been compared. A line that the
     /// recording lacks is no difference: the program's output may have it in another form, and which kernel
     /// prints what may depend on which of them runs first.
-    pub fn judge(&self, report: &mut Report) {
+    pub(super) fn judge(&self, report: &mut Report) {
         report.copied_results = true;
         report.printed_otherwise = self.as_recorded.is_some_and(|some| some < self.lines);
         if report.outcome == Outcome::Unverified && self.as_recorded == Some(self.lines) {
@@ -137,7 +137,7 @@ impl Compared {
     }
 
     /// `verbose`: with the text itself.
-    pub fn text(&self, out: &mut impl Write, verbose: bool) -> io::Result<()> {
+    pub(super) fn text(&self, out: &mut impl Write, verbose: bool) -> io::Result<()> {
         let lines = counted(self.lines as u64, "line");
         let how = match self.as_recorded {
             None => format!("not compared: {}", self.not_compared),
@@ -173,7 +173,7 @@ impl Compared {
         (shown, left_out)
     }
 
-    pub fn object(&self) -> Value {
+    pub(super) fn object(&self) -> Value {
         let (shown, left_out) = self.shown();
         json!({
             "lines": self.lines, "as_recorded": self.as_recorded, "bytes": self.text.bytes,

@@ -19,7 +19,7 @@ use trace::show::text::plain;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Repeating a range of calls")]
-pub struct Looping {
+pub(super) struct Looping {
     /// Repeat a range of calls N times and measure it
     ///
     /// Replays up to the range, then repeats it with arguments prepared before the clock starts. Memory that
@@ -70,12 +70,12 @@ impl FromStr for Scope {
 }
 
 impl Looping {
-    pub fn is_asked(&self) -> bool {
+    pub(super) fn is_asked(&self) -> bool {
         self.times.is_some()
     }
 
     /// The range of calls, if one is to be repeated.
-    pub fn range(&self, trace: &Trace) -> Result<Option<Range<u64>>> {
+    pub(super) fn range(&self, trace: &Trace) -> Result<Option<Range<u64>>> {
         if self.times.is_none() {
             return Ok(None);
         }
@@ -93,7 +93,7 @@ impl Looping {
     }
 
     /// What to do if the range cannot be repeated, where it is not one that was asked for.
-    pub fn other_range(&self, trace: &Trace) -> Option<String> {
+    pub(super) fn other_range(&self, trace: &Trace) -> Option<String> {
         if self.scope.is_some() || self.nvtx.is_some() {
             return None;
         }
@@ -106,7 +106,7 @@ impl Looping {
         })
     }
 
-    pub fn repeat(&self, range: Range<u64>, cupti: Result<Vec<PathBuf>, String>) -> Repeat {
+    pub(super) fn repeat(&self, range: Range<u64>, cupti: Result<Vec<PathBuf>, String>) -> Repeat {
         Repeat { range, warmup: self.warmup, times: self.times.unwrap_or(1), cupti }
     }
 }
@@ -174,7 +174,7 @@ fn figures(times: &[i64]) -> [i64; 3] {
     [sorted[0], median, sorted[rank]]
 }
 
-pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &RepeatTimes) -> Result<()> {
+pub(super) fn text(out: &mut impl Write, range: &Range<u64>, repeated: &RepeatTimes) -> Result<()> {
     let times = counted(repeated.wall.len() as u64, "time");
     let who = match repeated.threads {
         1 => String::new(),
@@ -232,7 +232,7 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &RepeatTimes) ->
     Ok(())
 }
 
-pub fn object(range: &Range<u64>, repeated: &RepeatTimes) -> Value {
+pub(super) fn object(range: &Range<u64>, repeated: &RepeatTimes) -> Value {
     let figures_of = |times: &[i64]| match times {
         [] => Value::Null,
         times => {

@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// For a trace of so many threads. To be called while there is one thread.
-pub fn enter(threads: usize) -> Result<()> {
+pub(super) fn enter(threads: usize) -> Result<()> {
     let watched = Limits::of(threads).and_then(Limits::watch);
     watched.map_err(|error| missing("cannot start the process that checks the limits", &error))?;
     // A crash would have Linux write a file.
@@ -38,7 +38,7 @@ pub fn enter(threads: usize) -> Result<()> {
 }
 
 /// What whoever started this has open is not for the trace: closed before anything is opened here.
-pub fn close_inherited() -> Result<()> {
+pub(super) fn close_inherited() -> Result<()> {
     let (first, last, none) = (3u32, u32::MAX, 0u32);
     // SAFETY: nothing that is open here is anybody's but standard input, output and error.
     let closed = checked(unsafe { libc::syscall(libc::SYS_close_range, first, last, none) });
@@ -46,7 +46,7 @@ pub fn close_inherited() -> Result<()> {
 }
 
 /// What the driver, which did not start, may have missed.
-pub fn hint() -> &'static str {
+pub(super) fn hint() -> &'static str {
     let is_there = |path: &str| std::path::Path::new(path).exists();
     if is_there("/proc/driver/nvidia/version") && !is_there("/dev/nvidia-uvm") {
         "; /dev/nvidia-uvm does not exist, and with --untrusted the driver cannot start nvidia-modprobe to create it: \
@@ -84,24 +84,24 @@ fn drop_capabilities() -> io::Result<()> {
 
 /// Landlock's, of linux/landlock.h.
 mod landlock {
-    pub const EXECUTE: u64 = 1 << 0;
-    pub const WRITE_FILE: u64 = 1 << 1;
+    pub(super) const EXECUTE: u64 = 1 << 0;
+    pub(super) const WRITE_FILE: u64 = 1 << 1;
     /// To remove and make files of all kinds, from REMOVE_DIR to MAKE_SYM.
-    pub const CHANGE_DIRECTORIES: u64 = 0b1_1111_1111 << 4;
+    pub(super) const CHANGE_DIRECTORIES: u64 = 0b1_1111_1111 << 4;
     /// By the version that has them first.
-    pub const LATER: [(i64, u64); 3] = [(2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)];
+    pub(super) const LATER: [(i64, u64); 3] = [(2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)];
     const REFER: u64 = 1 << 13;
-    pub const TRUNCATE: u64 = 1 << 14;
-    pub const IOCTL_DEV: u64 = 1 << 15;
+    pub(super) const TRUNCATE: u64 = 1 << 14;
+    pub(super) const IOCTL_DEV: u64 = 1 << 15;
     /// To bind and connect TCP sockets, from version 4 on.
-    pub const NET: u64 = 0b11;
+    pub(super) const NET: u64 = 0b11;
     /// To abstract sockets and by signals, out of the sandbox, from version 6 on.
-    pub const SCOPES: u64 = 0b11;
-    pub const VERSION: u32 = 1;
-    pub const PATH_BENEATH: u32 = 1;
+    pub(super) const SCOPES: u64 = 0b11;
+    pub(super) const VERSION: u32 = 1;
+    pub(super) const PATH_BENEATH: u32 = 1;
 
     #[repr(C, packed)]
-    pub struct PathBeneath {
+    pub(super) struct PathBeneath {
         pub allowed: u64,
         pub parent: i32,
     }

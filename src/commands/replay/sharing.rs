@@ -9,7 +9,7 @@ use trace::Trace;
 use trace::file::record::Shared;
 
 /// What a replay waits for, in words: launches that were given such memory.
-pub fn told(path: &Path, all: &[PeerWait]) -> String {
+pub(super) fn told(path: &Path, all: &[PeerWait]) -> String {
     const NAMED: usize = 4;
     let Some(first) = all.first() else { return String::new() };
     let launches: Vec<String> =

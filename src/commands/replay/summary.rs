@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use trace::Trace;
 
-pub struct Told<'a> {
+pub(super) struct Told<'a> {
     pub trace: &'a Trace,
     pub plan: &'a Plan,
     pub options: &'a Options,
@@ -28,7 +28,7 @@ pub struct Told<'a> {
 }
 
 impl Told<'_> {
-    pub fn summary(&self) -> ReplaySummary {
+    pub(super) fn summary(&self) -> ReplaySummary {
         let (timed, repeated) = (self.report.measured.as_ref().zip(self.timed.as_ref()), self.report.repeated.as_ref());
         let repeated = self.scope.as_ref().zip(repeated);
         let asked = self.explained.as_ref().filter(|explained| self.is_bisection && explained.is_found());
@@ -43,7 +43,7 @@ impl Told<'_> {
     }
 
     /// `verbose`: also what concerns the replay rather than the program.
-    pub fn text(&self, out: &mut impl Write, verbose: bool) -> Result<()> {
+    pub(super) fn text(&self, out: &mut impl Write, verbose: bool) -> Result<()> {
         text::text(out, self.trace, self.plan, self.report, self.explained.as_ref(), (self.options.place, verbose))?;
         self.printed.iter().try_for_each(|printed| printed.text(out, verbose))?;
         if self.is_bisection {

@@ -15,7 +15,7 @@ use std::io::Write;
 use trace::Trace;
 use trace::read::shared_handles::exports;
 
-pub fn plan(trace: &Trace, plan: &Plan, planned: &Planned) -> Result<()> {
+pub(super) fn plan(trace: &Trace, plan: &Plan, planned: &Planned) -> Result<()> {
     let mut out = Results::begin();
     let (device, host) = (planned.device_bytes, planned.host_bytes);
     writeln!(out, "verdict: {}", crate::verdict::describe(plan.judgement.verdict.name()))?;
@@ -44,7 +44,7 @@ pub fn plan(trace: &Trace, plan: &Plan, planned: &Planned) -> Result<()> {
 
 /// `place`: memory was put back at its addresses. `verbose`: also what concerns the replay rather than the
 /// program.
-pub fn text(
+pub(super) fn text(
     out: &mut impl Write,
     trace: &Trace,
     plan: &Plan,
@@ -228,7 +228,7 @@ fn compared(report: &Report) -> String {
 
 /// What of a verified replay is not: calls that were refused, why the first was, and what differs for want of
 /// them.
-pub fn except_for(refused: u64, why: &str, behind: u64) -> String {
+pub(super) fn except_for(refused: u64, why: &str, behind: u64) -> String {
     let refused = match refused {
         0 => String::new(),
         1 => format!(", except for 1 refused call{why}"),

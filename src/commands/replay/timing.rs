@@ -20,7 +20,7 @@ use trace::Trace;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Taking times")]
-pub struct Timing {
+pub(super) struct Timing {
     /// Write a copy of the trace with device times
     ///
     /// The copy has the time of each kernel, copy and fill in this replay, from CUPTI's activity records if
@@ -37,7 +37,7 @@ pub struct Timing {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Source {
+pub(super) enum Source {
     /// CUPTI if it is there, else events
     Auto,
     /// CUPTI's activity records, or fail
@@ -47,19 +47,19 @@ pub enum Source {
 }
 
 /// A trace that is being written.
-pub struct Timed {
+pub(super) struct Timed {
     output: Output,
     written: Arc<Mutex<TimedTrace>>,
 }
 
 impl Timing {
     /// The trace to write.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.output.as_deref().unwrap_or(Path::new("timed.bin"))
     }
 
     /// Where times are to be taken from.
-    pub fn source(&self, driver: &Choice, path: &Path) -> Result<Result<Vec<PathBuf>, String>> {
+    pub(super) fn source(&self, driver: &Choice, path: &Path) -> Result<Result<Vec<PathBuf>, String>> {
         match (self.times, cupti::find(driver, path, None)) {
             (Source::Events, _) => Ok(Err(String::new())),
             (Source::Cupti, Err(why)) => Err(failure(FAILED, format_args!("--times cupti: {why}"))),
@@ -68,7 +68,12 @@ impl Timing {
     }
 
     /// Begins the trace: all of what is in the one that is replayed.
-    pub fn begin(&self, trace: &Trace, cupti: Result<Vec<PathBuf>, String>, force: bool) -> Result<(Timed, Measure)> {
+    pub(super) fn begin(
+        &self,
+        trace: &Trace,
+        cupti: Result<Vec<PathBuf>, String>,
+        force: bool,
+    ) -> Result<(Timed, Measure)> {
         let path = self.path();
         let output = Output::create("-o", path, force, &trace.path)?;
         let shown = || path.display().to_string();
@@ -83,12 +88,12 @@ impl Timing {
 
 impl Timed {
     /// The name that the file has until it is whole.
-    pub fn partial(&self) -> &Path {
+    pub(super) fn partial(&self) -> &Path {
         self.output.partial()
     }
 
     /// Writes what is known only now, and puts the file into its place: its path and size.
-    pub fn finish(self, trace: &Trace, options: &Options, measured: &Measurement) -> Result<(PathBuf, u64)> {
+    pub(super) fn finish(self, trace: &Trace, options: &Options, measured: &Measurement) -> Result<(PathBuf, u64)> {
         let path = self.output.path().to_path_buf();
         let profile = measured.profile(options.driver.display().to_string());
         let size = self.written.lock().finish(trace, &profile, verdict::in_words);
@@ -99,7 +104,12 @@ impl Timed {
 }
 
 /// `made`: the file that holds it, and its size. `on_sim`: what took the times is simulated as well.
-pub fn text(out: &mut impl Write, measured: &Measurement, made: &(PathBuf, u64), on_sim: bool) -> std::io::Result<()> {
+pub(super) fn text(
+    out: &mut impl Write,
+    measured: &Measurement,
+    made: &(PathBuf, u64),
+    on_sim: bool,
+) -> std::io::Result<()> {
     let (timed, source) = (grouped(measured.works), device_work::source(measured.source, measured.version));
     let simulated = if on_sim { ", simulated" } else { "" };
     writeln!(out, "  timed        {timed} kernels, copies and fills, by {source}{simulated}")?;
@@ -109,7 +119,7 @@ pub fn text(out: &mut impl Write, measured: &Measurement, made: &(PathBuf, u64),
     writeln!(out, "  written      {} ({})", made.0.display(), size(made.1))
 }
 
-pub fn object(measured: &Measurement, made: &(PathBuf, u64)) -> Value {
+pub(super) fn object(measured: &Measurement, made: &(PathBuf, u64)) -> Value {
     let untimed = measured.untimed.iter().map(|(why, count)| json!({ "reason": why, "count": count }));
     json!({
         "output": made.0.display().to_string(),

@@ -13,7 +13,7 @@ use trace::base::announcements::{Announcement, Announcements, FileLocation};
 use trace::file::shared_memory;
 
 #[derive(Default)]
-pub struct Facts {
+pub(super) struct Facts {
     /// Of traces, also of processes that have just begun with theirs.
     pub paths: Vec<PathBuf>,
     /// Of traces that are not there, or not as these processes saw it.
@@ -35,7 +35,7 @@ pub struct Facts {
 
 impl Facts {
     /// `known`: processes that have announced in another way what became of their trace.
-    pub fn of(announcements: &io::Result<Announcements>, known: &HashSet<u32>) -> Facts {
+    pub(super) fn of(announcements: &io::Result<Announcements>, known: &HashSet<u32>) -> Facts {
         let mut facts = Facts::default();
         let all = match announcements {
             Ok(all) => all,
@@ -87,7 +87,7 @@ impl Facts {
     }
 
     /// Where nothing was recorded. `running`: processes that have not ended.
-    pub fn say_nothing_recorded(&self, asked: &Asked, running: u64) {
+    pub(super) fn say_nothing_recorded(&self, asked: &Asked, running: u64) {
         let program = Path::new(asked.program).display();
         let how =
             if asked.ended.is_success() { String::new() } else { format!("; the program ended: {}", asked.ended) };

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use trace::write::finish::Finished;
 
-pub struct OfJob {
+pub(super) struct OfJob {
     pub name: String,
     job: Job,
     /// That never called the driver.
@@ -21,7 +21,7 @@ pub struct OfJob {
 }
 
 impl OfJob {
-    pub fn of(directory: &Path, asked: &Asked) -> OfJob {
+    pub(super) fn of(directory: &Path, asked: &Asked) -> OfJob {
         const NAMED: usize = 3;
         let session = asked.session.display().to_string();
         let mut job = Job::open(directory).unwrap_or_default();
@@ -47,7 +47,7 @@ impl OfJob {
 
     /// As `info` does, those that this `record` has closed: whoever has recorded waits for this, so longer
     /// traces are left to it.
-    pub fn judge(&mut self, closed: &mut [(String, Finished)]) {
+    pub(super) fn judge(&mut self, closed: &mut [(String, Finished)]) {
         if closed.iter().map(|(_, finished)| finished.calls).sum::<u64>() > verdict::JUDGED as u64 {
             return;
         }

@@ -14,7 +14,7 @@ const FACTOR: f32 = 0.5;
 const TABLE: usize = 4 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Sample {
+pub(crate) enum Sample {
     /// Copies its input to the device before each of its four steps
     Steps,
     /// Copies a table that never changes before each step, too
@@ -26,7 +26,7 @@ pub enum Sample {
 }
 
 /// What it prints: the sum that the device computed.
-pub fn run(sample: Sample) -> Result<String, String> {
+pub(crate) fn run(sample: Sample) -> Result<String, String> {
     let driver = Driver::open(Path::new(super::super::NAME))?;
     let device = driver.device(0)?.1;
     let context = got(|context| driver.primary_context_retain(context, device))?;

@@ -12,7 +12,7 @@ use trace::{Call, Function};
 
 /// Properties of a process's devices that it queried, by their ordinals.
 #[derive(Default)]
-pub struct DeviceAnswers(HashMap<i64, Answers>);
+pub(super) struct DeviceAnswers(HashMap<i64, Answers>);
 
 /// By attribute.
 #[derive(Default)]
@@ -20,7 +20,7 @@ struct Answers(HashMap<u32, i64>);
 
 /// The known properties of a device, from all processes together.
 #[derive(Default)]
-pub struct Device {
+pub(super) struct Device {
     id: i64,
     /// For the process that was there first.
     ordinal: i64,
@@ -33,7 +33,7 @@ pub struct Device {
 }
 
 impl DeviceAnswers {
-    pub fn follow(&mut self, call: &Call) {
+    pub(super) fn follow(&mut self, call: &Call) {
         let is_question = |function: &&Function| function.class == Class::query && function.family == "device";
         let Some(function) = call.function().filter(is_question).filter(|_| call.succeeded()) else { return };
         let mut params = function.params.iter();

@@ -8,33 +8,33 @@ use analysis::error::Result;
 type Labels = &'static [(i64, &'static str, &'static str)];
 
 /// Driver calls, by ENUM_NSYS_EVENT_CLASS.
-pub const DRIVER_CALL: i64 = 1;
+pub(super) const DRIVER_CALL: i64 = 1;
 
-pub const DOMAIN_CREATED: i64 = 75;
-pub const CATEGORY: i64 = 33;
-pub const MARK: i64 = 34;
-pub const PUSHED: i64 = 59;
-pub const STARTED: i64 = 60;
+pub(super) const DOMAIN_CREATED: i64 = 75;
+pub(super) const CATEGORY: i64 = 33;
+pub(super) const MARK: i64 = 34;
+pub(super) const PUSHED: i64 = 59;
+pub(super) const STARTED: i64 = 60;
 
-pub const ALLOCATED: i64 = 0;
-pub const FREED: i64 = 1;
+pub(super) const ALLOCATED: i64 = 0;
+pub(super) const FREED: i64 = 1;
 
-pub const REGULAR: i64 = 1;
-pub const COOPERATIVE: i64 = 2;
+pub(super) const REGULAR: i64 = 1;
+pub(super) const COOPERATIVE: i64 = 2;
 
-pub const EVENT_SYNC: i64 = 1;
-pub const STREAM_WAIT: i64 = 2;
-pub const STREAM_SYNC: i64 = 3;
-pub const CONTEXT_SYNC: i64 = 4;
+pub(super) const EVENT_SYNC: i64 = 1;
+pub(super) const STREAM_WAIT: i64 = 2;
+pub(super) const STREAM_SYNC: i64 = 3;
+pub(super) const CONTEXT_SYNC: i64 = 4;
 
-pub const PINNED: i64 = 1;
-pub const DEVICE: i64 = 2;
-pub const ARRAY: i64 = 3;
-pub const MANAGED: i64 = 4;
+pub(super) const PINNED: i64 = 1;
+pub(super) const DEVICE: i64 = 2;
+pub(super) const ARRAY: i64 = 3;
+pub(super) const MANAGED: i64 = 4;
 const UNKNOWN: i64 = 7;
 
 /// CUPTI counts kinds of memory from 1, and 0 is none.
-pub fn memory_kind(cupti: u8) -> i64 {
+pub(super) fn memory_kind(cupti: u8) -> i64 {
     match cupti {
         1..=7 => i64::from(cupti) - 1,
         _ => UNKNOWN,
@@ -108,7 +108,7 @@ const ALL: [(Table, Labels); 7] = [
     (Table::EventClasses, &[(DRIVER_CALL, "TRACE_PROCESS_EVENT_CUDA_DRIVER", "CUDA driver")]),
 ];
 
-pub fn write(rows: &mut Rows<impl Store>) -> Result<()> {
+pub(super) fn write(rows: &mut Rows<impl Store>) -> Result<()> {
     for (table, labels) in ALL {
         for (id, name, label) in labels {
             rows.label(table, [(*id).into(), (*name).into(), (*label).into()])?;

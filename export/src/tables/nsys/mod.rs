@@ -116,7 +116,7 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
     }
 
     /// What comes now is of this process.
-    pub fn turn_to(&mut self, process: &'x Process<'t>) -> Result<()> {
+    pub(crate) fn turn_to(&mut self, process: &'x Process<'t>) -> Result<()> {
         (self.process, self.trace) = (process, process.trace);
         self.placed = Placed::new(process.trace);
         self.functions.clear();
@@ -283,14 +283,14 @@ impl<'x, 't, S: Store> Nsys<'x, 't, S> {
     }
 
     /// What is not of a call.
-    pub fn end(&mut self, selection: &Selection) -> Result<()> {
+    pub(crate) fn end(&mut self, selection: &Selection) -> Result<()> {
         self.about_devices()?;
         self.contexts()?;
         self.annotations(selection)
     }
 
     /// What the whole says of itself. The store has it all then.
-    pub fn finish(mut self) -> Result<S> {
+    pub(crate) fn finish(mut self) -> Result<S> {
         let last = self.last;
         self.devices()?;
         self.rows.add_row(SessionStart { utcEpochNs: self.process.epoch.into(), ..SessionStart::default() })?;

@@ -14,7 +14,7 @@ use trace::read::device_times::known_number;
 
 /// The numbers of one process's contexts and streams.
 #[derive(Default)]
-pub struct Numbers {
+pub(super) struct Numbers {
     /// By their place in the order of work, which no other stream gets.
     streams: HashMap<usize, u32>,
     /// By handle, until they end.
@@ -24,16 +24,16 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    pub fn stream(&self, at: usize) -> Option<u32> {
+    pub(super) fn stream(&self, at: usize) -> Option<u32> {
         self.streams.get(&at).copied()
     }
 
-    pub fn context(&self, handle: u64) -> Option<u32> {
+    pub(super) fn context(&self, handle: u64) -> Option<u32> {
         self.contexts.get(&handle).copied()
     }
 
     /// The call gave a device this work.
-    pub fn work(&mut self, event: &Event, about: &Timed) {
+    pub(super) fn work(&mut self, event: &Event, about: &Timed) {
         let (Some(context), Some(stream)) = (known_number(about.context), known_number(about.stream)) else { return };
         let null = self.told.entry((about.device, context)).or_default();
         // Nodes of graphs may be on streams of the driver's own, and some launches are on several.
@@ -52,7 +52,7 @@ impl Numbers {
     }
 
     /// What has the handle from now on is another context.
-    pub fn ended(&mut self, event: &Event) {
+    pub(super) fn ended(&mut self, event: &Event) {
         let ended = event.followed.ended.iter().filter_map(|ended| ended.context);
         ended.for_each(|context| _ = self.contexts.remove(&context));
     }

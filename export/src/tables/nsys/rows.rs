@@ -163,7 +163,7 @@ impl<S: Store> Rows<S> {
     }
 
     /// Of a table of labels: the number, the name, the label.
-    pub fn label(&mut self, table: Table, cells: [Cell; 3]) -> Result<()> {
+    pub(crate) fn label(&mut self, table: Table, cells: [Cell; 3]) -> Result<()> {
         self.add(table, &cells)
     }
 
@@ -179,7 +179,7 @@ impl<S: Store> Rows<S> {
     }
 
     /// Writes what is left, and gives the store back.
-    pub fn finish(mut self) -> Result<S> {
+    pub(crate) fn finish(mut self) -> Result<S> {
         Table::all().try_for_each(|table| self.write(table))?;
         Ok(self.store)
     }

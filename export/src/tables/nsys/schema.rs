@@ -6,7 +6,7 @@
 use super::rows::{Cell, Row};
 
 /// Of the schema, as META_DATA_EXPORT has it: Nsight Systems 2024.6 writes this one.
-pub const VERSION: [u32; 3] = [3, 16, 1];
+pub(crate) const VERSION: [u32; 3] = [3, 16, 1];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -57,7 +57,7 @@ macro_rules! tables {
         $(
             #[allow(non_snake_case, reason = "Nsight Systems calls them so")]
             #[derive(Default)]
-            pub struct $table<'x> {
+            pub(crate) struct $table<'x> {
                 $(pub $column: Cell<'x>),*
             }
 

@@ -11,7 +11,7 @@ use trace::read::device_times::known_number;
 use trace::show::launch::is_cooperative;
 
 /// A kernel's names.
-pub struct Kernel {
+pub(super) struct Kernel {
     /// Demangled, short, mangled: as strings have rows.
     ids: [i64; 3],
     full: String,

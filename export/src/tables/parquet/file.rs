@@ -28,7 +28,7 @@ const LEVEL: i32 = 3;
 /// Texts of a column beyond which there is no dictionary.
 const WORDS: usize = 1 << 12;
 
-pub struct File {
+pub(super) struct File {
     to: BufWriter<Disk>,
     at: u64,
     columns: Vec<Column>,
@@ -57,7 +57,7 @@ struct Chunk {
 }
 
 impl File {
-    pub fn new(disk: Disk, columns: impl Iterator<Item = Column>) -> Result<File> {
+    pub(super) fn new(disk: Disk, columns: impl Iterator<Item = Column>) -> Result<File> {
         let mut file = File { to: BufWriter::new(disk), at: 0, columns: columns.collect(), groups: Vec::new() };
         file.write(MAGIC)?;
         Ok(file)
@@ -70,7 +70,7 @@ impl File {
     }
 
     /// A row group.
-    pub fn write_group(&mut self, batch: &Batch) -> Result<()> {
+    pub(super) fn write_group(&mut self, batch: &Batch) -> Result<()> {
         let chunks = batch.columns.iter().map(|filled| self.chunk(filled)).collect::<Result<Vec<_>>>()?;
         self.groups.push(Group { rows: batch.rows, chunks });
         Ok(())
@@ -152,7 +152,7 @@ impl File {
     }
 
     /// Writes what is where. Bytes.
-    pub fn finish(mut self) -> Result<u64> {
+    pub(super) fn finish(mut self) -> Result<u64> {
         let about = structure(|to| self.describe(to));
         self.write(&about)?;
         self.write(&(about.len() as u32).to_le_bytes())?;

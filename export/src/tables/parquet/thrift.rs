@@ -2,7 +2,7 @@
 
 /// A struct being written; its fields are added by rising numbers.
 #[derive(Default)]
-pub struct Compact {
+pub(super) struct Compact {
     bytes: Vec<u8>,
     /// The number of the last field.
     last: i16,
@@ -15,44 +15,44 @@ const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 
 impl Compact {
-    pub fn int(&mut self, field: i16, value: i32) -> &mut Compact {
+    pub(super) fn int(&mut self, field: i16, value: i32) -> &mut Compact {
         self.field(field, I32);
         self.signed(value.into());
         self
     }
 
-    pub fn long(&mut self, field: i16, value: i64) -> &mut Compact {
+    pub(super) fn long(&mut self, field: i16, value: i64) -> &mut Compact {
         self.field(field, I64);
         self.signed(value);
         self
     }
 
-    pub fn binary(&mut self, field: i16, bytes: &[u8]) -> &mut Compact {
+    pub(super) fn binary(&mut self, field: i16, bytes: &[u8]) -> &mut Compact {
         self.field(field, BINARY);
         self.counted(bytes);
         self
     }
 
     /// A struct within this one.
-    pub fn inner(&mut self, field: i16, fill: impl FnOnce(&mut Compact)) -> &mut Compact {
+    pub(super) fn inner(&mut self, field: i16, fill: impl FnOnce(&mut Compact)) -> &mut Compact {
         self.field(field, STRUCT);
         self.bytes.extend(structure(fill));
         self
     }
 
-    pub fn structs<T>(&mut self, field: i16, all: &[T], mut fill: impl FnMut(&mut Compact, &T)) -> &mut Compact {
+    pub(super) fn structs<T>(&mut self, field: i16, all: &[T], mut fill: impl FnMut(&mut Compact, &T)) -> &mut Compact {
         self.list(field, STRUCT, all.len());
         all.iter().for_each(|one| self.bytes.extend(structure(|to| fill(to, one))));
         self
     }
 
-    pub fn ints(&mut self, field: i16, all: &[i32]) -> &mut Compact {
+    pub(super) fn ints(&mut self, field: i16, all: &[i32]) -> &mut Compact {
         self.list(field, I32, all.len());
         all.iter().for_each(|value| self.signed((*value).into()));
         self
     }
 
-    pub fn texts(&mut self, field: i16, all: &[&str]) -> &mut Compact {
+    pub(super) fn texts(&mut self, field: i16, all: &[&str]) -> &mut Compact {
         self.list(field, BINARY, all.len());
         all.iter().for_each(|text| self.counted(text.as_bytes()));
         self
@@ -92,14 +92,14 @@ impl Compact {
 }
 
 /// A whole struct.
-pub fn structure(fill: impl FnOnce(&mut Compact)) -> Vec<u8> {
+pub(super) fn structure(fill: impl FnOnce(&mut Compact)) -> Vec<u8> {
     let mut to = Compact::default();
     fill(&mut to);
     to.bytes.push(0);
     to.bytes
 }
 
-pub fn varint(to: &mut Vec<u8>, mut value: u64) {
+pub(super) fn varint(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
         value >>= 7;

@@ -8,7 +8,7 @@ use trace::api::types::CUdeviceptr;
 use trace::model::stream::StreamHandle;
 
 /// A copy of live device memory.
-pub struct CaptureCopy {
+pub(crate) struct CaptureCopy {
     pub to: u64,
     pub from: u64,
     pub len: u64,
@@ -31,7 +31,7 @@ impl Driver {
     ///
     /// # Safety
     /// The places must be memory that is there when the graph runs.
-    pub unsafe fn capture_copies(&self, copies: &[CaptureCopy], stream: StreamHandle) -> Result<(), Failure> {
+    pub(crate) unsafe fn capture_copies(&self, copies: &[CaptureCopy], stream: StreamHandle) -> Result<(), Failure> {
         const SET: u64 = 1;
         let (mut status, mut id, mut graph, mut nodes, mut count) = (0u64, 0u64, 0u64, 0u64, 0u64);
         let at = |word: &mut u64| std::ptr::from_mut(word) as u64;

@@ -11,7 +11,7 @@ use trace::api::types::{Form, Kind};
 use trace::model::stream::StreamHandle;
 
 /// A launch of a live function, or a kernel in its place.
-pub struct Launch {
+pub(crate) struct Launch {
     pub function: u64,
     pub grid: [u32; 3],
     pub block: [u32; 3],
@@ -27,24 +27,24 @@ const MOST: usize = 1 << 16;
 impl Driver {
     /// # Safety
     /// The image is whole, as its headers or its ending zero tell.
-    pub unsafe fn load_module(&self, image: &[u8]) -> Result<u64, Failure> {
+    pub(crate) unsafe fn load_module(&self, image: &[u8]) -> Result<u64, Failure> {
         // SAFETY: an output word; forwarded from the caller.
         unsafe { self.output_of("cuModuleLoadData", |module| [module, image.as_ptr() as u64]) }
     }
 
-    pub fn unload_module(&self, module: u64) -> Result<(), Failure> {
+    pub(crate) fn unload_module(&self, module: u64) -> Result<(), Failure> {
         // SAFETY: no pointers.
         unsafe { self.ask("cuModuleUnload", &[module]) }
     }
 
-    pub fn function_of_module(&self, module: u64, name: &CStr) -> Result<u64, Failure> {
+    pub(crate) fn function_of_module(&self, module: u64, name: &CStr) -> Result<u64, Failure> {
         // SAFETY: an output word, a handle, a name with its NUL.
         unsafe { self.output_of("cuModuleGetFunction", |function| [function, module, name.as_ptr() as u64]) }
     }
 
     /// Whether a module has what a function of the driver's finds by name; none if the function finds nothing
     /// so.
-    pub fn module_has(&self, finder: &'static Function, module: u64, name: &CStr) -> Option<bool> {
+    pub(crate) fn module_has(&self, finder: &'static Function, module: u64, name: &CStr) -> Option<bool> {
         let mut unused = 0u64;
         let scratch = &raw mut unused as u64;
         let word = |role: Role, form| match (role, form) {
@@ -61,26 +61,26 @@ impl Driver {
     }
 
     /// The function of a live kernel; an error if it is a function itself.
-    pub fn function_of_kernel(&self, kernel: u64) -> Result<u64, Failure> {
+    pub(crate) fn function_of_kernel(&self, kernel: u64) -> Result<u64, Failure> {
         // SAFETY: an output word and a handle.
         unsafe { self.output_of("cuKernelGetFunction", |function| [function, kernel]) }
     }
 
-    pub fn function_attribute(&self, function: u64, which: CUfunction_attribute) -> Result<i32, Failure> {
+    pub(crate) fn function_attribute(&self, function: u64, which: CUfunction_attribute) -> Result<i32, Failure> {
         // SAFETY: an output word, a plain value and a handle.
         unsafe { self.output_of("cuFuncGetAttribute", |value| [value, which.0.into(), function]) }
     }
 
     /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor can have at a
     /// time.
-    pub fn active_blocks(&self, function: u64, threads: u32, shared: u32) -> Result<i32, Failure> {
+    pub(crate) fn active_blocks(&self, function: u64, threads: u32, shared: u32) -> Result<i32, Failure> {
         let name = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
         // SAFETY: an output word, a handle, plain values.
         unsafe { self.output_of(name, |blocks| [blocks, function, threads.into(), shared.into()]) }
     }
 
     /// The name of a live function, or of a kernel in its place: which it is likely to be is asked for first.
-    pub fn function_name(&self, function: u64, is_kernel: bool) -> Option<String> {
+    pub(crate) fn function_name(&self, function: u64, is_kernel: bool) -> Option<String> {
         let mut names = ["cuFuncGetName", "cuKernelGetName"];
         names.rotate_left(is_kernel.into());
         names.into_iter().find_map(|name| {
@@ -92,14 +92,14 @@ impl Driver {
     }
 
     /// Whether a live function, or a kernel, has these parameters at least: where it has, no question fails.
-    pub fn has_parameters(&self, function: u64, is_kernel: bool, known: &[(usize, usize)]) -> bool {
+    pub(crate) fn has_parameters(&self, function: u64, is_kernel: bool, known: &[(usize, usize)]) -> bool {
         let name = if is_kernel { "cuKernelGetParamInfo" } else { "cuFuncGetParamInfo" };
         known.iter().enumerate().all(|(at, known)| self.parameter(name, function, at).is_ok_and(|told| told == *known))
     }
 
     /// Offset and size of each parameter of a live function, or of a kernel in its place. The driver tells by
     /// errors that it is a kernel, and that there are no more, which tools report.
-    pub fn parameters(&self, function: u64) -> Result<Vec<(usize, usize)>, Failure> {
+    pub(crate) fn parameters(&self, function: u64) -> Result<Vec<(usize, usize)>, Failure> {
         match self.parameters_by("cuFuncGetParamInfo", function) {
             // How a CUkernel is answered.
             Err(Failure { code: Some(result::INVALID_HANDLE), .. }) => {
@@ -130,7 +130,7 @@ impl Driver {
 
     /// # Safety
     /// There is an argument for each parameter of the function, as long as that.
-    pub unsafe fn launch(&self, launch: &Launch, stream: StreamHandle) -> Result<(), Failure> {
+    pub(crate) unsafe fn launch(&self, launch: &Launch, stream: StreamHandle) -> Result<(), Failure> {
         let Launch { function, grid, block, shared, arguments } = launch;
         let [gx, gy, gz, bx, by, bz, shared] =
             [grid[0], grid[1], grid[2], block[0], block[1], block[2], *shared].map(u64::from);
@@ -144,7 +144,7 @@ impl Driver {
     ///
     /// # Safety
     /// As for that, and the attributes are there.
-    pub unsafe fn launch_with(
+    pub(crate) unsafe fn launch_with(
         &self,
         launch: &Launch,
         attributes: (u64, u64),
@@ -167,7 +167,7 @@ impl Driver {
         unsafe { self.ask(name, &[config.as_ptr() as u64, *function, *arguments, 0]) }
     }
 
-    pub fn array_descriptor(&self, array: u64) -> Result<CUDA_ARRAY3D_DESCRIPTOR, Failure> {
+    pub(crate) fn array_descriptor(&self, array: u64) -> Result<CUDA_ARRAY3D_DESCRIPTOR, Failure> {
         // SAFETY: a plain C struct, for which zeros are valid.
         let mut about = unsafe { std::mem::zeroed::<CUDA_ARRAY3D_DESCRIPTOR>() };
         // SAFETY: a struct of ours to be filled, and a handle.
@@ -176,7 +176,7 @@ impl Driver {
     }
 
     /// Of a texture or a surface.
-    pub fn destroy_object(&self, kind: Kind, object: u64) -> Result<(), Failure> {
+    pub(crate) fn destroy_object(&self, kind: Kind, object: u64) -> Result<(), Failure> {
         let name = if kind == Kind::Texture { "cuTexObjectDestroy" } else { "cuSurfObjectDestroy" };
         // SAFETY: no pointers.
         unsafe { self.ask(name, &[object]) }

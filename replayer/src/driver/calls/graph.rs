@@ -8,12 +8,12 @@ use trace::api::structs::{CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NO
 use trace::model::stream::StreamHandle;
 
 /// Bytes of a CUlaunchAttributeValue.
-pub const ATTRIBUTE: usize = 64;
+pub(crate) const ATTRIBUTE: usize = 64;
 /// Words of a CUDA_MEMCPY3D.
-pub const COPY_WORDS: usize = size_of::<CUDA_MEMCPY3D>() / 8;
+pub(crate) const COPY_WORDS: usize = size_of::<CUDA_MEMCPY3D>() / 8;
 
 impl Driver {
-    pub fn nodes(&self, graph: u64) -> Result<Vec<u64>, Failure> {
+    pub(crate) fn nodes(&self, graph: u64) -> Result<Vec<u64>, Failure> {
         // SAFETY: a handle and an output word.
         let mut count: u64 = unsafe { self.output_of("cuGraphGetNodes", |count| [graph, 0, count]) }?;
         let mut found = vec![0u64; count as usize];
@@ -25,7 +25,7 @@ impl Driver {
     }
 
     /// From and to. The first form of the question refuses graphs whose edges carry data.
-    pub fn edges(&self, graph: u64) -> Result<Vec<(u64, u64)>, Failure> {
+    pub(crate) fn edges(&self, graph: u64) -> Result<Vec<(u64, u64)>, Failure> {
         let second = "cuGraphGetEdges_v2";
         let name = self.newest(second, "cuGraphGetEdges");
         let mut count = 0u64;
@@ -46,18 +46,18 @@ impl Driver {
         Ok(from.into_iter().zip(to).take(count as usize).collect())
     }
 
-    pub fn node_type(&self, node: u64) -> Result<CUgraphNodeType, Failure> {
+    pub(crate) fn node_type(&self, node: u64) -> Result<CUgraphNodeType, Failure> {
         // SAFETY: a handle and an output word.
         unsafe { self.output_of("cuGraphNodeGetType", |kind| [node, kind]) }.map(CUgraphNodeType)
     }
 
-    pub fn child_graph(&self, node: u64) -> Result<u64, Failure> {
+    pub(crate) fn child_graph(&self, node: u64) -> Result<u64, Failure> {
         // SAFETY: a handle and an output word.
         unsafe { self.output_of("cuGraphChildGraphNodeGetGraph", |child| [node, child]) }
     }
 
     /// What it points to is the driver's, and good as long as the node is as it was.
-    pub fn kernel_node(&self, node: u64) -> Result<CUDA_KERNEL_NODE_PARAMS, Failure> {
+    pub(crate) fn kernel_node(&self, node: u64) -> Result<CUDA_KERNEL_NODE_PARAMS, Failure> {
         // The first form is the beginning of the second.
         let name = self.newest("cuGraphKernelNodeGetParams_v2", "cuGraphKernelNodeGetParams");
         // SAFETY: a plain C struct, for which zeros are valid.
@@ -68,7 +68,7 @@ impl Driver {
     }
 
     /// None if the driver knows of no attributes.
-    pub fn kernel_node_attribute(
+    pub(crate) fn kernel_node_attribute(
         &self,
         node: u64,
         which: CUlaunchAttributeID,
@@ -89,14 +89,14 @@ impl Driver {
     }
 
     /// The words of its CUDA_MEMCPY3D.
-    pub fn copy_node(&self, node: u64) -> Result<Vec<u64>, Failure> {
+    pub(crate) fn copy_node(&self, node: u64) -> Result<Vec<u64>, Failure> {
         let mut copy = vec![0u64; COPY_WORDS];
         // SAFETY: a handle and a struct to be filled.
         unsafe { self.ask("cuGraphMemcpyNodeGetParams", &[node, copy.as_mut_ptr() as u64]) }?;
         Ok(copy)
     }
 
-    pub fn fill_node(&self, node: u64) -> Result<CUDA_MEMSET_NODE_PARAMS, Failure> {
+    pub(crate) fn fill_node(&self, node: u64) -> Result<CUDA_MEMSET_NODE_PARAMS, Failure> {
         // SAFETY: a plain C struct, for which zeros are valid.
         let mut params = unsafe { std::mem::zeroed::<CUDA_MEMSET_NODE_PARAMS>() };
         // SAFETY: a handle and a struct to be filled.
@@ -108,14 +108,14 @@ impl Driver {
     ///
     /// # Safety
     /// The words are those of a live node's CUDA_MEMCPY3D.
-    pub unsafe fn copy_as(&self, copy: &[u64], stream: StreamHandle) -> Result<(), Failure> {
+    pub(crate) unsafe fn copy_as(&self, copy: &[u64], stream: StreamHandle) -> Result<(), Failure> {
         let name = twin(stream, "cuMemcpy3DAsync_v2", "cuMemcpy3DAsync_v2_ptsz");
         // SAFETY: forwarded from the caller.
         unsafe { self.ask(name, &[copy.as_ptr() as u64, stream.handle]) }
     }
 
     /// Does what a memset node does.
-    pub fn fill_as(&self, params: &CUDA_MEMSET_NODE_PARAMS, stream: StreamHandle) -> Result<(), Failure> {
+    pub(crate) fn fill_as(&self, params: &CUDA_MEMSET_NODE_PARAMS, stream: StreamHandle) -> Result<(), Failure> {
         let name = match params.elementSize {
             1 => twin(stream, "cuMemsetD2D8Async", "cuMemsetD2D8Async_ptsz"),
             2 => twin(stream, "cuMemsetD2D16Async", "cuMemsetD2D16Async_ptsz"),

@@ -18,7 +18,7 @@ const DESCRIPTOR: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_
 
 /// The driver's information on an address.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct AddressInfo {
+pub(crate) struct AddressInfo {
     pub is_device: bool,
     pub is_managed: bool,
     /// The allocation around it.
@@ -27,18 +27,18 @@ pub struct AddressInfo {
 }
 
 impl Driver {
-    pub fn allocate(&self, len: u64) -> Result<u64, Failure> {
+    pub(crate) fn allocate(&self, len: u64) -> Result<u64, Failure> {
         // SAFETY: an output word and a plain value.
         unsafe { self.output_of("cuMemAlloc_v2", |start| [start, len]) }
     }
 
-    pub fn free(&self, start: u64) -> Result<(), Failure> {
+    pub(crate) fn free(&self, start: u64) -> Result<(), Failure> {
         // SAFETY: no pointer is followed.
         unsafe { self.ask("cuMemFree_v2", &[start]) }
     }
 
     /// In the order of a stream; from the device's own pool, if none is named.
-    pub fn allocate_ordered(&self, len: u64, pool: Option<u64>, stream: StreamHandle) -> Result<u64, Failure> {
+    pub(crate) fn allocate_ordered(&self, len: u64, pool: Option<u64>, stream: StreamHandle) -> Result<u64, Failure> {
         let handle = stream.handle;
         match pool {
             Some(pool) => {
@@ -54,31 +54,31 @@ impl Driver {
         }
     }
 
-    pub fn free_ordered(&self, start: u64, stream: StreamHandle) -> Result<(), Failure> {
+    pub(crate) fn free_ordered(&self, start: u64, stream: StreamHandle) -> Result<(), Failure> {
         // SAFETY: no pointer is followed.
         unsafe { self.ask(twin(stream, "cuMemFreeAsync", "cuMemFreeAsync_ptsz"), &[start, stream.handle]) }
     }
 
     /// Takes addresses: these, if they can be had and `at` is not 0. Where they begin.
-    pub fn reserve_addresses(&self, len: u64, alignment: u64, at: u64) -> Result<u64, Failure> {
+    pub(crate) fn reserve_addresses(&self, len: u64, alignment: u64, at: u64) -> Result<u64, Failure> {
         // SAFETY: an output word and plain values.
         unsafe { self.output_of("cuMemAddressReserve", |start| [start, len, alignment, at, 0]) }
     }
 
-    pub fn free_addresses(&self, start: u64, len: u64) -> Result<(), Failure> {
+    pub(crate) fn free_addresses(&self, start: u64, len: u64) -> Result<(), Failure> {
         // SAFETY: no pointer is followed.
         unsafe { self.ask("cuMemAddressFree", &[start, len]) }
     }
 
     /// Physical memory of a device, mapped at reserved addresses, which keep it. Nothing may access it yet.
     /// `is_shared`: other processes may map it, too.
-    pub fn map_new(&self, device: i32, start: u64, len: u64, is_shared: bool) -> Result<(), Failure> {
+    pub(crate) fn map_new(&self, device: i32, start: u64, len: u64, is_shared: bool) -> Result<(), Failure> {
         let handle = self.create(device, len, is_shared)?;
         self.map_and_release(handle, start, len)
     }
 
     /// Physical memory of a device.
-    pub fn create_physical(&self, device: i32, len: u64) -> Result<u64, Failure> {
+    pub(crate) fn create_physical(&self, device: i32, len: u64) -> Result<u64, Failure> {
         self.create(device, len, false)
     }
 
@@ -96,7 +96,7 @@ impl Driver {
     }
 
     /// A pool of a device's memory.
-    pub fn create_pool(&self, device: i32) -> Result<u64, Failure> {
+    pub(crate) fn create_pool(&self, device: i32) -> Result<u64, Failure> {
         // SAFETY: a plain C struct, for which zeros are valid.
         let mut props = unsafe { std::mem::zeroed::<CUmemPoolProps>() };
         props.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -116,7 +116,7 @@ impl Driver {
     }
 
     /// A descriptor of the physical memory that is mapped there.
-    pub fn export_mapped(&self, at: u64) -> Result<OwnedFd, Failure> {
+    pub(crate) fn export_mapped(&self, at: u64) -> Result<OwnedFd, Failure> {
         // SAFETY: an output word and a plain value.
         let handle: u64 = unsafe { self.output_of("cuMemRetainAllocationHandle", |handle| [handle, at]) }?;
         let kind = u64::from(DESCRIPTOR.0);
@@ -129,7 +129,7 @@ impl Driver {
     }
 
     /// Maps physical memory of another process, which this descriptor stands for.
-    pub fn map_imported(&self, descriptor: i32, start: u64, len: u64) -> Result<(), Failure> {
+    pub(crate) fn map_imported(&self, descriptor: i32, start: u64, len: u64) -> Result<(), Failure> {
         let kind = u64::from(DESCRIPTOR.0);
         // SAFETY: an output word and plain values.
         let handle: u64 =
@@ -137,13 +137,13 @@ impl Driver {
         self.map_and_release(handle, start, len)
     }
 
-    pub fn unmap(&self, start: u64, len: u64) -> Result<(), Failure> {
+    pub(crate) fn unmap(&self, start: u64, len: u64) -> Result<(), Failure> {
         // SAFETY: no pointer is followed.
         unsafe { self.ask("cuMemUnmap", &[start, len]) }
     }
 
     /// Lets devices read and write what is mapped there.
-    pub fn set_access(&self, start: u64, len: u64, devices: &[i32]) -> Result<(), Failure> {
+    pub(crate) fn set_access(&self, start: u64, len: u64, devices: &[i32]) -> Result<(), Failure> {
         let access = |device: &i32| {
             // SAFETY: a plain C struct, for which zeros are valid.
             let mut access = unsafe { std::mem::zeroed::<CUmemAccessDesc>() };
@@ -158,18 +158,18 @@ impl Driver {
     }
 
     /// Pins pages of this process.
-    pub fn register_host(&self, start: u64, len: u64) -> Result<(), Failure> {
+    pub(crate) fn register_host(&self, start: u64, len: u64) -> Result<(), Failure> {
         // SAFETY: no pointer is followed.
         unsafe { self.ask("cuMemHostRegister_v2", &[start, len, PORTABLE_MAPPED]) }
     }
 
-    pub fn unregister_host(&self, start: u64) -> Result<(), Failure> {
+    pub(crate) fn unregister_host(&self, start: u64) -> Result<(), Failure> {
         // SAFETY: no pointer is followed.
         unsafe { self.ask("cuMemHostUnregister", &[start]) }
     }
 
     /// Whether an address is device memory; not if nothing is known of it.
-    pub fn is_device_memory(&self, address: u64) -> bool {
+    pub(crate) fn is_device_memory(&self, address: u64) -> bool {
         let which = Question::CU_POINTER_ATTRIBUTE_MEMORY_TYPE.0.into();
         // SAFETY: an output word; the driver does not follow the address.
         let kind = unsafe { self.output_of::<u32, 3>("cuPointerGetAttribute", |kind| [kind, which, address]) };
@@ -177,13 +177,13 @@ impl Driver {
     }
 
     /// The context in which memory was allocated.
-    pub fn context_of_memory(&self, address: u64) -> Result<u64, Failure> {
+    pub(crate) fn context_of_memory(&self, address: u64) -> Result<u64, Failure> {
         let which = Question::CU_POINTER_ATTRIBUTE_CONTEXT.0.into();
         // SAFETY: an output word; the driver does not follow the address.
         unsafe { self.output_of("cuPointerGetAttribute", |context| [context, which, address]) }
     }
 
-    pub fn pointed(&self, address: u64) -> Result<AddressInfo, Failure> {
+    pub(crate) fn pointed(&self, address: u64) -> Result<AddressInfo, Failure> {
         let questions = [
             Question::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
             Question::CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -201,14 +201,14 @@ impl Driver {
     }
 
     /// Has read the bytes when it returns.
-    pub fn write(&self, to: u64, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write(&self, to: u64, bytes: &[u8]) -> Result<(), Failure> {
         // SAFETY: as many bytes of ours.
         unsafe { self.ask("cuMemcpyHtoD_v2", &[to, bytes.as_ptr() as u64, bytes.len() as u64]) }
     }
 
     /// # Safety
     /// The bytes stay as they are until the stream has come to the end of the copy.
-    pub unsafe fn write_ordered(&self, to: u64, bytes: &[u8], stream: StreamHandle) -> Result<(), Failure> {
+    pub(crate) unsafe fn write_ordered(&self, to: u64, bytes: &[u8], stream: StreamHandle) -> Result<(), Failure> {
         let (name, words) = ordered_write(to, bytes, stream);
         // SAFETY: forwarded from the caller.
         unsafe { self.ask(name, &words) }
@@ -216,13 +216,19 @@ impl Driver {
 
     /// # Safety
     /// Nobody uses the buffer until the stream has come to the end of the copy.
-    pub unsafe fn read_ordered(&self, into: *mut u8, from: u64, len: u64, stream: StreamHandle) -> Result<(), Failure> {
+    pub(crate) unsafe fn read_ordered(
+        &self,
+        into: *mut u8,
+        from: u64,
+        len: u64,
+        stream: StreamHandle,
+    ) -> Result<(), Failure> {
         let name = twin(stream, "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync_v2_ptsz");
         // SAFETY: forwarded from the caller.
         unsafe { self.ask(name, &[into as u64, from, len, stream.handle]) }
     }
 
-    pub fn fill(&self, start: u64, byte: u8, len: u64, stream: StreamHandle) -> Result<(), Failure> {
+    pub(crate) fn fill(&self, start: u64, byte: u8, len: u64, stream: StreamHandle) -> Result<(), Failure> {
         let name = twin(stream, "cuMemsetD8Async", "cuMemsetD8Async_ptsz");
         // SAFETY: no pointer is followed; an address that is no device memory is an error.
         unsafe { self.ask(name, &[start, byte.into(), len, stream.handle]) }
@@ -230,7 +236,7 @@ impl Driver {
 }
 
 /// The call that writes these bytes in a stream's order: its function and arguments.
-pub fn ordered_write(to: u64, bytes: &[u8], stream: StreamHandle) -> (&'static str, [u64; 4]) {
+pub(crate) fn ordered_write(to: u64, bytes: &[u8], stream: StreamHandle) -> (&'static str, [u64; 4]) {
     let name = twin(stream, "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync_v2_ptsz");
     (name, [to, bytes.as_ptr() as u64, bytes.len() as u64, stream.handle])
 }

@@ -4,16 +4,16 @@
 //! it only treats as numbers. A call is unsafe if the driver follows an address. An object that no longer
 //! exists is an error of the driver's.
 
-pub mod capture;
+pub(crate) mod capture;
 mod code;
 mod device;
 mod graph;
 mod memory;
 mod stream;
 
-pub use code::Launch;
-pub use graph::{ATTRIBUTE, COPY_WORDS};
-pub use memory::ordered_write;
+pub(crate) use code::Launch;
+pub(crate) use graph::{ATTRIBUTE, COPY_WORDS};
+pub(crate) use memory::ordered_write;
 
 use super::{Driver, Failure};
 

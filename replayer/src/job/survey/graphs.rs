@@ -28,7 +28,7 @@ const LACKS: u32 = u32::MAX;
 
 impl GraphOperations {
     /// The call that is seen is these operations.
-    pub fn holds(&mut self, operations: impl Iterator<Item = u64>) {
+    pub(crate) fn holds(&mut self, operations: impl Iterator<Item = u64>) {
         for operation in operations {
             self.put.insert(self.operations.len() as u32);
             self.operations.push(operation);
@@ -36,7 +36,7 @@ impl GraphOperations {
     }
 
     /// The call that is seen is refused: if it is captured, its graph lacks it.
-    pub fn lacks_if(&mut self, is_captured: bool) {
+    pub(crate) fn lacks_if(&mut self, is_captured: bool) {
         if is_captured {
             self.put.insert(LACKS);
         }

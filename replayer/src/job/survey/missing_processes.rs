@@ -26,7 +26,7 @@ const OF_GRAPH: &str = "its graph may have missing nodes: calls that add some we
 const MOST: u64 = 1 << 39;
 
 #[derive(Default)]
-pub struct MissingProcesses {
+pub(crate) struct MissingProcesses {
     exports: Vec<Export>,
     /// Exports of this process that it imports itself.
     own: HashSet<u64>,

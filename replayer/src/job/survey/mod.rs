@@ -1,7 +1,7 @@
 //! The job's part of the plan's walk: exports, imports and missing objects. Imports `plan/` and the layers
 //! below.
 
-pub mod graphs;
-pub mod missing_processes;
-pub mod shared_handles;
-pub mod single_rank;
+pub(crate) mod graphs;
+pub(crate) mod missing_processes;
+pub(crate) mod shared_handles;
+pub(crate) mod single_rank;

@@ -25,7 +25,7 @@ const OF_OTHERS: &str = "skipped or emulated, as it concerns other processes";
 
 impl Survey {
     /// Of a process that is replayed without the others of its job.
-    pub fn single_rank(trace: &Trace, alone: SingleRank) -> Survey {
+    pub(crate) fn single_rank(trace: &Trace, alone: SingleRank) -> Survey {
         let mut survey = Survey::new(trace, None);
         survey.plan.job.single_rank = Some(alone);
         survey

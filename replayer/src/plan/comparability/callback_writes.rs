@@ -9,10 +9,10 @@ const WHAT: &str = "memory written during a callback, by it or by other threads:
 
 /// The runs of callbacks: begin, and the latest end of all that began no later, so that one lookup shows
 /// whether any was running.
-pub struct Runs(Vec<(u64, u64)>);
+pub(crate) struct Runs(Vec<(u64, u64)>);
 
 impl Runs {
-    pub fn from_trace(trace: &Trace) -> Runs {
+    pub(crate) fn from_trace(trace: &Trace) -> Runs {
         let callers = trace.callers_back();
         let first =
             callers.iter().flat_map(|call| call.callback_runs().into_values()).filter_map(|run| run.first().copied());
@@ -26,13 +26,13 @@ impl Runs {
         Runs(runs)
     }
 
-    pub fn is_under_way(&self, time: u64) -> bool {
+    pub(crate) fn is_under_way(&self, time: u64) -> bool {
         let began = self.0.partition_point(|(begin, _)| *begin < time);
         began > 0 && self.0[began - 1].1 > time
     }
 }
 
-pub fn notes(trace: &Trace) -> Vec<Reason> {
+pub(crate) fn notes(trace: &Trace) -> Vec<Reason> {
     let mut reasons = Reasons::default();
     let runs = Runs::from_trace(trace);
     if runs.0.is_empty() {

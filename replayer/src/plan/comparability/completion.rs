@@ -13,7 +13,7 @@ use trace::read::call::Image;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
-pub struct Completions {
+pub(crate) struct Completions {
     /// By the time.
     all: Vec<CompletedWork>,
     /// By the call that put a callback on a stream: work put before, of this kind, that was in no order to
@@ -37,7 +37,7 @@ enum Event<'t> {
 }
 
 impl Completions {
-    pub fn from_trace(trace: &Trace, memory: &Ranges) -> Completions {
+    pub(crate) fn from_trace(trace: &Trace, memory: &Ranges) -> Completions {
         let results = trace.results_of_calls();
         let result = |(time, launch, image): (u64, Call, Image)| CompletedWork {
             time,
@@ -75,7 +75,7 @@ impl Completions {
 
     /// Where, by that time, work was known to be done that had been put behind a callback, or beside it.
     /// `put`: when, and by which call if that put it on a stream.
-    pub fn completed_behind(&self, (put, callback): (u64, Option<u64>), until: u64) -> Ranges {
+    pub(crate) fn completed_behind(&self, (put, callback): (u64, Option<u64>), until: u64) -> Ranges {
         let beside = callback.and_then(|callback| self.beside.get(&callback));
         let from = self.all.partition_point(|done| done.time <= put);
         let since = self.all[from..].iter().take_while(|done| done.time < until);

@@ -39,7 +39,7 @@ const PARTS: &str =
 const REPEATS: u64 = 64;
 
 #[derive(Default)]
-pub struct HostRaces {
+pub(crate) struct HostRaces {
     pub notes: Vec<Reason>,
     pub reasons: Vec<Reason>,
     /// What both may have written: see [`Plan`](crate::plan::Plan).
@@ -76,7 +76,7 @@ struct ConcurrentWork<'t> {
 }
 
 /// `is_left_out`: of launches that a replay does not make.
-pub fn host_races(trace: &Trace, is_left_out: impl Fn(u64) -> bool) -> HostRaces {
+pub(crate) fn host_races(trace: &Trace, is_left_out: impl Fn(u64) -> bool) -> HostRaces {
     if !trace.has_written() {
         return HostRaces::default();
     }
@@ -105,7 +105,7 @@ pub fn host_races(trace: &Trace, is_left_out: impl Fn(u64) -> bool) -> HostRaces
     HostRaces { notes: notes.into_list(), reasons: walk.reasons.into_list(), shared: walk.shared }
 }
 
-pub fn waits(call: &Call) -> bool {
+pub(crate) fn waits(call: &Call) -> bool {
     call.function().is_some_and(|function| matches!(function.class, Class::synchronize | Class::poll | Class::copy))
 }
 
@@ -237,7 +237,7 @@ fn writes_during<'t>(call: &Call<'t>) -> impl Iterator<Item = Image<'t>> + use<'
 }
 
 /// When callbacks on streams first ran, in order, and the calls that put them there.
-pub fn begun(trace: &Trace) -> Vec<(u64, u64)> {
+pub(crate) fn begun(trace: &Trace) -> Vec<(u64, u64)> {
     let begin = |call: &Call| Some((call.callback_runs().get(&0)?.first()?.about.begin, call.number));
     let mut begun: Vec<(u64, u64)> = trace.callers_back().iter().filter_map(begin).collect();
     begun.sort_unstable();

@@ -25,7 +25,7 @@ use trace::show::sources::SelfContained;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
-pub struct KnownContents {
+pub(crate) struct KnownContents {
     /// Starts of gaps that are yet to come, the next one last. None before the first call.
     gaps: Option<Vec<u64>>,
     memory: BTreeMap<u64, KnownAllocation>,
@@ -58,7 +58,7 @@ struct KnownAllocation {
 }
 
 /// The state from which all other memory is distinguished from the memory followed here.
-pub struct OtherMemory<'s> {
+pub(crate) struct OtherMemory<'s> {
     pub live: &'s Allocations,
     pub host: &'s Ranges,
     /// The call becomes part of a graph.
@@ -97,7 +97,13 @@ impl KnownAllocation {
 impl KnownContents {
     /// Follows a call that took effect. False if it is work that begins with memory of which it is not known
     /// what it holds.
-    pub fn observe(&mut self, trace: &Trace, call: &Call, function: &'static Function, others: &OtherMemory) -> bool {
+    pub(crate) fn observe(
+        &mut self,
+        trace: &Trace,
+        call: &Call,
+        function: &'static Function,
+        others: &OtherMemory,
+    ) -> bool {
         let Some(since) = trace.unknown_since else { return true };
         let gaps = self.gaps.get_or_insert_with(|| {
             let mut all: Vec<u64> =

@@ -13,7 +13,7 @@ use trace::read::call::Content;
 use trace::{Call, Function};
 
 #[derive(Default)]
-pub struct MappedMemory {
+pub(crate) struct MappedMemory {
     pub work: Outstanding,
     /// Where the pinned and managed memory begins that each launch was given.
     given: HashMap<u64, Vec<u64>>,
@@ -23,7 +23,7 @@ pub struct MappedMemory {
 const MOVED: u64 = 2 << 20;
 
 /// Words of a launch's arguments.
-pub fn arguments(call: &Call) -> impl Iterator<Item = u64> {
+pub(crate) fn arguments(call: &Call) -> impl Iterator<Item = u64> {
     let packed = call.images().find_map(|image| match image.content {
         Content::Arguments { packed, .. } => Some(packed),
         _ => None,
@@ -33,7 +33,7 @@ pub fn arguments(call: &Call) -> impl Iterator<Item = u64> {
 
 impl MappedMemory {
     /// Moves past a call, as [`Outstanding::advance`] does.
-    pub fn observe(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
+    pub(crate) fn observe(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
         let told = self.work.advance(call, function, objects);
         let is_any = || self.has_pinned() || self.memory().has(Kind::Managed);
         if function.class == Class::launch && call.took_effect() && is_any() {
@@ -66,14 +66,14 @@ impl MappedMemory {
     }
 
     /// Launches not known to have finished which were given the pinned memory that holds this address.
-    pub fn launches_using_pinned(&self, address: u64) -> Vec<u64> {
+    pub(crate) fn launches_using_pinned(&self, address: u64) -> Vec<u64> {
         let Some(piece) = self.pinned_around(address) else { return Vec::new() };
         self.launches_using(|given| given == piece.start)
     }
 
     /// Launches not known to have finished which were given managed memory that the driver may move together
     /// with this.
-    pub fn launches_using_managed(&self, memory: &Range<u64>) -> Vec<u64> {
+    pub(crate) fn launches_using_managed(&self, memory: &Range<u64>) -> Vec<u64> {
         let blocks = widen(memory.clone(), MOVED);
         let beside = self.memory().overlapping(blocks).filter(|one| one.kind == Kind::Managed);
         let beside: Vec<u64> = beside.filter_map(Allocation::address).collect();
@@ -86,23 +86,23 @@ impl MappedMemory {
         self.work.under_way().filter(is_given).collect()
     }
 
-    pub fn has_pinned(&self) -> bool {
+    pub(crate) fn has_pinned(&self) -> bool {
         self.memory().has(Kind::Pinned) || self.memory().has(Kind::Registered)
     }
 
     /// The pinned memory that holds this address.
-    pub fn pinned_around(&self, address: u64) -> Option<Range<u64>> {
+    pub(crate) fn pinned_around(&self, address: u64) -> Option<Range<u64>> {
         self.memory().find(address).filter(|one| one.kind.is_host()).map(Allocation::range)
     }
 
     /// Whether other pinned memory than the piece lies on the pages of this part of it.
-    pub fn has_neighbours(&self, piece: &Range<u64>, part: &Range<u64>) -> bool {
+    pub(crate) fn has_neighbours(&self, piece: &Range<u64>, part: &Range<u64>) -> bool {
         let mut on_pages = self.memory().overlapping(widen(part.clone(), PAGE)).filter(|one| one.kind.is_host());
         on_pages.any(|one| one.address() != Some(piece.start))
     }
 
     /// Pinned memory that a launch is given as a whole, by its start.
-    pub fn whole_pinned_arguments(&self, call: &Call) -> Vec<Range<u64>> {
+    pub(crate) fn whole_pinned_arguments(&self, call: &Call) -> Vec<Range<u64>> {
         arguments(call).filter_map(|word| self.pinned_around(word).filter(|piece| piece.start == word)).collect()
     }
 }

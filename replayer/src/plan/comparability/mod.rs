@@ -1,19 +1,19 @@
 //! Comparability: the recorded bytes that depend only on replayed calls, so that a check is meaningful.
 
-pub mod callback_writes;
-pub mod completion;
-pub mod host_races;
-pub mod known_contents;
-pub mod mapped_memory;
-pub mod pinned_subranges;
-pub mod reach;
-pub mod subrange_starts;
+pub(crate) mod callback_writes;
+pub(crate) mod completion;
+pub(crate) mod host_races;
+pub(crate) mod known_contents;
+pub(crate) mod mapped_memory;
+pub(crate) mod pinned_subranges;
+pub(crate) mod reach;
+pub(crate) mod subrange_starts;
 
 use crate::plan::comparability::reach::Reach;
 use std::collections::HashSet;
 
 #[derive(Default)]
-pub struct Comparability {
+pub(crate) struct Comparability {
     pub(crate) reach: Reach,
     /// Where launches were found to have written host memory.
     pub(crate) results: HashSet<u64>,

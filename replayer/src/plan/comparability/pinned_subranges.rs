@@ -44,7 +44,7 @@ impl SubrangeUse {
 
 /// Pinned memory of which outstanding submissions use only parts, by its start.
 #[derive(Default)]
-pub struct PinnedSubranges {
+pub(crate) struct PinnedSubranges {
     under_way: HashMap<u64, Vec<SubrangeUse>>,
     /// Memory of which nodes of graphs were given an address in the midst, and that in which their callbacks
     /// wrote: of any graph.
@@ -55,7 +55,12 @@ pub struct PinnedSubranges {
 impl PinnedSubranges {
     /// Moves past a call that `shared` has just moved past. Why its part of some memory cannot be told from
     /// what work under way makes of another.
-    pub fn observe(&mut self, call: &Call, function: &'static Function, shared: &MappedMemory) -> Option<&'static str> {
+    pub(crate) fn observe(
+        &mut self,
+        call: &Call,
+        function: &'static Function,
+        shared: &MappedMemory,
+    ) -> Option<&'static str> {
         if !shared.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
             return None;
         }

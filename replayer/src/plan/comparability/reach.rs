@@ -19,7 +19,7 @@ use trace::{Call, Function, Trace};
 
 /// The live allocations at a point of the trace.
 #[derive(Default)]
-pub struct Allocations {
+pub(crate) struct Allocations {
     /// By start; several where calls on different threads overlapped.
     ranges: BTreeMap<u64, Vec<Range>>,
     next: u32,
@@ -35,7 +35,7 @@ struct Range {
 
 impl Allocations {
     /// Memory handed out by a call that returned at `since`.
-    pub fn add(&mut self, start: u64, len: u64, since: u64) {
+    pub(crate) fn add(&mut self, start: u64, len: u64, since: u64) {
         let id = self.fresh();
         self.add_as(id, start, len, since);
     }
@@ -47,13 +47,13 @@ impl Allocations {
     }
 
     /// As [`add`](Allocations::add), under a name that other memory may have, too.
-    pub fn add_as(&mut self, id: u32, start: u64, len: u64, since: u64) {
+    pub(crate) fn add_as(&mut self, id: u32, start: u64, len: u64, since: u64) {
         let range = Range { end: start.saturating_add(len), id, since };
         self.ranges.entry(start).or_default().push(range);
     }
 
     /// Memory given up by a call that was entered at `at`. What was handed out later than that is another's.
-    pub fn remove(&mut self, start: u64, at: u64) {
+    pub(crate) fn remove(&mut self, start: u64, at: u64) {
         let Some(ranges) = self.ranges.get_mut(&start) else { return };
         ranges.retain(|range| range.since > at);
         if ranges.is_empty() {
@@ -63,32 +63,32 @@ impl Allocations {
 
     /// Bytes that such a call gives up. Another may have been handed the same start already, while it was
     /// inside.
-    pub fn freed_bytes(&self, start: u64, at: u64) -> Option<u64> {
+    pub(crate) fn freed_bytes(&self, start: u64, at: u64) -> Option<u64> {
         let known = self.ranges.get(&start)?.iter().find(|range| range.since <= at);
         known.map(|range| range.end - start).or_else(|| self.room(start))
     }
 
     /// The allocation that holds this address.
-    pub fn range_around(&self, address: u64) -> Option<std::ops::Range<u64>> {
+    pub(crate) fn range_around(&self, address: u64) -> Option<std::ops::Range<u64>> {
         let (start, ranges) = self.ranges.range(..=address).next_back()?;
         ranges.iter().rev().find(|range| address < range.end).map(|range| *start..range.end)
     }
 
-    pub fn holds(&self, address: u64) -> bool {
+    pub(crate) fn holds(&self, address: u64) -> bool {
         self.find(address).is_some()
     }
 
     /// Whether an allocation begins there.
-    pub fn begins_in(&self, range: &std::ops::Range<u64>) -> bool {
+    pub(crate) fn begins_in(&self, range: &std::ops::Range<u64>) -> bool {
         self.ranges.range(range.clone()).next().is_some()
     }
 
-    pub fn overlaps(&self, range: &std::ops::Range<u64>) -> bool {
+    pub(crate) fn overlaps(&self, range: &std::ops::Range<u64>) -> bool {
         self.ranges.range(..range.end).any(|(_, ranges)| ranges.iter().any(|known| known.end > range.start))
     }
 
     /// Bytes from this address to the end of the allocation that holds it.
-    pub fn room(&self, address: u64) -> Option<u64> {
+    pub(crate) fn room(&self, address: u64) -> Option<u64> {
         let (_, ranges) = self.ranges.range(..=address).next_back()?;
         ranges.iter().rev().find(|range| address < range.end).map(|range| range.end - address)
     }
@@ -119,7 +119,7 @@ fn is_function(form: Form) -> bool {
 }
 
 #[derive(Default)]
-pub struct Reach {
+pub(crate) struct Reach {
     events: Vec<Event>,
     graphs: Graphs,
     /// Executable graphs whose handles were put into an allocation.
@@ -144,7 +144,14 @@ const SHORT: u64 = 4096;
 
 impl Reach {
     /// Follows a call that succeeded.
-    pub fn observe(&mut self, trace: &Trace, call: &Call, function: &Function, target: Target, live: &Allocations) {
+    pub(crate) fn observe(
+        &mut self,
+        trace: &Trace,
+        call: &Call,
+        function: &Function,
+        target: Target,
+        live: &Allocations,
+    ) {
         let what = match function.class {
             Class::launch => Some(EventKind::Launch),
             Class::copy | Class::submit if is_check(call) => Some(EventKind::Check),
@@ -170,7 +177,7 @@ impl Reach {
 
     /// Follows what makes arrays, and objects of them or of other memory. The numbers of objects are small,
     /// so that a kernel may seem to have been given one.
-    pub fn makes_image(&mut self, trace: &Trace, call: &Call, function: &Function, live: &mut Allocations) {
+    pub(crate) fn makes_image(&mut self, trace: &Trace, call: &Call, function: &Function, live: &mut Allocations) {
         let is_image = |form: Form| {
             matches!(form, Form::Handle(Kind::Array | Kind::MipmappedArray | Kind::Texture | Kind::Surface))
         };
@@ -187,7 +194,7 @@ impl Reach {
     }
 
     /// Follows what comes out of a module, or of a library: the name of its variables.
-    pub fn make_code(&mut self, call: &Call, function: &Function, live: &mut Allocations) -> Option<u32> {
+    pub(crate) fn make_code(&mut self, call: &Call, function: &Function, live: &mut Allocations) -> Option<u32> {
         let is_code = |form: Form| matches!(form, Form::Handle(Kind::Module | Kind::Library | Kind::Kernel));
         let from = function.params.iter().find(|param| is_code(param.ty.form)).and_then(|p| call.argument(p.name));
         let id = from.map(|from| *self.modules.entry(from).or_insert_with(|| live.fresh()));
@@ -239,7 +246,7 @@ impl Reach {
 
     /// The CPU had these addresses in managed memory before a call, or when the process ended: what it saw
     /// there is compared.
-    pub fn check_memory(&mut self, call: u64, addresses: impl Iterator<Item = u64>, live: &Allocations) {
+    pub(crate) fn check_memory(&mut self, call: u64, addresses: impl Iterator<Item = u64>, live: &Allocations) {
         let uses: BTreeSet<u32> = addresses.filter_map(|address| live.find(address)).collect();
         if !uses.is_empty() {
             self.events.push(Event { call, what: EventKind::Check, uses: Arc::new(uses), module: None });
@@ -247,13 +254,13 @@ impl Reach {
     }
 
     /// What a collective had delivered is written there, in the place of its launch.
-    pub fn delivered(&mut self, call: u64, at: impl Iterator<Item = u64>, live: &Allocations) {
+    pub(crate) fn delivered(&mut self, call: u64, at: impl Iterator<Item = u64>, live: &Allocations) {
         let uses = Arc::new(at.filter_map(|address| live.find(address)).collect());
         self.events.push(Event { call, what: EventKind::Copy, uses, module: None });
     }
 
     /// The same of one that was captured: the graph's launches write there.
-    pub fn captured(
+    pub(crate) fn captured(
         &mut self,
         call: &Call,
         function: &Function,
@@ -267,7 +274,7 @@ impl Reach {
 
     /// Memory that is handed out to other processes may be written by them from now on. `call`: the one that
     /// exported it.
-    pub fn exported(&mut self, call: u64, address: u64, live: &Allocations) {
+    pub(crate) fn exported(&mut self, call: u64, address: u64, live: &Allocations) {
         if let Some(id) = live.find(address) {
             let uses = Arc::new(BTreeSet::from([id]));
             self.events.push(Event { call, what: EventKind::Copy, uses, module: None });
@@ -276,7 +283,7 @@ impl Reach {
 
     /// What a launch made of host memory, which is compared after this call. Where a graph copied to memory
     /// that no call made, it may have copied what any of its nodes made.
-    pub fn result(&mut self, call: &Call, launch: u64, address: u64, live: &Allocations) {
+    pub(crate) fn result(&mut self, call: &Call, launch: u64, address: u64, live: &Allocations) {
         let launch = || self.events.iter().rev().find(|event| event.call == launch).map(|event| event.uses.clone());
         let uses = live.find(address).map(|id| Arc::new(BTreeSet::from([id]))).or_else(launch);
         if let Some(uses) = uses.filter(|uses| !uses.is_empty()) {
@@ -285,18 +292,18 @@ impl Reach {
     }
 
     /// The launches, and how many of them reach no check. `is_made` tells which checks are (or were) made.
-    pub fn count(&self, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
+    pub(crate) fn count(&self, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
         self.count_below(u64::MAX, is_made)
     }
 
     /// As [`count`](Reach::count), of the calls below this number.
-    pub fn count_below(&self, end: u64, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
+    pub(crate) fn count_below(&self, end: u64, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
         let (launches, unreached) = self.unreached_below(end, is_made);
         (launches, unreached.len() as u64)
     }
 
     /// How many launches there are below this call, and those which reach no check.
-    pub fn unreached_below(&self, end: u64, is_made: impl Fn(u64) -> bool) -> (u64, Vec<u64>) {
+    pub(crate) fn unreached_below(&self, end: u64, is_made: impl Fn(u64) -> bool) -> (u64, Vec<u64>) {
         let (mut launches, mut unreached) = (0, Vec::new());
         let mut checked: HashSet<u32> = HashSet::new();
         for event in self.events.iter().rev().filter(|event| event.call < end) {
@@ -316,7 +323,7 @@ impl Reach {
 
     /// The calls up to this one that launch, copy or fill and share memory with it, itself included: by
     /// allocation, as far as what they were given tells.
-    pub fn sharers(&self, call: u64) -> Vec<(u64, &BTreeSet<u32>)> {
+    pub(crate) fn sharers(&self, call: u64) -> Vec<(u64, &BTreeSet<u32>)> {
         let Some(at) = self.events.iter().rposition(|event| event.call == call) else { return Vec::new() };
         let uses = &self.events[at].uses;
         let shares = |event: &&Event| event.uses.iter().any(|id| uses.contains(id));
@@ -326,7 +333,7 @@ impl Reach {
     /// The one of these calls, which were left out though they gave work, on whose effect it may depend what
     /// a check finds. What was given memory that it may have written has handed that on to all its memory;
     /// one that names no memory which is known may have written anywhere.
-    pub fn depends_on(&self, check: u64, left_out: &BTreeSet<u64>) -> Option<u64> {
+    pub(crate) fn depends_on(&self, check: u64, left_out: &BTreeSet<u64>) -> Option<u64> {
         let (mut everywhere, mut behind) = (None, HashMap::<u32, u64>::new());
         for event in self.events.iter().filter(|event| event.call <= check) {
             let is_left_out = left_out.contains(&event.call);
@@ -346,7 +353,7 @@ impl Reach {
     }
 
     /// The last few launches that were given the memory which this call copies, latest first.
-    pub fn writers(&self, call: u64) -> Vec<u64> {
+    pub(crate) fn writers(&self, call: u64) -> Vec<u64> {
         const MOST: usize = 4;
         let Some(at) = self.events.iter().position(|event| event.call == call) else { return Vec::new() };
         let uses = &self.events[at].uses;
@@ -360,7 +367,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
 }
 
 /// Words of a kernel's arguments and of what the call points to, long payloads aside.
-pub fn described<'c>(trace: &'c Trace, call: &Call<'c>) -> impl Iterator<Item = u64> + use<'c> {
+pub(crate) fn described<'c>(trace: &'c Trace, call: &Call<'c>) -> impl Iterator<Item = u64> + use<'c> {
     let bytes = |image: Image<'c>| match image.content {
         Content::Arguments { packed, .. } => Some(packed),
         _ if image.len <= SHORT => trace.bytes(&image),

@@ -16,7 +16,7 @@ use trace::model::copy_endpoints::{copy_endpoints, memory};
 use trace::{Call, Function};
 
 #[derive(Default)]
-pub struct SubrangeStarts {
+pub(crate) struct SubrangeStarts {
     /// By their starts.
     pieces: HashMap<u64, PinnedMemory>,
     /// The addresses that launches were given, of which some are under way, and nodes, of any graph.
@@ -50,7 +50,7 @@ struct ConcurrentWrite {
 
 /// CPU writes found in memory that a launch in flight used, by the numbers of the calls.
 #[derive(Default)]
-pub struct Calls {
+pub(crate) struct Calls {
     /// In a part of pinned memory, before a call or while it waited.
     pub in_part: BTreeSet<u64>,
     /// In all of it, while the call waited: the launch may have waited for that.
@@ -59,7 +59,7 @@ pub struct Calls {
 
 impl SubrangeStarts {
     /// Moves past a call that `shared` has just moved past.
-    pub fn observe(&mut self, call: &Call, function: &'static Function, shared: &MappedMemory) {
+    pub(crate) fn observe(&mut self, call: &Call, function: &'static Function, shared: &MappedMemory) {
         if matches!(function.effect, Effect::Free(kind) if kind.is_host()) && call.took_effect() {
             return self.ends(freed(call, function).unwrap_or(0));
         }
@@ -99,7 +99,7 @@ impl SubrangeStarts {
 
     /// What the CPU has written was found before a call, or while it waited. `later`: the first call that
     /// began when it had been.
-    pub fn record_write(
+    pub(crate) fn record_write(
         &mut self,
         call: u64,
         memory: &Range<u64>,
@@ -123,7 +123,7 @@ impl SubrangeStarts {
     }
 
     /// Once all borders are known.
-    pub fn into_calls(mut self) -> Calls {
+    pub(crate) fn into_calls(mut self) -> Calls {
         self.pieces.into_values().for_each(|piece| piece.name(&mut self.named));
         self.named
     }

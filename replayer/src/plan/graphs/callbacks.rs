@@ -11,7 +11,7 @@ use trace::model::streams::Streams;
 use trace::{Call, Function, Trace};
 
 /// By launch within the range: a call that put a callback into the graph.
-pub fn launches(trace: &Trace, range: &Range<u64>) -> HashMap<u64, u64> {
+pub(crate) fn launches(trace: &Trace, range: &Range<u64>) -> HashMap<u64, u64> {
     reached(trace, range, gives)
 }
 

@@ -11,10 +11,10 @@ use trace::model::nested_structs::structs;
 use trace::read::call::{Content, Image};
 use trace::{Call, Function};
 
-pub const WHY: &str = "a graph copies from host memory: CPU writes there between its launches are not recorded";
+pub(crate) const WHY: &str = "a graph copies from host memory: CPU writes there between its launches are not recorded";
 
 /// Whether one of the call's sources is host memory.
-pub fn reads_host(call: &Call, function: &'static Function, host: &Ranges) -> bool {
+pub(crate) fn reads_host(call: &Call, function: &'static Function, host: &Ranges) -> bool {
     let is_recorded = |address: u64| {
         let is_memory = |image: &Image| !matches!(image.content, Content::Arguments { .. });
         call.images().any(|image| image.address == address && is_memory(&image))
@@ -37,7 +37,7 @@ pub fn reads_host(call: &Call, function: &'static Function, host: &Ranges) -> bo
 }
 
 /// Memory that a copy names, on whichever side.
-pub fn named_memory(call: &Call, function: &'static Function) -> Vec<Range<u64>> {
+pub(crate) fn named_memory(call: &Call, function: &'static Function) -> Vec<Range<u64>> {
     let len = call.argument("ByteCount").or_else(|| call.argument("size")).unwrap_or(0);
     let is_named = |role| matches!(role, Role::Source(_) | Role::Sink(_) | Role::Reads(_) | Role::Writes(_));
     let named = function.params.iter().filter(|param| is_named(param.role));
@@ -58,7 +58,7 @@ fn has_source(ty: &Type) -> bool {
 }
 
 /// What a copy descriptor says about the memory at one of its sides, if it does.
-pub fn memory_type(ty: &Type, descriptor: &[u8], side: Side) -> Option<CUmemorytype> {
+pub(crate) fn memory_type(ty: &Type, descriptor: &[u8], side: Side) -> Option<CUmemorytype> {
     let name = match side {
         Side::Source => "srcMemoryType",
         Side::Destination => "dstMemoryType",

@@ -4,7 +4,7 @@ use crate::base::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 
 #[derive(Default)]
-pub struct GraphNodes {
+pub(crate) struct GraphNodes {
     /// Stream-ordered allocations under a capture: the call, and how many bytes.
     pub(crate) allocations: HashMap<u64, u64>,
     /// Copies and fills under a capture.

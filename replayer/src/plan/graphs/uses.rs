@@ -17,10 +17,10 @@ use trace::read::call::When;
 use trace::{Call, Function};
 
 /// Allocations, by number. Shared, as a graph is launched many times.
-pub type Uses = Arc<BTreeSet<u32>>;
+pub(crate) type Uses = Arc<BTreeSet<u32>>;
 
 #[derive(Default)]
-pub struct Graphs {
+pub(crate) struct Graphs {
     /// Captures under way, by the stream that they began on.
     captures: HashMap<StreamId, Uses>,
     graphs: HashMap<u64, Uses>,
@@ -34,7 +34,7 @@ pub struct Graphs {
 impl Graphs {
     /// Follows a call that took effect. `given`: the memory it was given. What it makes use of itself, and
     /// none if it only builds.
-    pub fn follow(&mut self, call: &Call, function: &Function, target: Target, given: Uses) -> Option<Uses> {
+    pub(crate) fn follow(&mut self, call: &Call, function: &Function, target: Target, given: Uses) -> Option<Uses> {
         let Target { stream, capture } = target;
         let named = |kind| function.handle(kind).and_then(|at| call.argument_of(at));
         let handle = |kind| named(kind).unwrap_or(0);
@@ -114,16 +114,16 @@ impl Graphs {
     }
 
     /// What a launch of this executable graph uses.
-    pub fn launched(&self, executable: u64) -> Uses {
+    pub(crate) fn launched(&self, executable: u64) -> Uses {
         self.executable.get(&executable).cloned().unwrap_or_default()
     }
 
-    pub fn is_executable(&self, handle: u64) -> bool {
+    pub(crate) fn is_executable(&self, handle: u64) -> bool {
         self.executable.contains_key(&handle)
     }
 
     /// What the graph uses in which a node is.
-    pub fn graph_of_node(&self, node: u64) -> Uses {
+    pub(crate) fn graph_of_node(&self, node: u64) -> Uses {
         self.nodes.get(&node).map_or_else(Uses::default, |graph| self.uses_of_graph(*graph))
     }
 

@@ -5,7 +5,7 @@ use crate::base::ranges::Ranges;
 use std::ops::Range;
 
 #[derive(Default)]
-pub struct AddressRanges {
+pub(crate) struct AddressRanges {
     /// All device addresses the application was given, reserved ones too.
     pub(crate) device: Ranges,
     /// The ranges that the application reserved, each by itself.

@@ -5,7 +5,7 @@ use trace::model::objects::{Objects, Range};
 use trace::{Call, Trace};
 
 /// Names of live and of ended allocations.
-pub struct AllocationNames {
+pub(crate) struct AllocationNames {
     pub objects: Objects,
     /// The first call that has not been followed yet.
     next: u64,
@@ -36,7 +36,7 @@ pub enum Side {
 
 impl AllocationNames {
     /// As things were when call `at` was entered.
-    pub fn before_call(trace: &Trace, at: u64) -> AllocationNames {
+    pub(crate) fn before_call(trace: &Trace, at: u64) -> AllocationNames {
         let mut named = AllocationNames::new();
         named.advance(trace, at);
         if let Some(call) = trace.call(at) {
@@ -46,12 +46,12 @@ impl AllocationNames {
     }
 
     /// Before the first call.
-    pub fn new() -> AllocationNames {
+    pub(crate) fn new() -> AllocationNames {
         AllocationNames { objects: Objects::default(), next: 0, alive: BTreeMap::new(), gone: Vec::new() }
     }
 
     /// Moves on to the entry of call `at`, if that is not behind.
-    pub fn advance(&mut self, trace: &Trace, at: u64) {
+    pub(crate) fn advance(&mut self, trace: &Trace, at: u64) {
         for call in (self.next..at).map_while(|number| trace.call(number)) {
             self.step(&call);
         }
@@ -59,7 +59,7 @@ impl AllocationNames {
     }
 
     /// The call that makes an allocation of this name, whenever that is.
-    pub fn birth(trace: &Trace, label: &str, number: u64) -> Option<u64> {
+    pub(crate) fn birth(trace: &Trace, label: &str, number: u64) -> Option<u64> {
         let mut named = AllocationNames::new();
         let mut makes = |call: &Call| {
             named.step(call);
@@ -77,17 +77,17 @@ impl AllocationNames {
     }
 
     /// Allocations that were alive.
-    pub fn ranges(&self) -> impl Iterator<Item = Range> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range> {
         self.alive.values().copied()
     }
 
     /// Allocations that were not any more, with the call that gave them up.
-    pub fn ended_ranges(&self) -> impl Iterator<Item = (Range, u64)> {
+    pub(crate) fn ended_ranges(&self) -> impl Iterator<Item = (Range, u64)> {
         self.gone.iter().copied()
     }
 
     /// The live allocation around an address.
-    pub fn holder(&self, address: u64) -> Option<Range> {
+    pub(crate) fn holder(&self, address: u64) -> Option<Range> {
         self.alive
             .range(..=address)
             .next_back()
@@ -95,7 +95,7 @@ impl AllocationNames {
             .filter(|range| address - range.base < range.len)
     }
 
-    pub fn place(&self, address: u64) -> Place {
+    pub(crate) fn place(&self, address: u64) -> Place {
         let holds = |range: &Range| address.checked_sub(range.base).is_some_and(|offset| offset < range.len);
         if let Some(range) = self.holder(address) {
             return Place::Inside(range);
@@ -134,7 +134,7 @@ impl std::fmt::Display for Place {
 }
 
 /// A range by its name, with its offset and length.
-pub struct RangeText(pub Range);
+pub(crate) struct RangeText(pub Range);
 
 impl std::fmt::Display for RangeText {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// A recorded allocation of device memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allocation {
+pub(crate) struct Allocation {
     pub call: u64,
     pub range: Range<u64>,
     /// Recorded device.
@@ -15,7 +15,7 @@ pub struct Allocation {
 
 /// The objects that end with a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub(crate) struct End {
     /// The recorded handles: a green context may have been the last to retain the primary one.
     pub contexts: Vec<u64>,
     /// The device memory that goes with it, by its recorded start.
@@ -23,7 +23,7 @@ pub struct End {
 }
 
 #[derive(Default)]
-pub struct MemoryPlan {
+pub(crate) struct MemoryPlan {
     /// Device memory, by the call that allocated it.
     pub(crate) allocations: HashMap<u64, Allocation>,
     /// Memory that no call made, by the call that is the first to write there.

@@ -7,7 +7,7 @@ use trace::model::stream::StreamId;
 
 /// Changes of stream-ordered memory, in the order of the calls; those of several threads overlap.
 #[derive(Default)]
-pub struct Changes(Vec<Change>);
+pub(crate) struct Changes(Vec<Change>);
 
 struct Change {
     /// When the call began that freed, or returned that allocated. Who gets what another gives up was told of
@@ -36,20 +36,20 @@ enum ChangeKind {
 
 impl Changes {
     /// `stream`: none for memory that is there at once. `end`: when the call returned.
-    pub fn allocated(&mut self, start: u64, len: u64, stream: Option<StreamId>, call: u64, end: u64) {
+    pub(crate) fn allocated(&mut self, start: u64, len: u64, stream: Option<StreamId>, call: u64, end: u64) {
         self.0.push(Change { time: end, call, what: ChangeKind::Allocated { start, len, stream } });
     }
 
     /// `begin`: when the call was entered.
-    pub fn freed(&mut self, start: u64, stream: StreamId, call: u64, begin: u64) {
+    pub(crate) fn freed(&mut self, start: u64, stream: StreamId, call: u64, begin: u64) {
         self.0.push(Change { time: begin, call, what: ChangeKind::Freed { start, stream } });
     }
 
-    pub fn stream_ends(&mut self, handle: u64, call: u64, begin: u64) {
+    pub(crate) fn stream_ends(&mut self, handle: u64, call: u64, begin: u64) {
         self.0.push(Change { time: begin, call, what: ChangeKind::StreamEnds { handle } });
     }
 
-    pub fn handovers(mut self) -> Handovers {
+    pub(crate) fn handovers(mut self) -> Handovers {
         self.0.sort_by_key(|change| (change.time, change.call));
         let (mut handovers, mut memory) = (Handovers::default(), StreamMemory::default());
         for Change { call, what, .. } in self.0 {
@@ -66,7 +66,7 @@ impl Changes {
 }
 
 #[derive(Default)]
-pub struct Handovers {
+pub(crate) struct Handovers {
     /// Frees that have to come first, by the allocation.
     pub after: HashMap<u64, Vec<u64>>,
     /// How many allocations come after a free.

@@ -11,14 +11,14 @@ use trace::read::call::Content;
 use trace::read::host_writes::Written;
 use trace::{Call, Function, Trace};
 
-pub const WHY: &str =
+pub(crate) const WHY: &str =
     "words with tag bits hold addresses of module variables or of graph allocations: these are not translated";
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS: u64 = (1 << ADDRESS_BITS) - 1;
 
 #[derive(Default)]
-pub struct Tagged {
+pub(crate) struct Tagged {
     /// Start to end.
     moving: BTreeMap<u64, u64>,
     bounds: Range<u64>,
@@ -27,7 +27,7 @@ pub struct Tagged {
 
 impl Tagged {
     /// Memory that is likely to be elsewhere in a replay.
-    pub fn moves(&mut self, start: u64, len: u64) {
+    pub(crate) fn moves(&mut self, start: u64, len: u64) {
         let end = start.saturating_add(len);
         if len == 0 || self.moving.get(&start).is_some_and(|known| *known >= end) {
             return;
@@ -39,7 +39,7 @@ impl Tagged {
     }
 
     /// Whether the call gives the device such words, or the CPU had written some before it.
-    pub fn are_in(&self, trace: &Trace, call: &Call, function: &Function) -> bool {
+    pub(crate) fn are_in(&self, trace: &Trace, call: &Call, function: &Function) -> bool {
         let gives_bytes = matches!(function.class, Class::copy | Class::submit | Class::launch | Class::graph);
         if self.moving.is_empty() || !gives_bytes {
             return false;

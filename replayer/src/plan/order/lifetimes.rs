@@ -15,7 +15,7 @@ use trace::{Call, Function};
 type Object = (Option<Kind>, u64);
 
 #[derive(Default)]
-pub struct Lifetimes {
+pub(crate) struct Lifetimes {
     /// Latest calls that ended, or made, an object of this value.
     ended: HashMap<Object, Vec<Moment>>,
     made: HashMap<Object, Vec<Moment>>,
@@ -28,7 +28,7 @@ pub struct Lifetimes {
 }
 
 impl Lifetimes {
-    pub fn observe(&mut self, call: &Call, function: &Function, moment: Moment) {
+    pub(crate) fn observe(&mut self, call: &Call, function: &Function, moment: Moment) {
         for param in function.params {
             match (param.role, param.ty.form) {
                 (Role::Destroy, form) => {
@@ -52,13 +52,13 @@ impl Lifetimes {
         }
     }
 
-    pub fn frees(&mut self, range: Range<u64>, moment: Moment) {
+    pub(crate) fn frees(&mut self, range: Range<u64>, moment: Moment) {
         let taken = meeting(&mut self.taken, &range, moment);
         self.edges.extend(taken.into_iter().map(|taken| (taken, moment.call)));
         self.freed.push((range, moment));
     }
 
-    pub fn takes(&mut self, range: Range<u64>, moment: Moment) {
+    pub(crate) fn takes(&mut self, range: Range<u64>, moment: Moment) {
         let freed = meeting(&mut self.freed, &range, moment);
         self.edges.extend(freed.into_iter().map(|freed| (moment.call, freed)));
         self.taken.push((range, moment));

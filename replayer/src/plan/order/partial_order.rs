@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use trace::model::change::Moment;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     pub call: u64,
     /// How many returns must have happened before this call starts.
     pub after: u64,
@@ -36,13 +36,13 @@ pub struct Step {
 
 /// A destroy that a creation waits for. It may have begun later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge {
+pub(crate) struct Edge {
     pub call: u64,
     pub rank: u64,
 }
 
 #[derive(Debug, Default)]
-pub struct Order {
+pub(crate) struct Order {
     /// One lane a recorded thread, in the order of their first calls.
     pub lanes: Vec<Lane>,
     /// Call to the overlapping destroys that it waits for.
@@ -53,7 +53,7 @@ pub struct Order {
 }
 
 #[derive(Debug)]
-pub struct Lane {
+pub(crate) struct Lane {
     pub thread: u32,
     pub steps: Vec<Step>,
 }
@@ -61,7 +61,7 @@ pub struct Lane {
 impl Order {
     /// `moments` by entry time, as [`trace::Trace::calls`] gives them; only calls that returned. `edges` are
     /// pairs of call numbers: a later call and the overlapping destroy that it waits for.
-    pub fn new(moments: &[Moment], edges: &[(u64, u64)]) -> Order {
+    pub(crate) fn new(moments: &[Moment], edges: &[(u64, u64)]) -> Order {
         let moments = &one_after_the_other(moments);
         let mut ends: Vec<(u64, usize)> = moments.iter().enumerate().map(|(at, m)| (m.end, at)).collect();
         ends.sort_unstable();
@@ -86,7 +86,7 @@ impl Order {
         order
     }
 
-    pub fn ends(moments: &[Moment]) -> Vec<u64> {
+    pub(crate) fn ends(moments: &[Moment]) -> Vec<u64> {
         let mut ends: Vec<u64> = one_after_the_other(moments).iter().map(|moment| moment.end).collect();
         ends.sort_unstable();
         ends
@@ -122,7 +122,7 @@ fn one_after_the_other(moments: &[Moment]) -> Vec<Moment> {
 }
 
 /// Starts calls in the recorded partial order.
-pub struct Gate {
+pub(crate) struct Gate {
     /// One bit a return, by rank.
     done: Vec<AtomicU64>,
     /// All returns below this have happened.
@@ -142,10 +142,10 @@ struct Sleeper {
 
 /// Another worker failed, so the wait is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Aborted;
+pub(crate) struct Aborted;
 
 impl Gate {
-    pub fn new(calls: u64) -> Gate {
+    pub(crate) fn new(calls: u64) -> Gate {
         Gate {
             done: (0..calls.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             reached: AtomicU64::new(0),
@@ -156,12 +156,12 @@ impl Gate {
         }
     }
 
-    pub fn reached(&self) -> u64 {
+    pub(crate) fn reached(&self) -> u64 {
         self.reached.load(SeqCst)
     }
 
     /// Returns when the first `after` returns have happened.
-    pub fn wait(&self, after: u64) -> Result<(), Aborted> {
+    pub(crate) fn wait(&self, after: u64) -> Result<(), Aborted> {
         if self.reached() >= after {
             return Ok(());
         }
@@ -181,14 +181,14 @@ impl Gate {
     }
 
     /// Returns when the call of this step may start. No call from `end` on is made.
-    pub fn start(&self, order: &Order, step: &Step, end: u64) -> Result<(), Aborted> {
+    pub(crate) fn start(&self, order: &Order, step: &Step, end: u64) -> Result<(), Aborted> {
         self.wait(step.after)?;
         let edges = order.edges.get(&step.call).into_iter().flatten();
         edges.filter(|edge| edge.call < end).try_for_each(|edge| self.wait_for(edge.rank))
     }
 
     /// Returns when this one return has happened. Rare: for [`Order::edges`] alone.
-    pub fn wait_for(&self, rank: u64) -> Result<(), Aborted> {
+    pub(crate) fn wait_for(&self, rank: u64) -> Result<(), Aborted> {
         while !self.is_done(rank) {
             if self.aborted.load(SeqCst) {
                 return Err(Aborted);
@@ -198,7 +198,7 @@ impl Gate {
         Ok(())
     }
 
-    pub fn finish(&self, rank: u64) {
+    pub(crate) fn finish(&self, rank: u64) {
         self.done[rank as usize / 64].fetch_or(1 << (rank % 64), SeqCst);
         // Of two that finish at once at least one sees the other's bit, so none is left behind.
         let mut reached = self.reached();
@@ -214,7 +214,7 @@ impl Gate {
     }
 
     /// Ends all waiting.
-    pub fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.aborted.store(true, SeqCst);
         self.wake();
     }

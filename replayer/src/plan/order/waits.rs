@@ -21,13 +21,13 @@ use trace::read::call::Image;
 use trace::{Call, Function, Trace};
 
 /// Why such a wait is left out.
-pub const WHY: &str = "waits for a value that the CPU wrote";
+pub(crate) const WHY: &str = "waits for a value that the CPU wrote";
 
 /// Bytes of the longest value.
 const WIDEST: u64 = 8;
 
 /// The known memory at a call.
-pub struct Memories<'m> {
+pub(crate) struct Memories<'m> {
     pub host: &'m Ranges,
     pub live: &'m Allocations,
     /// Whether the call makes a node of a graph.
@@ -36,7 +36,7 @@ pub struct Memories<'m> {
 
 /// One operation on a value, from a call or a batch.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Operation {
+pub(crate) struct Operation {
     pub waits: bool,
     pub memory: Range<u64>,
     value: u64,
@@ -49,7 +49,7 @@ impl Operation {
         Operation { waits, memory: address..address.saturating_add(if is_wide { 8 } else { 4 }), value, flags }
     }
 
-    pub fn of_call(call: &Call, function: &Function) -> Option<Operation> {
+    pub(crate) fn of_call(call: &Call, function: &Function) -> Option<Operation> {
         let of_value = |param: &Field| match param.role {
             Role::Reads(Extent::Fixed(bytes)) => Some((true, bytes)),
             Role::Writes(Extent::Fixed(bytes)) => Some((false, bytes)),
@@ -66,7 +66,7 @@ impl Operation {
     }
 
     /// One of a batch.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Operation> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Operation> {
         let half = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (waits, is_wide) = match Kind(half(0)?) {
@@ -101,7 +101,7 @@ fn operations(call: &Call, function: &'static Function) -> Vec<Option<Operation>
 }
 
 /// Whether the field points to the operations of a batch.
-pub fn are_operations(field: &Field) -> bool {
+pub(crate) fn are_operations(field: &Field) -> bool {
     matches!(field.ty.form, Form::Pointer(to) if is_operation(to))
 }
 
@@ -111,7 +111,7 @@ fn is_operation(ty: &Type) -> bool {
 
 /// Values that streams write to host memory, up to the present call.
 #[derive(Default)]
-pub struct Signals {
+pub(crate) struct Signals {
     /// By the start of the memory: apart from each other.
     values: BTreeMap<u64, Value>,
     /// Waits that one of them ends: the call, and the place in its batch.
@@ -131,7 +131,13 @@ struct Value {
 impl Signals {
     /// Whether the call waits so that it is left out, by itself or in one of its operations, or makes a node
     /// that does.
-    pub fn observe(&mut self, trace: &Trace, call: &Call, function: &'static Function, memory: Memories) -> bool {
+    pub(crate) fn observe(
+        &mut self,
+        trace: &Trace,
+        call: &Call,
+        function: &'static Function,
+        memory: Memories,
+    ) -> bool {
         let Memories { host, live, makes_node } = memory;
         if host.is_empty() {
             return false;
@@ -223,7 +229,7 @@ impl Signals {
         met.iter().for_each(|start| _ = self.values.remove(start));
     }
 
-    pub fn into_ended(self) -> HashSet<(u64, usize)> {
+    pub(crate) fn into_ended(self) -> HashSet<(u64, usize)> {
         self.ended
     }
 }

@@ -1,5 +1,5 @@
 //! The walk over a trace that makes its plan. Imports the other folders of `plan/`, and `job/`.
 
-pub mod inputs;
-pub mod memory;
-pub mod walk;
+pub(crate) mod inputs;
+pub(crate) mod memory;
+pub(crate) mod walk;

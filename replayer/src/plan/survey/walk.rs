@@ -44,7 +44,7 @@ use trace::read::shared_handles::{Crossing, What};
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
-pub struct Survey {
+pub(crate) struct Survey {
     /// Nothing but the verdict is wanted, which needs neither the order of the calls nor who reaches what.
     pub(crate) only_judges: bool,
     pub(crate) plan: Plan,
@@ -113,7 +113,7 @@ const UNKNOWN: &str =
     "the recorded range begins after earlier calls: the contents of device memory at its start are unknown";
 
 impl Survey {
-    pub fn new(trace: &Trace, imports: Option<Imports>) -> Survey {
+    pub(crate) fn new(trace: &Trace, imports: Option<Imports>) -> Survey {
         let mut survey = Survey { imports, lacks: MissingPeers::of_one(trace), ..Survey::default() };
         for (launch, image) in trace.results_of_callbacks() {
             survey.plan.comparability.results.insert(image.address);
@@ -124,23 +124,23 @@ impl Survey {
     }
 
     /// Beside others of its job.
-    pub fn with_peers(trace: &Trace, imports: Imports, lacks: MissingPeers) -> Survey {
+    pub(crate) fn with_peers(trace: &Trace, imports: Imports, lacks: MissingPeers) -> Survey {
         Survey { lacks, ..Survey::new(trace, Some(imports)) }
     }
 
     /// The verdict is all that is wanted.
-    pub fn only_verdict(self) -> Survey {
+    pub(crate) fn only_verdict(self) -> Survey {
         Survey { only_judges: true, ..self }
     }
 
     /// For the verdict alone.
-    pub fn to_judge(trace: &Trace, alone: Option<SingleRank>) -> Survey {
+    pub(crate) fn to_judge(trace: &Trace, alone: Option<SingleRank>) -> Survey {
         let mut survey = Survey { only_judges: true, lacks: MissingPeers::of_one(trace), ..Survey::default() };
         survey.plan.job.single_rank = alone;
         survey
     }
 
-    pub fn observe(&mut self, trace: &Trace, call: &Call) {
+    pub(crate) fn observe(&mut self, trace: &Trace, call: &Call) {
         if call.inner {
             self.plan.counts.inner += 1;
             return;
@@ -376,7 +376,7 @@ impl Survey {
         }
     }
 
-    pub fn finish(mut self, trace: &Trace) -> Plan {
+    pub(crate) fn finish(mut self, trace: &Trace) -> Plan {
         self.end_single_rank();
         self.exports_end();
         let mut plan = self.plan;

@@ -1,7 +1,7 @@
 //! Recorded runs of the application's callbacks, and the replay's progress through them.
 
-pub mod nested_calls;
-pub mod runs;
+pub(crate) mod nested_calls;
+pub(crate) mod runs;
 
 use crate::base::ranges::Ranges;
 use crate::driver::stream::Queue;
@@ -18,7 +18,7 @@ use trace::Trace;
 use trace::read::call::Image;
 use trace::read::host_writes::Written;
 
-pub struct Callbacks<'t> {
+pub(crate) struct Callbacks<'t> {
     /// All recorded runs in the order of their beginnings.
     runs: Vec<CallbackRun<'t>>,
     /// The latest end among the first, the first two, the first three ...
@@ -90,7 +90,7 @@ impl CallbackRun<'_> {
 
 impl<'t> Callbacks<'t> {
     /// `end`: calls from this number on are not made.
-    pub fn new(trace: &'t Trace, plan: &Plan, end: u64) -> Callbacks<'t> {
+    pub(crate) fn new(trace: &'t Trace, plan: &Plan, end: u64) -> Callbacks<'t> {
         let mut runs: Vec<CallbackRun> = Vec::new();
         for call in trace.callers_back() {
             for (number, written) in call.callback_runs() {
@@ -150,19 +150,19 @@ impl<'t> Callbacks<'t> {
     }
 
     /// When what is put on this queue now began when recorded, at the earliest.
-    pub fn ended_on(&self, queue: Queue) -> u64 {
+    pub(crate) fn ended_on(&self, queue: Queue) -> u64 {
         if self.runs.is_empty() { 0 } else { self.behind.lock().get(&queue).copied().unwrap_or(0) }
     }
 
     /// Whether a run has come here that had not ended by that time when recorded, or the other way round, and
     /// writes this memory.
-    pub fn are_otherwise(&self, time: u64, memory: &Range<u64>) -> bool {
+    pub(crate) fn are_otherwise(&self, time: u64, memory: &Range<u64>) -> bool {
         let mut runs = self.runs.iter().zip(&self.come);
         runs.any(|(one, come)| (one.end <= time) != come.load(Acquire) && one.memory.overlaps(memory))
     }
 
     /// The call was left out: nobody will run its callback.
-    pub fn left_out(&self, call: u64) {
+    pub(crate) fn left_out(&self, call: u64) {
         let Some(places) = self.places.get(&call) else { return };
         let mut done = self.done.lock();
         places.values().for_each(|at| done[*at] = true);
@@ -171,19 +171,19 @@ impl<'t> Callbacks<'t> {
     }
 
     /// As long as this is held no callback changes anything: hold it for no wait.
-    pub fn look(&self) -> RwLockReadGuard<'_, ()> {
+    pub(crate) fn look(&self) -> RwLockReadGuard<'_, ()> {
         self.looks.read()
     }
 
     /// After all work: nothing is touched any more.
-    pub fn close(&self, total: &mut Tally) {
+    pub(crate) fn close(&self, total: &mut Tally) {
         *self.open.write() = false;
         total.add(std::mem::take(&mut *self.tally.lock()));
     }
 
     /// Whether a run that is done here has brought what was found there at that time: it was under way, and
     /// was told of it, too.
-    pub fn have_written(&self, found: u64, memory: &Range<u64>) -> bool {
+    pub(crate) fn have_written(&self, found: u64, memory: &Range<u64>) -> bool {
         let done = self.done.lock();
         let mut newer = self.ended_after(found, &done).filter(|one| one.begin < found);
         newer.any(|one| one.is_recorded_twice(memory))
@@ -192,7 +192,7 @@ impl<'t> Callbacks<'t> {
     /// HostWrites recorded host memory as it was found at `since`, but for what runs have written that are
     /// done here and ended later than that when recorded: that is newer, and copies behind them may have
     /// brought what is newer still.
-    pub fn write(&self, since: u64, range: Range<u64>, write: impl Fn(Range<u64>)) {
+    pub(crate) fn write(&self, since: u64, range: Range<u64>, write: impl Fn(Range<u64>)) {
         if self.runs.is_empty() {
             return write(range);
         }

@@ -13,7 +13,7 @@ use trace::Trace;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
-pub struct CallsInside {
+pub(crate) struct CallsInside {
     /// By call: the place of the run in which it was made.
     runs: HashMap<u64, usize>,
     state: Mutex<State>,
@@ -57,12 +57,12 @@ impl CallsInside {
         inside
     }
 
-    pub fn run_of(&self, call: u64) -> Option<usize> {
+    pub(crate) fn run_of(&self, call: u64) -> Option<usize> {
         self.runs.get(&call).copied()
     }
 
     /// The worker is done with the call, whether or not it was made.
-    pub fn passed(&self, call: u64) {
+    pub(crate) fn passed(&self, call: u64) {
         if let Some(run) = self.run_of(call) {
             let mut state = self.state.lock();
             state.left.entry(run).and_modify(|left| *left = left.saturating_sub(1));
@@ -79,7 +79,7 @@ impl CallsInside {
     }
 
     /// Has the run's thread do this: none if it does not come to it.
-    pub fn make(&self, run: usize, call: impl Fn() -> u32 + Sync) -> Option<u32> {
+    pub(crate) fn make(&self, run: usize, call: impl Fn() -> u32 + Sync) -> Option<u32> {
         let result = Mutex::new(None);
         let job = || *result.lock() = Some(call());
         let job: &(dyn Fn() + Sync) = &job;

@@ -31,7 +31,7 @@ const MOST_IN_VAIN: usize = 20;
 const FOR_EARLIER: Duration = Duration::from_millis(100);
 
 /// Waits for the runs that had begun before the call, and does what a run itself cannot: write device memory.
-pub fn before_call(run: &Run, call: &Call, tally: &mut Tally) {
+pub(crate) fn before_call(run: &Run, call: &Call, tally: &mut Tally) {
     let callbacks = &run.callbacks;
     let from = callbacks.frontier.load(Acquire);
     let to = callbacks.runs.partition_point(|one| one.begin < call.begin);
@@ -84,7 +84,7 @@ struct CallbackArgument<'w, 't> {
 }
 
 /// Before a call is made: puts our functions in the places of the application's.
-pub fn hand_over<'t>(run: &Run<'t>, call: Call<'t>, frame: &mut Frame<'t>) {
+pub(crate) fn hand_over<'t>(run: &Run<'t>, call: Call<'t>, frame: &mut Frame<'t>) {
     for CallbackSlot { memory, offset, with_status, queue } in std::mem::take(&mut frame.callbacks) {
         run.callbacks.is_put(call.number, queue);
         let (open, copies) = (run.callbacks.open.clone(), run.readbacks.count());

@@ -18,7 +18,7 @@ use trace::read::host_writes::{FoundWrite, Written};
 
 /// Lets kernels go that wait for the CPU, while these calls wait for them. Memory of the host alone: the
 /// driver is busy.
-pub fn let_go(run: &Run, calls: &[u64]) {
+pub(crate) fn let_go(run: &Run, calls: &[u64]) {
     let writes = &run.host_writes;
     let _turn = writes.turn.lock();
     let mut tally = writes.early.lock();
@@ -28,7 +28,7 @@ pub fn let_go(run: &Run, calls: &[u64]) {
 }
 
 /// Before the call is made, whatever becomes of it.
-pub fn before_call(run: &Run, call: &Call, tally: &mut Tally) {
+pub(crate) fn before_call(run: &Run, call: &Call, tally: &mut Tally) {
     let writes = &run.host_writes;
     let is_due = |at: usize| writes.found.get(at).is_some_and(|found| found.time <= call.begin);
     if !is_due(writes.frontier.load(Acquire)) {
@@ -55,7 +55,7 @@ pub fn before_call(run: &Run, call: &Call, tally: &mut Tally) {
 
 /// After all work: what the CPU had of managed memory when the process ended. What differs it may have
 /// written itself.
-pub fn at_the_end(run: &Run, tally: &mut Tally) {
+pub(crate) fn at_the_end(run: &Run, tally: &mut Tally) {
     if run.end < run.trace.len() as u64 || run.is_stopped() || !run.verify {
         return;
     }
@@ -72,7 +72,7 @@ pub fn at_the_end(run: &Run, tally: &mut Tally) {
 }
 
 /// What a callback did to host memory. To be called from the driver's thread: asks the driver nothing.
-pub fn on_host_only(run: &Run, image: &Image, tally: &mut Tally) {
+pub(crate) fn on_host_only(run: &Run, image: &Image, tally: &mut Tally) {
     let Some(bytes) = run.trace.bytes(image) else { return };
     let (start, bytes, words) = partial_words::translated(run, image.address, bytes, |range| read_host(run, range));
     if let Some(live) = run.host(&extent(start, bytes.len())) {
@@ -88,7 +88,7 @@ pub fn on_host_only(run: &Run, image: &Image, tally: &mut Tally) {
 }
 
 /// The rest of what a callback did, once it has run.
-pub fn on_device_only(run: &Run, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
+pub(crate) fn on_device_only(run: &Run, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
     let len = run.trace.bytes(image).map_or(0, <[u8]>::len);
     if run.host(&extent(image.address, len)).is_none() {
         write(run, call, call.number, written, image, &FlagQueues::nowhere(), tally);

@@ -1,6 +1,6 @@
 //! The recorded CPU writes, in the order in which they were found, and the replay's progress through them.
 
-pub mod apply;
+pub(crate) mod apply;
 
 use crate::tally::Tally;
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// All CPU writes found before calls, in the order in which they were found. Another thread's call may have
 /// found a thread's write before the writer made its own call, so each write is complete for every call that
 /// began after it was found.
-pub struct HostWrites<'t> {
+pub(crate) struct HostWrites<'t> {
     found: Vec<FoundWrite<'t>>,
     /// Those before this one are written.
     frontier: AtomicUsize,
@@ -26,7 +26,7 @@ pub struct HostWrites<'t> {
 }
 
 impl<'t> HostWrites<'t> {
-    pub fn from_trace(trace: &'t Trace) -> HostWrites<'t> {
+    pub(crate) fn from_trace(trace: &'t Trace) -> HostWrites<'t> {
         HostWrites {
             found: trace.found_writes(),
             frontier: AtomicUsize::new(0),
@@ -35,13 +35,13 @@ impl<'t> HostWrites<'t> {
         }
     }
 
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         !self.found.is_empty()
     }
 
     /// How long calls may take before what the CPU wrote while they waited is written again: it may not be
     /// what they wait for.
-    pub fn patience(&self, trace: &Trace, calls: &[u64]) -> Duration {
+    pub(crate) fn patience(&self, trace: &Trace, calls: &[u64]) -> Duration {
         const LEAST: Duration = Duration::from_secs(1);
         let recorded = |call: &u64| {
             let call = trace.call(*call)?;
@@ -53,23 +53,23 @@ impl<'t> HostWrites<'t> {
     }
 
     /// Once all calls have been made.
-    pub fn close(&self, tally: &mut Tally) {
+    pub(crate) fn close(&self, tally: &mut Tally) {
         tally.add(std::mem::take(&mut *self.early.lock()));
     }
 
     /// Whether any of it was in managed memory.
-    pub fn has_seen(&self) -> bool {
+    pub(crate) fn has_seen(&self) -> bool {
         self.found.iter().any(|found| found.written.is_seen())
     }
 
     /// How much of it is written.
-    pub fn position(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         self.frontier.load(Acquire)
     }
 
     /// Whether something is written here that had not been found in this memory by that time when recorded,
     /// or the other way round. `position`: from when on.
-    pub fn are_otherwise(&self, time: u64, memory: &Range<u64>, position: usize) -> bool {
+    pub(crate) fn are_otherwise(&self, time: u64, memory: &Range<u64>, position: usize) -> bool {
         let then = self.found.partition_point(|found| found.time <= time);
         let between = then.min(position)..then.max(self.position());
         let mut images =
@@ -78,7 +78,7 @@ impl<'t> HostWrites<'t> {
     }
 
     /// Waits until what had been found by that time is written; false if it does not come.
-    pub fn wait_until(&self, time: u64) -> bool {
+    pub(crate) fn wait_until(&self, time: u64) -> bool {
         let then = self.found.partition_point(|found| found.time <= time);
         let until = Instant::now() + PATIENCE;
         while self.position() < then {

@@ -12,10 +12,10 @@ use trace::api::types::Kind;
 use trace::{Call, Function};
 
 /// What becomes of the events of a range. They hold no data: made again and again they would be the same.
-pub const EVENTS: &str = "an event of the range is created once and lives until the replay ends";
+pub(crate) const EVENTS: &str = "an event of the range is created once and lives until the replay ends";
 
 /// Holds the workers at the range until memory has been read.
-pub struct RepeatGate {
+pub(crate) struct RepeatGate {
     pub about: Repeat,
     /// Calls before the range that have not returned.
     before: AtomicU64,
@@ -24,18 +24,18 @@ pub struct RepeatGate {
 }
 
 impl RepeatGate {
-    pub fn new(world_calls: impl Iterator<Item = u64>, about: Repeat) -> RepeatGate {
+    pub(crate) fn new(world_calls: impl Iterator<Item = u64>, about: Repeat) -> RepeatGate {
         let before = world_calls.filter(|call| *call < about.range.start).count() as u64;
         RepeatGate { about, before: AtomicU64::new(before), opened: Mutex::new(None), changed: Condvar::new() }
     }
 
     /// Whether the call ends an event that the range is going to use again.
-    pub fn keeps(&self, call: &Call, function: &Function) -> bool {
+    pub(crate) fn keeps(&self, call: &Call, function: &Function) -> bool {
         self.about.range.contains(&call.number) && function.ends(Kind::Event).is_some()
     }
 
     /// Before a call: waits until memory is known as it is before the range, if the call belongs to it.
-    pub fn before_call(&self, session: &Session, gate: &Gate, call: u64) -> Result<(), Aborted> {
+    pub(crate) fn before_call(&self, session: &Session, gate: &Gate, call: u64) -> Result<(), Aborted> {
         if call < self.about.range.start {
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl RepeatGate {
     }
 
     /// A call has returned.
-    pub fn returned(&self, call: u64) {
+    pub(crate) fn returned(&self, call: u64) {
         if call < self.about.range.start && self.before.fetch_sub(1, SeqCst) == 1 {
             let _opened = self.opened.lock();
             self.changed.notify_all();
@@ -67,7 +67,7 @@ impl RepeatGate {
 }
 
 /// Nothing is under way in any context, before this call. A failure comes back from the next call.
-pub fn at_rest(session: &Session, before: u64, there: &str) -> Result<(), String> {
+pub(crate) fn at_rest(session: &Session, before: u64, there: &str) -> Result<(), String> {
     match quiesce::all(session, before).under_way.first() {
         Some(work) => Err(format!("when it {there}, {}", quiesce::describe(session, work))),
         None => Ok(()),

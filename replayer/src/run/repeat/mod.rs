@@ -1,7 +1,7 @@
 //! Repetition of a range of calls for timing: the calls that allow it, and the memory restored in between.
 
-pub mod gate;
-pub mod prepared_call;
-pub mod repeatable;
-pub mod restore;
-pub mod timing;
+pub(crate) mod gate;
+pub(crate) mod prepared_call;
+pub(crate) mod repeatable;
+pub(crate) mod restore;
+pub(crate) mod timing;

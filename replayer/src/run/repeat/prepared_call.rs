@@ -18,7 +18,7 @@ const LINES: u64 = 8;
 const LINES_ELSEWHERE: usize = 4;
 
 /// A prepared call. It must not outlive the frame that it was made from.
-pub struct PreparedCall {
+pub(crate) struct PreparedCall {
     thunk: Thunk,
     entry: *const (),
     words: *const u64,
@@ -32,7 +32,7 @@ pub struct PreparedCall {
 }
 
 impl PreparedCall {
-    pub fn new(
+    pub(crate) fn new(
         driver: &Driver,
         live: &'static Function,
         frame: &Frame,
@@ -59,14 +59,14 @@ impl PreparedCall {
     ///
     /// # Safety
     /// The frame is still there, and built for this function.
-    pub unsafe fn make(&self) -> u32 {
+    pub(crate) unsafe fn make(&self) -> u32 {
         // SAFETY: the thunk belongs to the entry point, and the words were counted; the caller vouches for
         // the rest.
         unsafe { (self.thunk)(self.entry, self.words) }
     }
 
     /// Has the memory of the call brought near.
-    pub fn fetch(&self) {
+    pub(crate) fn fetch(&self) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

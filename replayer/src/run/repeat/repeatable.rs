@@ -30,7 +30,7 @@ use trace::read::shared_handles::What;
 use trace::{Call, Function, Trace};
 
 /// A call that can be made at once.
-pub struct RepeatableCall<'t> {
+pub(crate) struct RepeatableCall<'t> {
     pub call: Call<'t>,
     /// It writes what collectives had delivered, or what memory of other processes had held.
     pub brings: bool,
@@ -44,17 +44,17 @@ pub struct RepeatableCall<'t> {
 }
 
 impl<'t> RepeatableCall<'t> {
-    pub fn ready(&self, driver: &Driver) -> PreparedCall {
+    pub(crate) fn ready(&self, driver: &Driver) -> PreparedCall {
         let (number, writes) = (self.call.number, !self.host.is_empty());
         PreparedCall::new(driver, self.live, &self.frame, number, self.expected, writes)
     }
 
-    pub fn started(&self) -> StartedCall<'_, 't> {
+    pub(crate) fn started(&self) -> StartedCall<'_, 't> {
         StartedCall { call: &self.call, live: self.live, words: &self.words, brings: self.brings }
     }
 }
 
-pub fn prepare<'t>(
+pub(crate) fn prepare<'t>(
     run: &Run<'t>,
     range: &Range<u64>,
     written: &RangeWrites,
@@ -110,7 +110,7 @@ pub fn prepare<'t>(
 }
 
 /// Says why the range cannot be repeated, as far as the calls tell.
-pub fn check(trace: &Trace, plan: &Plan, range: &Range<u64>) -> Result<(), String> {
+pub(crate) fn check(trace: &Trace, plan: &Plan, range: &Range<u64>) -> Result<(), String> {
     let calling_back = callbacks::launches(trace, range);
     let is_across =
         |(call, edges): &(&u64, &Vec<Edge>)| **call < range.start && edges.iter().any(|edge| edge.call >= range.start);

@@ -14,7 +14,7 @@ use trace::base::hash::Hash;
 const PIECE: usize = 1 << 20;
 
 /// The contents of all the program's memory before the range.
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     regions: Vec<Region>,
     /// Allocations that could not be read.
     pub unread: u64,
@@ -37,7 +37,7 @@ struct WrittenPiece {
 
 /// The memory that the range writes.
 #[derive(Default)]
-pub struct RangeWrites {
+pub(crate) struct RangeWrites {
     pieces: Vec<WrittenPiece>,
     pub bytes: u64,
     pub unread: u64,
@@ -45,7 +45,7 @@ pub struct RangeWrites {
 
 impl Snapshot {
     /// To be called when nothing is under way. `at`: the first call of the range.
-    pub fn read(session: &Session, at: u64) -> Result<Snapshot, String> {
+    pub(crate) fn read(session: &Session, at: u64) -> Result<Snapshot, String> {
         let named = AllocationNames::before_call(session.trace, at);
         let needed: u64 = named.ranges().map(|range| range.len).sum();
         let free = free_memory::memory().unwrap_or(u64::MAX);
@@ -70,7 +70,7 @@ impl Snapshot {
     }
 
     /// What differs now.
-    pub fn written(self, session: &Session) -> RangeWrites {
+    pub(crate) fn written(self, session: &Session) -> RangeWrites {
         let mut written = RangeWrites { unread: self.unread, ..RangeWrites::default() };
         for region in self.regions {
             let len = region.bytes.len() as u64;
@@ -92,7 +92,7 @@ impl Snapshot {
 
 impl RangeWrites {
     /// Puts everything back, and reads it to see that it is there.
-    pub fn restore(&self, session: &Session) -> Result<(), String> {
+    pub(crate) fn restore(&self, session: &Session) -> Result<(), String> {
         for piece in &self.pieces {
             let bytes = &piece.before;
             if piece.is_host {
@@ -112,7 +112,7 @@ impl RangeWrites {
     }
 
     /// How many pieces hold something else than after the first time.
-    pub fn differing(&self, session: &Session) -> u64 {
+    pub(crate) fn differing(&self, session: &Session) -> u64 {
         let differs = |piece: &&WrittenPiece| {
             let held = contents(session, piece.live..piece.live + piece.before.len() as u64, piece.is_host);
             !held.is_ok_and(|held| Hash::compute(&held) == piece.after)
@@ -121,7 +121,7 @@ impl RangeWrites {
     }
 
     /// What stands before the range at live host memory that the range writes, or that it leaves alone.
-    pub fn holds(&self, host: &Range<u64>) -> bool {
+    pub(crate) fn holds(&self, host: &Range<u64>) -> bool {
         self.pieces
             .iter()
             .any(|piece| piece.is_host && piece.live < host.end && host.start < piece.live + piece.before.len() as u64)

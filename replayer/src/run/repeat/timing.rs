@@ -68,7 +68,7 @@ pub struct RepeatTimes {
 }
 
 /// After the first time. No call may take longer than `limit`.
-pub fn run(
+pub(crate) fn run(
     run: &Run,
     repeats: RepeatGate,
     limit: Option<Duration>,

@@ -12,7 +12,7 @@ use trace::file::record;
 const MOST_UNACCEPTED: u64 = 64 << 20;
 
 /// In what is longer nobody looks for addresses.
-pub const MOST_FOLLOWED: usize = 64 << 10;
+pub(crate) const MOST_FOLLOWED: usize = 64 << 10;
 
 impl Capture<'_> {
     /// Whether this is too long to be believed.

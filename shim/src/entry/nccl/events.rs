@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use trace::file::record::nccl::{Began, Name, began};
 
 /// The start of an NCCL event.
-pub enum Event {
+pub(super) enum Event {
     Operation(OperationEvent),
     /// Something that operations are part of.
     Parent,
@@ -16,7 +16,7 @@ pub enum Event {
 
 /// An operation.
 #[derive(Default)]
-pub struct OperationEvent {
+pub(super) struct OperationEvent {
     pub about: Began,
     /// The handle of what it is part of; 0 if that has none.
     pub parent: usize,
@@ -30,7 +30,7 @@ pub struct OperationEvent {
 
 impl OperationEvent {
     #[cold]
-    pub fn identity(&self) -> Identity {
+    pub(super) fn identity(&self) -> Identity {
         let name = self.communicator.and_then(Text::copied).unwrap_or_default();
         Identity { id: self.id, rank: self.rank, name, ..Identity::default() }
     }
@@ -47,7 +47,7 @@ const TRANSFER_CALL: u64 = 1 << 10;
 const WITH_CALLS: u32 = 5;
 
 /// The events that are asked for.
-pub const fn event_mask(version: u32) -> c_int {
+pub(super) const fn event_mask(version: u32) -> c_int {
     let given = COLLECTIVE | TRANSFER;
     (if version < WITH_CALLS { given } else { given | COLLECTIVE_CALL | TRANSFER_CALL }) as c_int
 }
@@ -154,7 +154,7 @@ struct TransferCall {
 /// # Safety
 /// `event` must be an event of that version of NCCL's interface.
 #[inline]
-pub unsafe fn read<const VERSION: u32>(event: *const u8) -> Event {
+pub(super) unsafe fn read<const VERSION: u32>(event: *const u8) -> Event {
     // SAFETY: the caller's promise: what is read of the type that the head names, in the version that it has.
     unsafe {
         let head = &*event.cast::<Head>();

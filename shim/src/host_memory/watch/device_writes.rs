@@ -18,7 +18,7 @@ impl Watch {
     ///
     /// With the lock held: what another thread has found done since must not be replaced by what was read
     /// before.
-    pub fn landed(&self, address: u64, len: u64, careful: bool, by_launch: bool) -> Option<Cow<'static, [u8]>> {
+    pub(crate) fn landed(&self, address: u64, len: u64, careful: bool, by_launch: bool) -> Option<Cow<'static, [u8]>> {
         if !self.any() {
             return bytes_at(address, len as usize, careful);
         }
@@ -52,7 +52,7 @@ impl Watch {
     /// has for itself is known as of now, but for the pages where the CPU wrote, too: what a callback puts in
     /// its place is new, also if it was there before. `copied`: pages, in order, to which its copies have
     /// gone. The parts of the memory of which that is not so.
-    pub fn computed(&self, threads: [u32; 2], copied: &[Range<u64>]) -> Vec<Range<u64>> {
+    pub(crate) fn computed(&self, threads: [u32; 2], copied: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, copy, .. } = &mut *state else { return Vec::new() };
         let (mut budget, mut unknown) = (MOST_READ, Vec::new());
@@ -76,7 +76,7 @@ impl Watch {
 
     /// The same, of what a launch has made of this memory. On pages to which the CPU has copied the program
     /// may have written, too: those are told as a whole, and so is long memory.
-    pub fn computed_in(&self, range: Range<u64>, copied: &[Range<u64>]) {
+    pub(crate) fn computed_in(&self, range: Range<u64>, copied: &[Range<u64>]) {
         if range.end - range.start > long_results::SHORT {
             return self.expect_results(range);
         }
@@ -92,7 +92,7 @@ impl Watch {
 
     /// Work is done that may have changed this managed memory, or memory too long to be read. What the CPU
     /// finds there now, or has put there since, is told as a whole: it may happen to be what was known.
-    pub fn expect_results(&self, range: Range<u64>) {
+    pub(crate) fn expect_results(&self, range: Range<u64>) {
         if !self.any() {
             return;
         }
@@ -107,7 +107,7 @@ impl Watch {
     /// pinned memory whose address stands somewhere, of which it is looked what is there now. `launches`: the
     /// thread of each, and whether it is of a graph, which may use large pieces, too, and pinned memory that
     /// not its thread alone has named.
-    pub fn expect_unnamed_results(&self, launches: &BTreeSet<(u32, bool)>) {
+    pub(crate) fn expect_unnamed_results(&self, launches: &BTreeSet<(u32, bool)>) {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, copy, .. } = &mut *state else { return };
         let mut budget = MOST_READ;

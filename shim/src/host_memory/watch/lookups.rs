@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::*;
 
 impl Watch {
     /// Whether some of this memory is watched.
-    pub fn overlaps(&self, memory: &Range<u64>) -> bool {
+    pub(crate) fn overlaps(&self, memory: &Range<u64>) -> bool {
         let state = self.state.lock();
         let before = state.ranges.range(..memory.end).next_back();
         before.is_some_and(|(_, watched)| watched.end > memory.start)
@@ -19,17 +19,17 @@ impl Watch {
 
     /// Whether anything is watched, and so little that the sources of copies may be, too, for the sake of a
     /// rare program: each scan goes through all.
-    pub fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         (1..SHORT).contains(&self.count.load(Relaxed))
     }
 
     /// Whether there is room for pieces that can be recorded otherwise, too.
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.count.load(Relaxed) < MOST_WATCHED / 2
     }
 
     /// Whether what the CPU writes there is found without being compared as a whole.
-    pub fn follows(&self, start: u64, len: u64) -> bool {
+    pub(crate) fn follows(&self, start: u64, len: u64) -> bool {
         if !self.any() {
             return false;
         }
@@ -39,7 +39,7 @@ impl Watch {
     }
 
     /// Whether other processes may write there, which Linux does not tell.
-    pub fn is_shared(&self, address: u64) -> bool {
+    pub(crate) fn is_shared(&self, address: u64) -> bool {
         if !self.any() {
             return false;
         }
@@ -50,7 +50,7 @@ impl Watch {
 
     /// All pinned memory whose changes by the CPU are known, and that no other thread was seen to use: start
     /// and length. Other memory graphs only read.
-    pub fn pinned(&self, thread: u32) -> Vec<(u64, u64)> {
+    pub(crate) fn pinned(&self, thread: u32) -> Vec<(u64, u64)> {
         let state = self.state.lock();
         let is_own = |watched: &Watched| watched.tracked && watched.pinned && watched.users == Users::One(thread);
         let known = state.ranges.iter().filter(|(_, watched)| is_own(watched));
@@ -58,14 +58,14 @@ impl Watch {
     }
 
     /// Whether the calls of one thread alone have named this memory.
-    pub fn is_of_one(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn is_of_one(&self, range: &Range<u64>) -> bool {
         let state = self.state.lock();
         let before = state.ranges.range(..=range.start).next_back();
         before.is_none_or(|(_, watched)| watched.end <= range.start || watched.users.only().is_some())
     }
 
     /// Whether what the CPU writes there is told, by pages or by comparing all of it.
-    pub fn tells(&self, start: u64, len: u64) -> bool {
+    pub(crate) fn tells(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
         let before = state.ranges.range(..=start).next_back();
         let tells = |(at, watched): (&u64, &Watched)| watched.tracked || watched.end - at <= MOST_COMPARED;
@@ -74,7 +74,7 @@ impl Watch {
 
     /// Whether the CPU has written in this memory since the last scan, something else than was there, as far
     /// as Linux tells.
-    pub fn has_written_in(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn has_written_in(&self, range: &Range<u64>) -> bool {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return false };
         let around = ranges.range_mut(..=range.start).next_back();
@@ -93,7 +93,7 @@ impl Watch {
 
     /// Where the CPU has written in this memory what is not told yet; none if it may have anywhere since the
     /// last scan, as far as the kernel tells.
-    pub fn untold_in(&self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
+    pub(crate) fn untold_in(&self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let state = self.state.lock();
         let (_, watched) = state.ranges.range(..=range.start).next_back()?;
         let sure = without(range.clone(), watched.doubtful());
@@ -106,7 +106,7 @@ impl Watch {
 
     /// What has changed where nobody can tell the CPU's writes from a kernel's, of memory that a launch was
     /// given.
-    pub fn doubtful_in(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+    pub(crate) fn doubtful_in(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let mut state = self.state.lock();
         let Some((start, watched)) = state.ranges.range_mut(..=range.start).next_back() else { return Vec::new() };
         let doubtful = intersections(range, watched.doubtful());

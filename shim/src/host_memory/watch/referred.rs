@@ -10,12 +10,12 @@ use trace::file::preamble::Data;
 impl Watch {
     /// Begins to watch what these words of a call point to, if it is memory of the host that the device can
     /// reach.
-    pub fn refer(&self, words: impl Iterator<Item = u64>, writes: &mut HostWrites) {
+    pub(crate) fn refer(&self, words: impl Iterator<Item = u64>, writes: &mut HostWrites) {
         self.refer_for(Users::One(writes.thread()), words, writes);
     }
 
     /// The same, of words that stand in memory.
-    pub fn refer_stored(&self, words: impl Iterator<Item = u64>, writes: &mut HostWrites) {
+    pub(crate) fn refer_stored(&self, words: impl Iterator<Item = u64>, writes: &mut HostWrites) {
         self.refer_for(Users::Nobody, words, writes);
     }
 
@@ -37,7 +37,7 @@ impl Watch {
     }
 
     /// Managed memory was made, or has become known.
-    pub fn managed_made(&self, start: u64, len: u64) {
+    pub(crate) fn managed_made(&self, start: u64, len: u64) {
         self.forget(start, len, true, None);
         self.managed.add(start, len, false);
         if self.data == Data::None {
@@ -50,7 +50,7 @@ impl Watch {
 
     /// Begins to watch all managed memory: a launch can get to it by pointers that lie in other memory. With
     /// the lock held: another thread's launch waits for what is recorded.
-    pub fn refer_managed(&self, writes: &mut HostWrites) {
+    pub(crate) fn refer_managed(&self, writes: &mut HostWrites) {
         if self.data == Data::None || !self.is_fresh.load(Acquire) {
             return;
         }
@@ -70,7 +70,7 @@ impl Watch {
     }
 
     /// Begins to watch what is named in memory that was found, and what is named there in turn.
-    pub fn refer_named(&self, writes: &mut HostWrites) {
+    pub(crate) fn refer_named(&self, writes: &mut HostWrites) {
         while !writes.named.is_empty() {
             let named = std::mem::take(&mut writes.named).into_iter();
             // Of memory that cannot be followed this is asked again each time it is found.

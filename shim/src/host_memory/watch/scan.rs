@@ -22,7 +22,7 @@ impl Watch {
     /// Adds what the CPU wrote since the last scan, before a call. What a callback that ends from now on has
     /// written it tells itself, if the call gives the device work: the call would scan for it in vain, but
     /// for what it copies itself. `queue`: where the call will put work, if callbacks may be under way.
-    pub fn scan(&self, class: Class, uses: Uses, queue: Option<Queue>, is_copy: bool, writes: &mut HostWrites) {
+    pub(crate) fn scan(&self, class: Class, uses: Uses, queue: Option<Queue>, is_copy: bool, writes: &mut HostWrites) {
         let around = writes.around;
         let pending = &around.pending;
         let is_work =
@@ -51,7 +51,7 @@ impl Watch {
     }
 
     /// When a wait has returned: what others wrote in pinned memory since it began.
-    pub fn scan_after_wait(&self, writes: &mut HostWrites) {
+    pub(crate) fn scan_after_wait(&self, writes: &mut HostWrites) {
         let around = writes.around;
         let mut state = self.state.lock();
         self.scan_for(&mut state, Reason::Meanwhile, &[], writes);
@@ -60,18 +60,18 @@ impl Watch {
     }
 
     /// Waits for a scan that is under way.
-    pub fn wait_for_scan(&self) {
+    pub(crate) fn wait_for_scan(&self) {
         drop(self.state.lock());
     }
 
     /// The number by which its end is told. `thread`: which handed it over.
-    pub fn callback_begins(&self, thread: u32, turn: Option<Turn>) -> u64 {
+    pub(crate) fn callback_begins(&self, thread: u32, turn: Option<Turn>) -> u64 {
         self.state.lock().callbacks.begins(thread, turn)
     }
 
     /// The CPU has copied to these pages for the driver, and this, which is done, worked there: what shows on
     /// them is not of callbacks beside it.
-    pub fn copied_by_cpu(&self, pending: &Pending, copy: &Copy, queue: Queue, pages: &[Range<u64>]) {
+    pub(crate) fn copied_by_cpu(&self, pending: &Pending, copy: &Copy, queue: Queue, pages: &[Range<u64>]) {
         let mut state = self.state.lock();
         if state.callbacks.any() {
             let is_unordered = |turn: &Turn| !pending.is_ordered(copy, queue, turn);
@@ -81,7 +81,7 @@ impl Watch {
 
     /// As `scan`. Also where nothing seems to be watched: a copy may just be beginning to watch what this
     /// callback wrote. What waits for its turn has brought nothing yet.
-    pub fn callback_ends(&self, number: u64, turn: Option<&Turn>, writes: &mut HostWrites) {
+    pub(crate) fn callback_ends(&self, number: u64, turn: Option<&Turn>, writes: &mut HostWrites) {
         let around = writes.around;
         let mut state = self.state.lock();
         let ended = state.callbacks.ends(number);

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::time::Instant;
 use trace::api::roles::Class;
 
-pub struct Watched {
+pub(super) struct Watched {
     pub end: u64,
     pub managed: bool,
     pub since: Instant,
@@ -48,7 +48,7 @@ pub struct Watched {
 
 /// The reason for a scan.
 #[derive(Clone, Copy)]
-pub enum Reason<'t> {
+pub(super) enum Reason<'t> {
     /// Before a call: a launch can read anything, a wait nothing.
     Call(Class),
     /// A callback has ended, whose turn it was. `copied`: pages that the CPU copied to beside it, in order
@@ -60,7 +60,7 @@ pub enum Reason<'t> {
 
 impl Watched {
     /// Records what this memory holds as watching begins. `here`: the pages of it that the CPU has.
-    pub fn record(&mut self, start: u64, here: Vec<Range<u64>>, writes: &mut HostWrites) {
+    pub(super) fn record(&mut self, start: u64, here: Vec<Range<u64>>, writes: &mut HostWrites) {
         let (around, thread) = (writes.around, writes.thread());
         let landing_in = |at, len| around.pending.landing_in(at, len, thread);
         let before = landing_in(start, self.end - start);
@@ -82,24 +82,24 @@ impl Watched {
         }
     }
 
-    pub fn pages(&self, start: u64) -> Range<u64> {
+    pub(super) fn pages(&self, start: u64) -> Range<u64> {
         pages_of(&(start..self.end))
     }
 
     /// Managed, and so small that it is told as a whole after any launch.
-    pub fn is_small(&self, start: u64) -> bool {
+    pub(super) fn is_small(&self, start: u64) -> bool {
         const SMALL: u64 = 64 << 10;
         self.managed && self.end - start <= SMALL
     }
 
     /// Where nobody can tell what the CPU writes from what a kernel does.
-    pub fn doubtful(&self) -> &[Range<u64>] {
+    pub(super) fn doubtful(&self) -> &[Range<u64>] {
         if self.is_noisy { &self.edges } else { &[] }
     }
 
     /// What is there now is known, but for the pages where the CPU wrote: those parts. `copied`: pages, in
     /// order, to which it has only copied for the driver. `copy`: to read into, before Linux is asked.
-    pub fn take_over(
+    pub(super) fn take_over(
         &mut self,
         start: u64,
         within: Range<u64>,
@@ -117,7 +117,7 @@ impl Watched {
     }
 
     /// The same, of what has just been read there.
-    pub fn take_over_bytes(
+    pub(super) fn take_over_bytes(
         &mut self,
         start: u64,
         within: Range<u64>,
@@ -141,7 +141,7 @@ impl Watched {
 
     /// What was found by others, and is told for a callback, too. What work has brought since, which cannot
     /// have waited for the callback, that does not write; what the CPU has, shows later.
-    pub fn tell_again(&mut self, start: u64, range: &Range<u64>, how: u32, writes: &mut HostWrites) {
+    pub(super) fn tell_again(&mut self, start: u64, range: &Range<u64>, how: u32, writes: &mut HostWrites) {
         for at in range.clone().step_by(PIECE as usize) {
             // What is not there any more no copy reads.
             let Some(bytes) = bytes_at(at, PIECE.min(range.end - at) as usize, true) else { return };
@@ -152,7 +152,7 @@ impl Watched {
     }
 
     /// False if the memory is not there any more.
-    pub fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, writes: &mut HostWrites) -> bool {
+    pub(super) fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, writes: &mut HostWrites) -> bool {
         let around = writes.around;
         let (turn, copied) =
             if let Reason::Callback { turn, copied } = reason { (turn, copied) } else { (None, &[][..]) };
@@ -235,13 +235,13 @@ impl Watched {
     }
 
     /// Whether it holds what it did.
-    pub fn is_as_known(&mut self, start: u64, range: &Range<u64>) -> bool {
+    pub(super) fn is_as_known(&mut self, start: u64, range: &Range<u64>) -> bool {
         let bytes = bytes_at(range.start, (range.end - range.start) as usize, true);
         bytes.is_some_and(|bytes| self.shadow.differing((range.start - start) as usize, &bytes).is_empty())
     }
 
     /// Whether a scan that finds no page written has nothing to do here.
-    pub fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.tracked && !self.managed && self.left.is_empty()
     }
 
@@ -257,7 +257,7 @@ impl Watched {
     }
 
     /// Whatever work may have made of this part, what is there now is known.
-    pub fn settle(&mut self, range: &Range<u64>) {
+    pub(super) fn settle(&mut self, range: &Range<u64>) {
         let back = std::mem::take(&mut self.back).into_iter();
         self.back = back.flat_map(|back| without(back, std::slice::from_ref(range))).collect();
     }
@@ -268,7 +268,7 @@ fn meets(one: &Range<u64>, other: &Range<u64>) -> bool {
 }
 
 /// What of so short a range lies on pages that are not all its own.
-pub fn edges(range: &Range<u64>) -> Vec<Range<u64>> {
+pub(super) fn edges(range: &Range<u64>) -> Vec<Range<u64>> {
     if range.end - range.start > PAGE {
         return Vec::new();
     }
@@ -297,7 +297,7 @@ fn to_edges(at: u64, stretch: Range<usize>, len: usize) -> Range<usize> {
 }
 
 /// The ranges whose writes show and which have a page in common with these.
-pub fn sharing<'r>(
+pub(super) fn sharing<'r>(
     ranges: &'r mut BTreeMap<u64, Watched>,
     pages: &Range<u64>,
 ) -> impl Iterator<Item = (&'r u64, &'r mut Watched)> + use<'r> {
@@ -307,7 +307,7 @@ pub fn sharing<'r>(
 }
 
 /// The pages of all ranges whose writes show, neighbours together, in order.
-pub fn clusters(ranges: &BTreeMap<u64, Watched>) -> impl Iterator<Item = Range<u64>> {
+pub(super) fn clusters(ranges: &BTreeMap<u64, Watched>) -> impl Iterator<Item = Range<u64>> {
     let followed = ranges.iter().filter(|(_, watched)| watched.tracked && !watched.managed);
     let mut all = followed.map(|(start, watched)| watched.pages(*start)).peekable();
     std::iter::from_fn(move || {

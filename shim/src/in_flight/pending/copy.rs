@@ -12,7 +12,7 @@ use trace::base::hash::Hash;
 
 /// The kind of work that writes the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub(crate) enum Work {
     /// A copy to the host, whose bytes are the program's to see.
     Copy,
     /// A launch, which was given the memory and may write there.
@@ -40,18 +40,18 @@ impl Work {
     }
 
     /// Whether it may have used any memory, if it is one that may have used what it was not given.
-    pub fn unnamed(self) -> Option<bool> {
+    pub(crate) fn unnamed(self) -> Option<bool> {
         if let Work::Unnamed { any } = self { Some(any) } else { None }
     }
 
     /// Whether it may write there at all.
-    pub fn writes(self) -> bool {
+    pub(crate) fn writes(self) -> bool {
         !matches!(self, Work::Read | Work::Any | Work::Given | Work::Unnamed { .. })
     }
 }
 
 #[derive(Clone, Copy)]
-pub struct Copy {
+pub(crate) struct Copy {
     pub landing: Landing,
     pub context: u64,
     /// The call that started it.
@@ -88,7 +88,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    pub fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
+    pub(crate) fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
         Copy {
             landing,
             context,
@@ -127,7 +127,7 @@ impl Copy {
     }
 
     /// Of another place.
-    pub fn with_landing(self, landing: Landing) -> Copy {
+    pub(crate) fn with_landing(self, landing: Landing) -> Copy {
         Copy { landing, ..self }
     }
 
@@ -175,14 +175,14 @@ impl Copy {
 
     /// Whether what stands there now stands there in a replay, too, when a call of this thread has waited for
     /// it. `of_several`: whether several threads use the memory.
-    pub fn is_alone(&self, waiter: u32, of_several: bool) -> bool {
+    pub(crate) fn is_alone(&self, waiter: u32, of_several: bool) -> bool {
         self.other_writers.are_only(waiter) && (!of_several || self.graphs.are_only(waiter))
     }
 }
 
 /// CPU writes during a launch, sorted and disjoint.
 #[derive(Default)]
-pub struct ConcurrentWrites {
+pub(crate) struct ConcurrentWrites {
     /// Found by calls of the thread that has waited for the launch: a replay has it by then.
     pub own: Vec<Range<u64>>,
     /// A replay may have it earlier, or later.

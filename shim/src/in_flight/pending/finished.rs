@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
 /// Completed copies, each with the CPU's writes during it, if it is a launch.
-pub struct Finished {
+pub(crate) struct Finished {
     pub copies: Vec<(Copy, ConcurrentWrites)>,
     /// Launches of a row, of which the last is still under way: what they may have made of memory is there.
     pub partly: Vec<Copy>,
@@ -26,7 +26,7 @@ pub struct Finished {
 
 impl Finished {
     /// Where the CPU has copied to pages of this one's memory: in order and apart.
-    pub fn copied_by_cpu(&self, copy: &Copy) -> &[Range<u64>] {
+    pub(crate) fn copied_by_cpu(&self, copy: &Copy) -> &[Range<u64>] {
         let found = self.copied_by_cpu.iter().find(|(_, copied_by_cpu, _)| copied_by_cpu.position == copy.position);
         found.map_or(&[], |(.., pages)| pages)
     }
@@ -38,7 +38,7 @@ impl Pending {
     /// Takes out the copies that have finished, now that a synchronisation has returned which began at
     /// `position`. With each launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`.
     /// `waiter`: the thread whose call it was; none if a callback begins.
-    pub fn finished(&self, covered: Covered, position: u64, waiter: Option<u32>) -> Finished {
+    pub(crate) fn finished(&self, covered: Covered, position: u64, waiter: Option<u32>) -> Finished {
         let mut state = self.state.lock();
         let cover = Cover::new(&state, covered, position);
         let others = state
@@ -65,7 +65,7 @@ impl Pending {
 
     /// What they brought is known now. What other threads are still looking at the application must not
     /// overwrite: it may go on when they have.
-    pub fn looked_at(&self, finished: &Finished) {
+    pub(crate) fn looked_at(&self, finished: &Finished) {
         if finished.copies.is_empty() && finished.others.is_empty() {
             return;
         }
@@ -99,7 +99,7 @@ impl Pending {
 
     /// Takes out the copies that go to memory which is about to be given back: nobody will look at what they
     /// bring.
-    pub fn forget(&self, start: u64, len: u64) -> Vec<Copy> {
+    pub(crate) fn forget(&self, start: u64, len: u64) -> Vec<Copy> {
         let mut state = self.state.lock();
         state.copied.retain(|(_, pages)| pages.end <= start || start + len <= pages.start);
         let lands = |copy: &mut Copy| copy.landing.address().checked_sub(start).is_some_and(|offset| offset < len);

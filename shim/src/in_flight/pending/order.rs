@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// The work that a wait covered.
 #[derive(Clone, Copy)]
-pub enum Covered<'t> {
+pub(crate) enum Covered<'t> {
     Stream(Queue),
     Event(u64),
     Context(u64),
@@ -21,10 +21,10 @@ pub enum Covered<'t> {
 const MOST_WAITS: usize = 256;
 
 /// Per queue, the position below which everything is covered.
-pub type Reach = BTreeMap<Queue, u64>;
+pub(super) type Reach = BTreeMap<Queue, u64>;
 
 #[derive(Default)]
-pub struct Order {
+pub(super) struct Order {
     /// What an event covered when it was last recorded.
     events: BTreeMap<u64, Recorded>,
     /// What a stream waits for beside its own work: each time of a wait that added something, and up to
@@ -46,20 +46,20 @@ struct Moment {
 
 impl Order {
     /// An event was recorded on a queue by a call that began at `position`.
-    pub fn recorded(&mut self, event: u64, queue: Queue, position: u64, tick: u64) {
+    pub(super) fn recorded(&mut self, event: u64, queue: Queue, position: u64, tick: u64) {
         // What other threads have told the stream to wait for since may come behind the event.
         self.recorded_behind(event, self.by_stream(queue, position), tick);
     }
 
-    pub fn recorded_behind(&mut self, event: u64, reach: Reach, tick: u64) {
+    pub(super) fn recorded_behind(&mut self, event: u64, reach: Reach, tick: u64) {
         self.events.insert(event, Recorded { reach, tick });
     }
 
-    pub fn event_ends(&mut self, event: u64) {
+    pub(super) fn event_ends(&mut self, event: u64) {
         self.events.remove(&event);
     }
 
-    pub fn stream_waits(&mut self, queue: Queue, event: u64, tick: u64) {
+    pub(super) fn stream_waits(&mut self, queue: Queue, event: u64, tick: u64) {
         let Some(Recorded { reach, .. }) = self.events.get(&event) else { return };
         let waits = self.waits.entry(queue).or_default();
         for (other, position) in reach {
@@ -74,7 +74,7 @@ impl Order {
     }
 
     /// The stream is gone; what is left of its work has another name, if anything is.
-    pub fn stream_ends(&mut self, queue: Queue, name: Option<Queue>) {
+    pub(super) fn stream_ends(&mut self, queue: Queue, name: Option<Queue>) {
         self.waits.remove(&queue);
         for recorded in self.events.values_mut() {
             let position = recorded.reach.remove(&queue);
@@ -87,13 +87,13 @@ impl Order {
     }
 
     /// What a wait for this event covers that began at `position`.
-    pub fn by_event(&self, event: u64, position: u64) -> Reach {
+    pub(super) fn by_event(&self, event: u64, position: u64) -> Reach {
         let recorded = self.events.get(&event).filter(|recorded| recorded.tick < position);
         recorded.map_or(Reach::new(), |recorded| recorded.reach.clone())
     }
 
     /// What a wait for this queue covers that began at `position`.
-    pub fn by_stream(&self, queue: Queue, position: u64) -> Reach {
+    pub(super) fn by_stream(&self, queue: Queue, position: u64) -> Reach {
         let mut until = Reach::new();
         for (other, untils) in self.waits.get(&queue).into_iter().flatten() {
             // What the stream was told to wait for later than this had begun says nothing.
@@ -105,7 +105,7 @@ impl Order {
     }
 
     /// Whether work on a queue waits for what was put on another one, each at its position.
-    pub fn is_behind(&self, queue: Queue, position: u64, (other, before): (Queue, u64)) -> bool {
+    pub(super) fn is_behind(&self, queue: Queue, position: u64, (other, before): (Queue, u64)) -> bool {
         if queue == other {
             return position >= before;
         }
@@ -114,7 +114,7 @@ impl Order {
     }
 
     /// Whatever was known is about positions that all lie behind.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.events.clear();
         self.waits.clear();
     }

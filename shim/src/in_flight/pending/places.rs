@@ -14,7 +14,7 @@ use trace::api::copies::Region;
 
 impl Pending {
     /// Where callbacks have written since this launch was put, in order and apart; none if that is forgotten.
-    pub fn called_back_in(&self, launch: &Copy) -> Option<Vec<Range<u64>>> {
+    pub(crate) fn called_back_in(&self, launch: &Copy) -> Option<Vec<Range<u64>>> {
         let state = self.state.lock();
         let since = state.called_back.iter().rev().take_while(|(tick, _)| *tick > launch.position);
         let places = intersections(&launch.landing.extent(), since.map(|(_, place)| place));
@@ -22,12 +22,12 @@ impl Pending {
     }
 
     /// Whether graphs are under way that may run callbacks.
-    pub fn has_graphs(&self) -> bool {
+    pub(crate) fn has_graphs(&self) -> bool {
         self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Any)
     }
 
     /// Whether a launch under way was given memory there.
-    pub fn is_used_by_launch(&self, start: u64, end: u64) -> bool {
+    pub(crate) fn is_used_by_launch(&self, start: u64, end: u64) -> bool {
         if !self.any() {
             return false;
         }
@@ -37,13 +37,13 @@ impl Pending {
 
     /// Whether a launch under way was given any that the CPU may write meanwhile: for which it may be
     /// waiting.
-    pub fn has_launches(&self) -> bool {
+    pub(crate) fn has_launches(&self) -> bool {
         self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Launch)
     }
 
     /// Memory that launches under way were given, in order and apart; so much of it, at most, in bytes, and
     /// no long memory.
-    pub fn launch_memory(&self, most: u64) -> Vec<Range<u64>> {
+    pub(crate) fn launch_memory(&self, most: u64) -> Vec<Range<u64>> {
         if !self.any() {
             return Vec::new();
         }
@@ -62,7 +62,7 @@ impl Pending {
     }
 
     /// Whether work under way may write there. `by_name`: only what was given the memory, or may use any.
-    pub fn has(&self, start: u64, end: u64, by_name: bool) -> bool {
+    pub(crate) fn has(&self, start: u64, end: u64, by_name: bool) -> bool {
         let has = |copy: &Copy| match copy.work {
             Work::Unnamed { any } => any || !by_name,
             Work::Read | Work::Any => false,
@@ -73,7 +73,7 @@ impl Pending {
 
     /// Whether a launch that does not wait for this callback, and for which the callback did not wait, was
     /// given memory there.
-    pub fn is_used_concurrently(&self, range: &Range<u64>, turn: &Turn) -> bool {
+    pub(crate) fn is_used_concurrently(&self, range: &Range<u64>, turn: &Turn) -> bool {
         if !self.any() {
             return false;
         }
@@ -81,14 +81,14 @@ impl Pending {
     }
 
     /// Whether this copy, of the callback's own graph or not, waits for it or is done when it begins.
-    pub fn is_ordered(&self, copy: &Copy, queue: Queue, turn: &Turn) -> bool {
+    pub(crate) fn is_ordered(&self, copy: &Copy, queue: Queue, turn: &Turn) -> bool {
         let state = self.state.lock();
         state.is_ordered((&queue, copy), (turn, &state.completed_before(turn)), true)
     }
 
     /// Whether a callback that begins finds what its own graph has brought there, and nothing of other work
     /// that does not wait for it.
-    pub fn has_only_own(&self, region: &Region, is_pageable: bool, turn: &Turn) -> bool {
+    pub(crate) fn has_only_own(&self, region: &Region, is_pageable: bool, turn: &Turn) -> bool {
         let state = self.state.lock();
         let done = state.completed_before(turn);
         let (start, end) = (region.address, region.address + region.span());
@@ -112,7 +112,7 @@ impl Pending {
     }
 
     /// Whether work there waits for the callback that is under way, or about to be.
-    pub fn has_behind(&self, range: &Range<u64>, turn: &Turn) -> bool {
+    pub(crate) fn has_behind(&self, range: &Range<u64>, turn: &Turn) -> bool {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return false;
         }
@@ -127,7 +127,7 @@ impl Pending {
 
     /// Whether all that is under way there waits for the one callback, and a launch among it not for the
     /// other.
-    pub fn is_of_one_alone(&self, range: &Range<u64>, user: Option<u32>, one: &Turn, other: &Turn) -> bool {
+    pub(crate) fn is_of_one_alone(&self, range: &Range<u64>, user: Option<u32>, one: &Turn, other: &Turn) -> bool {
         let state = self.state.lock();
         let is_users = |thread: u32| user.is_none_or(|user| user == thread);
         let may_be_there = |copy: &Copy| copy.work == Work::Any && is_users(copy.thread);
@@ -145,7 +145,7 @@ impl Pending {
     /// and a replay has that earlier or later: others than fills and copies behind it, if it is a copy.
     /// `of_several`: whether it is memory that several threads use, and any graph may. `waiter`: the thread
     /// whose call has waited.
-    pub fn has_other_writers(&self, copy: &Copy, of_several: bool, waiter: u32) -> bool {
+    pub(crate) fn has_other_writers(&self, copy: &Copy, of_several: bool, waiter: u32) -> bool {
         let Range { start, end } = copy.landing.extent();
         let may_write = |copy: &Copy| match copy.work {
             Work::Unnamed { any } => any && of_several,
@@ -160,7 +160,7 @@ impl Pending {
     /// The parts of a range that work under way was given, in ascending order: what a callback makes of the
     /// rest nobody has use for before the next call. `user`: the only thread whose calls have named it; what
     /// others give the driver has nothing to do with it.
-    pub fn in_use(&self, range: &Range<u64>, user: Option<u32>) -> Vec<Range<u64>> {
+    pub(crate) fn in_use(&self, range: &Range<u64>, user: Option<u32>) -> Vec<Range<u64>> {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
@@ -178,7 +178,7 @@ impl Pending {
     /// The parts of a range, in order and apart, where copies of other streams have landed that were put when
     /// a callback had been handed over, and do not wait for it: who writes there now knows of them, and the
     /// callback does not.
-    pub fn landed_since(&self, range: &Range<u64>, turn: &Turn) -> Vec<Range<u64>> {
+    pub(crate) fn landed_since(&self, range: &Range<u64>, turn: &Turn) -> Vec<Range<u64>> {
         let state = self.state.lock();
         let is_since = |(queue, position, _): &&(Queue, u64, Range<u64>)| {
             *queue != turn.queue
@@ -190,18 +190,18 @@ impl Pending {
 
     /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose
     /// own call tells by itself.
-    pub fn landing_in(&self, start: u64, len: u64, thread: u32) -> Vec<Range<u64>> {
+    pub(crate) fn landing_in(&self, start: u64, len: u64, thread: u32) -> Vec<Range<u64>> {
         self.device_writes_in(start, len, thread, None, false)
     }
 
     /// The same, and what else on these pages nobody can tell from what the CPU writes for the program.
     /// `turn`: of a callback that has ended; copies aside that wait for it, and cannot have begun.
-    pub fn unsettled_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
+    pub(crate) fn unsettled_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
         self.device_writes_in(start, len, thread, turn, true)
     }
 
     /// Where copies have brought bytes within a range that others are looking at.
-    pub fn looked_at_in(&self, start: u64, end: u64) -> Vec<Range<u64>> {
+    pub(crate) fn looked_at_in(&self, start: u64, end: u64) -> Vec<Range<u64>> {
         if !self.any() {
             return Vec::new();
         }

@@ -4,7 +4,7 @@
 const KEPT: usize = 8;
 
 #[derive(Clone, Copy, Default)]
-pub struct Row {
+pub(super) struct Row {
     /// Positions, rising.
     positions: [u64; KEPT],
     kept: usize,
@@ -13,7 +13,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn push(&mut self, position: u64) {
+    pub(super) fn push(&mut self, position: u64) {
         if self.kept == KEPT {
             self.positions.copy_within(2.., 1);
             (self.kept, self.has_gap) = (KEPT - 1, true);
@@ -22,13 +22,13 @@ impl Row {
         self.kept += 1;
     }
 
-    pub fn first(&self) -> u64 {
+    pub(super) fn first(&self) -> u64 {
         self.positions[0]
     }
 
     /// Those before a position are done; whether there were any, for all that is known of a gap. The last
     /// stays.
-    pub fn drop_before(&mut self, until: u64) -> bool {
+    pub(super) fn drop_before(&mut self, until: u64) -> bool {
         let done = self.positions[..self.kept].iter().take_while(|at| **at < until).count().min(self.kept - 1);
         if self.has_gap && done == 1 {
             // What is left of the gap begins here, or later.
@@ -41,13 +41,13 @@ impl Row {
         done > 0
     }
 
-    pub fn is_one(&self) -> bool {
+    pub(super) fn is_one(&self) -> bool {
         self.kept == 1
     }
 
     /// Whether each of them is done before something (what precedes one that is, is, too), or waits for it
     /// (likewise what follows), or has an order of its own to it. False if that is not known of all.
-    pub fn is_ordered(
+    pub(super) fn is_ordered(
         &self,
         is_before: impl Fn(u64) -> bool,
         is_behind: impl Fn(u64) -> bool,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 /// 0: not made yet; otherwise the key plus one.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-pub fn watch() {
+pub(super) fn watch() {
     let mut key = KEY.load(Acquire);
     if key == 0 {
         let mut made = 0;

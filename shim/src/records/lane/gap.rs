@@ -16,7 +16,7 @@ impl Lane {
     /// signal handler that comes in between may count in the same record.
     #[cold]
     #[inline(never)]
-    pub fn leaves_out(&self, works: bool, tells: bool) -> bool {
+    pub(crate) fn leaves_out(&self, works: bool, tells: bool) -> bool {
         if range::admits(|| tells && self.recorder().around.pending.any()) {
             return false;
         }
@@ -69,7 +69,7 @@ impl Lane {
 
     /// Of the NVTX range that has opened the capture range: its domain, and how many pushes deep this thread
     /// is in it.
-    pub fn opening_range(&self) -> &Cell<(u32, u32)> {
+    pub(crate) fn opening_range(&self) -> &Cell<(u32, u32)> {
         &self.within
     }
 }

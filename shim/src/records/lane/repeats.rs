@@ -24,11 +24,11 @@ struct Counts {
 }
 
 /// Argument words of a question that is told from the one before.
-pub const MOST_ASKED: usize = 4;
+pub(crate) const MOST_ASKED: usize = 4;
 
 /// Whether a program may repeat a call for the same result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repeat {
+pub(crate) enum Repeat {
     Never,
     /// It asks whether work is done.
     Poll,
@@ -38,7 +38,7 @@ pub enum Repeat {
 
 /// A poll or query. `outputs`: the argument word of each output, and its bytes.
 #[derive(Clone, Copy)]
-pub struct Question<'q, const N: usize> {
+pub(crate) struct Question<'q, const N: usize> {
     pub kind: Repeat,
     pub function: u16,
     pub words: &'q [u64; N],
@@ -47,7 +47,7 @@ pub struct Question<'q, const N: usize> {
 
 /// A call that may extend a run.
 #[derive(Clone, Copy)]
-pub struct RepeatedCall {
+pub(crate) struct RepeatedCall {
     number: u8,
     /// Whether time stamps are taken around it: they would be most of what it costs.
     pub is_timed: bool,
@@ -227,7 +227,7 @@ impl Lane {
     /// A question has been answered, and its return at `end` is the last record, of so many bytes if it has
     /// outputs.
     #[inline(always)]
-    pub fn record_answer<const N: usize>(&self, question: Question<N>, result: u32, size: usize, end: u64) {
+    pub(crate) fn record_answer<const N: usize>(&self, question: Question<N>, result: u32, size: usize, end: u64) {
         let Question { function, words, kind, .. } = question;
         let (asked, behind) = (&self.asked, self.cursor.get());
         let answer = behind.wrapping_sub(size);
@@ -261,7 +261,7 @@ impl Lane {
     /// are all that stands from `start` to the cursor, runs of queries go on behind it, for a while. `end`:
     /// of its return.
     #[inline(always)]
-    pub fn asks_across(&self, start: *mut u8, end: u64) {
+    pub(crate) fn asks_across(&self, start: *mut u8, end: u64) {
         let asked = &self.asked;
         let goes_on = asked.end.get() == start && self.sequence.get().wrapping_sub(asked.since.get()) < ACROSS;
         if goes_on && !asked.is_of_polls() {
@@ -290,7 +290,7 @@ impl Lane {
     /// Whether the call that begins now repeats one of the last, and may be counted. It is under way in the
     /// record from here on.
     #[inline(always)]
-    pub fn asks_again<const N: usize>(&self, question: Question<N>) -> Option<RepeatedCall> {
+    pub(crate) fn asks_again<const N: usize>(&self, question: Question<N>) -> Option<RepeatedCall> {
         let asked = &self.asked;
         if asked.end.get() != self.cursor.get() {
             return None;
@@ -322,7 +322,7 @@ impl Lane {
 
     /// Counts a call that began so, if it goes on as the run does; `end`: of one that is timed.
     #[inline(always)]
-    pub fn counts<const N: usize>(
+    pub(crate) fn counts<const N: usize>(
         &self,
         question: Question<N>,
         (again, begun): (RepeatedCall, u32),
@@ -356,7 +356,7 @@ impl Lane {
     /// The entry of a call that began so and came out otherwise, now that it has returned: its number, and
     /// when it returned; `None` if it is not recorded.
     #[cold]
-    pub fn enters_late<const N: usize>(
+    pub(crate) fn enters_late<const N: usize>(
         &self,
         question: Question<N>,
         (again, begun): (RepeatedCall, u32),

@@ -9,7 +9,7 @@ use trace::file::record::CONFIG;
 
 impl Lane {
     #[inline(always)]
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.limit.get() as usize - self.cursor.get() as usize
     }
 
@@ -18,7 +18,7 @@ impl Lane {
     /// # Safety
     /// They must have been written, and lie in the chunk.
     #[inline(always)]
-    pub unsafe fn commit(&self, size: usize) {
+    pub(crate) unsafe fn commit(&self, size: usize) {
         // SAFETY: the caller's promise; the length word belongs to the same chunk.
         unsafe {
             let next = self.cursor.get().add(size);
@@ -28,13 +28,13 @@ impl Lane {
     }
 
     /// Where the next record goes.
-    pub fn cursor(&self) -> *mut u8 {
+    pub(crate) fn cursor(&self) -> *mut u8 {
         self.cursor.get()
     }
 
     /// Appends a whole record made elsewhere.
     #[cold]
-    pub fn append(&self, bytes: &[u8]) {
+    pub(crate) fn append(&self, bytes: &[u8]) {
         if generation::is_off() || self.room() < bytes.len() && !self.refill(bytes.len()) {
             return;
         }
@@ -49,13 +49,13 @@ impl Lane {
     /// be had.
     #[cold]
     #[inline(never)]
-    pub fn refill(&self, size: usize) -> bool {
+    pub(crate) fn refill(&self, size: usize) -> bool {
         self.refill_keeping(size, 0)
     }
 
     /// As `refill`, moving `keep` uncommitted bytes at the cursor along.
     #[cold]
-    pub fn refill_keeping(&self, size: usize, keep: usize) -> bool {
+    pub(crate) fn refill_keeping(&self, size: usize, keep: usize) -> bool {
         unseen(|| self.refill_now(size, keep))
     }
 
@@ -119,7 +119,7 @@ fn wanted(size: usize, keep: usize) -> usize {
 /// # Safety
 /// The encoding of `value` must fit there.
 #[inline(always)]
-pub unsafe fn encode_at<T: bincode::Encode>(at: *mut u8, value: &T) {
+pub(crate) unsafe fn encode_at<T: bincode::Encode>(at: *mut u8, value: &T) {
     // SAFETY: the caller promises room; every record type encodes to exactly its size in memory.
     let room = unsafe { std::slice::from_raw_parts_mut(at, size_of::<T>()) };
     let written = bincode::encode_into_slice(value, room, CONFIG);
@@ -133,7 +133,7 @@ pub unsafe fn encode_at<T: bincode::Encode>(at: *mut u8, value: &T) {
 /// # Safety
 /// Both places must be as long as that.
 #[inline(always)]
-pub unsafe fn copy_padded(at: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+pub(crate) unsafe fn copy_padded(at: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     let padded = len.div_ceil(8) * 8;
     // SAFETY: the caller's promise; the last word lies within the padded length.
     unsafe {

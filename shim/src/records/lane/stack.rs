@@ -5,7 +5,7 @@ use std::ops::Range;
 
 impl Lane {
     /// The addresses of the calling thread's stack.
-    pub fn stack(&self) -> Option<Range<u64>> {
+    pub(crate) fn stack(&self) -> Option<Range<u64>> {
         if self.stack.get().0 == 0 {
             self.stack.set(stack_of_thread().unwrap_or((1, 1)));
         }

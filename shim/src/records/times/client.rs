@@ -20,7 +20,7 @@ macro_rules! watched {
             /// Asks where the program's call is to go, and jumps there.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name() -> u32 {
+            pub(crate) unsafe extern "C" fn $name() -> u32 {
                 std::arch::naked_asm!(
                     "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
                     "mov edi, {index}",
@@ -57,7 +57,7 @@ watched! {
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 /// By what the program has shown that it uses CUPTI.
-pub fn used() -> Option<&'static str> {
+pub(super) fn used() -> Option<&'static str> {
     let index = USED.load(SeqCst).checked_sub(1)?;
     NAMES.get(index).and_then(|name| name.to_str().ok())
 }
@@ -135,12 +135,12 @@ fn file_of(address: *const c_void) -> Option<CString> {
 }
 
 /// The number of a name that shows a use of CUPTI. Runs inside lookups: no allocation.
-pub fn watched(name: &[u8]) -> Option<usize> {
+pub(crate) fn watched(name: &[u8]) -> Option<usize> {
     name.starts_with(b"cupti").then(|| NAMES.iter().position(|known| known.to_bytes() == name)).flatten()
 }
 
 /// The program looks such a name up.
-pub fn looked_up(index: usize, handle: *mut c_void, caller: *const c_void) -> Verdict {
+pub(crate) fn looked_up(index: usize, handle: *mut c_void, caller: *const c_void) -> Verdict {
     uses(index, caller);
     let ask = |handle| Verdict { found: std::ptr::null_mut(), handle };
     if dl::is_own_handle(handle) {

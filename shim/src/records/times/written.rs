@@ -11,7 +11,7 @@ use trace::cupti::{Activity, Compared};
 use trace::file::record::{self, Name, Profile, Timed, timed, with_body};
 
 /// Readings that the clocks are compared by.
-pub const TRIES: usize = 8;
+pub(super) const TRIES: usize = 8;
 /// Calls that are kept in mind at least; streams hold some thousand pieces of work.
 const KEPT: usize = 1 << 18;
 /// Buffers that work waits for to be told whose it is: its call may return after it, and be in a later one.
@@ -19,7 +19,7 @@ const PATIENCE: u8 = 16;
 /// Pieces of work that wait at the most: those of calls that a range leaves out wait in vain.
 const WAITING: usize = 1 << 16;
 
-pub struct Written {
+pub(super) struct Written {
     file: Arc<TraceFile>,
     version: u32,
     /// The first clock pair of the trace.
@@ -51,7 +51,7 @@ struct Waiting {
 }
 
 impl Written {
-    pub fn new(file: Arc<TraceFile>, version: u32, origin: i64, first: Compared) -> Written {
+    pub(super) fn new(file: Arc<TraceFile>, version: u32, origin: i64, first: Compared) -> Written {
         let state = State {
             calls: HashMap::new(),
             older: HashMap::new(),
@@ -68,13 +68,13 @@ impl Written {
     }
 
     /// The clocks were compared once more; what comes now is mostly from between the two times.
-    pub fn compared(&self, clocks: Compared) {
+    pub(super) fn compared(&self, clocks: Compared) {
         let mut state = self.state.lock();
         state.clocks = [state.clocks[1], clocks];
     }
 
     /// A call of the driver was given this number of ours.
-    pub fn numbered(&self, correlation: u32, number: u64) {
+    pub(super) fn numbered(&self, correlation: u32, number: u64) {
         let mut state = self.state.lock();
         if state.calls.len() >= KEPT {
             state.older = std::mem::take(&mut state.calls);
@@ -82,7 +82,7 @@ impl Written {
         state.calls.insert(correlation, number);
     }
 
-    pub fn add(&self, activity: &Activity) {
+    pub(super) fn add(&self, activity: &Activity) {
         let mut timed = activity.timed;
         if timed.start == 0 || timed.end < timed.start {
             return self.untimed("CUPTI has no times for it", 1);
@@ -98,14 +98,14 @@ impl Written {
         state.take(Waiting { correlation: activity.correlation, timed, buffers: 0 });
     }
 
-    pub fn untimed(&self, why: &str, count: u64) {
+    pub(super) fn untimed(&self, why: &str, count: u64) {
         if count > 0 {
             *self.state.lock().untimed.entry(why.to_owned()).or_default() += count;
         }
     }
 
     /// The buffer is empty: what waits is looked up once more, and everything goes into the file.
-    pub fn flush(&self) {
+    pub(super) fn flush(&self) {
         let mut state = self.state.lock();
         for waiting in std::mem::take(&mut state.waiting) {
             state.take(waiting);
@@ -116,13 +116,13 @@ impl Written {
     }
 
     /// No more comes.
-    pub fn stops(&self, why: &str) {
+    pub(super) fn stops(&self, why: &str) {
         self.state.lock().why = why.to_owned();
         self.close();
     }
 
     /// Everything has come.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let mut state = self.state.lock();
         for waiting in std::mem::take(&mut state.waiting) {
             state.take(Waiting { buffers: PATIENCE, ..waiting });
@@ -193,7 +193,7 @@ impl State {
 }
 
 /// Says in the file that there are no times, and why.
-pub fn none(file: &TraceFile, why: &str) {
+pub(super) fn none(file: &TraceFile, why: &str) {
     append_records(file, &with_body(record::PROFILE, &Profile { source: timed::NONE, why: why.to_owned(), ..blank() }));
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// CUgraphNodeParams: the kind, twelve bytes, then the union.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct AnyParameters {
+pub(crate) struct AnyParameters {
     kind: u32,
     reserved: [u32; 3],
     words: [u64; 29],

@@ -11,7 +11,7 @@ use crate::streams::context;
 /// CUDA_BATCH_MEM_OP_NODE_PARAMS.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct BatchParameters {
+pub(crate) struct BatchParameters {
     context: Handle,
     count: u32,
     operations: Input<[u64; 6]>,

@@ -1,11 +1,11 @@
 //! The functions for graphs, their nodes, and captures.
 
-pub mod any;
-pub mod attribute;
-pub mod capture;
-pub mod exec;
-pub mod graph;
-pub mod memory;
-pub mod node;
-pub mod parameters;
-pub mod user_object;
+pub(super) mod any;
+pub(super) mod attribute;
+pub(super) mod capture;
+pub(super) mod exec;
+pub(super) mod graph;
+pub(super) mod memory;
+pub(super) mod node;
+pub(super) mod parameters;
+pub(super) mod user_object;

@@ -13,7 +13,7 @@ use crate::objects::launch::{self, Shape};
 use crate::objects::library;
 
 impl Kind {
-    pub fn from_kernel(parameters: &KernelNodeParameters) -> Result<Self> {
+    pub(crate) fn from_kernel(parameters: &KernelNodeParameters) -> Result<Self> {
         let KernelNodeParameters { blocks, threads, dynamic_shared, .. } = *parameters;
         let handle = if parameters.function == 0 { parameters.kernel } else { parameters.function };
         // A node may name a kernel; it is its function that is kept.
@@ -23,13 +23,13 @@ impl Kind {
         launch::prepare(handle, shape, values, parameters.extra).map(Kind::Kernel)
     }
 
-    pub fn from_copy(raw: Memcpy3d) -> Result<Self> {
+    pub(crate) fn from_copy(raw: Memcpy3d) -> Result<Self> {
         let copy = three(&raw)?;
         copy.check(Submission::Node)?;
         Ok(Kind::Copy(Box::new(raw), copy))
     }
 
-    pub fn from_fill(m: &MemsetNodeParameters) -> Result<Self> {
+    pub(crate) fn from_fill(m: &MemsetNodeParameters) -> Result<Self> {
         let fill = Fill {
             at: m.at,
             pitch: m.pitch,
@@ -44,7 +44,7 @@ impl Kind {
 }
 
 impl MemsetNodeParameters {
-    pub fn new(fill: &Fill) -> Self {
+    pub(crate) fn new(fill: &Fill) -> Self {
         let (element, value) = (fill.element as u32, fill.value as u32);
         Self { at: fill.at, pitch: fill.pitch, value, element, width: fill.width, height: fill.height }
     }

@@ -12,14 +12,14 @@ use crate::objects::array;
 /// in it.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Operand {
+pub(crate) struct Operand {
     kind: u32,
     words: [u64; 4],
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Operation {
+pub(crate) struct Operation {
     from: Operand,
     to: Operand,
     extent: [usize; 3],

@@ -187,7 +187,7 @@ pub(crate) fn two(m: Memcpy2d) -> Result<Copy> {
 }
 
 /// A three-dimensional copy as the interface describes it.
-pub fn three(m: &Memcpy3d) -> Result<Copy> {
+pub(crate) fn three(m: &Memcpy3d) -> Result<Copy> {
     let (start_from, start_to) = ([m.src_x, m.src_y, m.src_z], [m.dst_x, m.dst_y, m.dst_z]);
     let from = Fields {
         kind: m.src_type,

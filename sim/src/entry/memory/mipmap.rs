@@ -12,7 +12,7 @@ use crate::streams::context;
 /// CUDA_ARRAY_MEMORY_REQUIREMENTS.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Requirements {
+pub(crate) struct Requirements {
     size: usize,
     alignment: usize,
     reserved: [u32; 4],

@@ -1,16 +1,16 @@
 //! The functions for memory: allocations of each kind, copies, fills, arrays, textures.
 
-pub mod allocate;
-pub mod array;
-pub mod batch;
-pub mod copy;
-pub mod hint;
-pub mod host;
-pub mod ipc;
-pub mod mipmap;
-pub mod pointer;
-pub mod pool;
-pub mod set;
-pub mod tensor_map;
-pub mod texture;
-pub mod virt;
+pub(super) mod allocate;
+pub(super) mod array;
+pub(super) mod batch;
+pub(super) mod copy;
+pub(super) mod hint;
+pub(super) mod host;
+pub(super) mod ipc;
+pub(super) mod mipmap;
+pub(super) mod pointer;
+pub(super) mod pool;
+pub(super) mod set;
+pub(super) mod tensor_map;
+pub(super) mod texture;
+pub(super) mod virt;

@@ -10,7 +10,7 @@ use crate::ptx::inst::{Alu, Atomic, Float};
 use crate::ptx::types::Type;
 
 /// Applies `f` and gives the value before. `b` is the new value of a compare-and-swap.
-pub fn update(thread: &mut Thread, env: &mut Env<'_>, place: Place, f: Atomic, ty: Type, a: u64, b: u64) -> u64 {
+pub(super) fn update(thread: &mut Thread, env: &mut Env<'_>, place: Place, f: Atomic, ty: Type, a: u64, b: u64) -> u64 {
     let next = |old| changed(f, ty, old, a, b);
     match place {
         // SAFETY: the address lies in a live, writable range whose guard is held, aligned for its size;

@@ -10,7 +10,7 @@ use crate::ptx::inst::Warp;
 /// Instructions a thread runs before the others get a turn: one may wait for another's store.
 const TURN: u64 = 5_000;
 
-pub struct Block {
+pub(super) struct Block {
     index: [u32; 3],
     threads: Vec<Thread>,
     shared: Vec<u8>,
@@ -23,14 +23,14 @@ pub struct Block {
 }
 
 impl Block {
-    pub fn new(grid: &Grid) -> Self {
+    pub(super) fn new(grid: &Grid) -> Self {
         let count = grid.threads.iter().product::<u32>();
         let threads = (0..count).map(|linear| Thread::new(linear, grid.threads)).collect();
         Self { index: [0; 3], threads, shared: Vec::new(), arrived: [0; 16], next: 0, progress: false }
     }
 
     /// Makes this the `linear`th block of the grid, at its start.
-    pub fn reset(&mut self, grid: &Grid, linear: u64) {
+    pub(super) fn reset(&mut self, grid: &Grid, linear: u64) {
         let (x, y) = (u64::from(grid.blocks[0]), u64::from(grid.blocks[1]));
         self.index = [(linear % x) as u32, (linear / x % y) as u32, (linear / (x * y)) as u32];
         let kernel = &grid.program.kernels[grid.kernel];
@@ -45,7 +45,13 @@ impl Block {
     }
 
     /// Runs about `budget` instructions. True when all threads have ended.
-    pub fn turn(&mut self, grid: &Grid, memory: &Ranges<'_>, printed: &mut Fifo, mut budget: u64) -> Result<bool> {
+    pub(super) fn turn(
+        &mut self,
+        grid: &Grid,
+        memory: &Ranges<'_>,
+        printed: &mut Fifo,
+        mut budget: u64,
+    ) -> Result<bool> {
         let mut env = Env {
             grid,
             program: &grid.program,

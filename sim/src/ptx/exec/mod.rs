@@ -12,8 +12,8 @@ mod warp;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-pub use super::half::to_f32 as half_to_f32;
-pub use print::Fifo;
+pub(crate) use super::half::to_f32 as half_to_f32;
+pub(crate) use print::Fifo;
 
 use super::Program;
 use crate::memory::table::{self, Kind, Ranges};
@@ -30,7 +30,7 @@ const RESIDENT: usize = 4096;
 
 /// The reason why a kernel failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     IllegalAddress,
     Misaligned,
     /// A trap instruction, or threads that wait for each other for ever.
@@ -42,15 +42,15 @@ pub enum Fault {
     NotSimulated,
 }
 
-pub type Result<T> = std::result::Result<T, Fault>;
+pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
 /// Reads a point of a texture: the context's id, the texture's number, the coordinates. Four channels as register
 /// values, or none where it leads out of memory.
-pub type Fetch = fn(&Ranges<'_>, u64, u64, [f64; 3]) -> Option<[u64; 4]>;
+pub(crate) type Fetch = fn(&Ranges<'_>, u64, u64, [f64; 3]) -> Option<[u64; 4]>;
 
 /// All values that a launch fixes.
 #[derive(Debug)]
-pub struct Grid {
+pub(crate) struct Grid {
     pub program: Arc<Program>,
     /// Index in `program.kernels`.
     pub kernel: usize,
@@ -76,12 +76,12 @@ pub struct Grid {
 /// Two words of device memory that belong to a cooperative grid: the size of the workspace, and the barrier
 /// of all blocks. The kernel finds their address in %envreg1 and %envreg2.
 #[derive(Debug, Default)]
-pub struct Workspace(Option<u64>);
+pub(crate) struct Workspace(Option<u64>);
 
 impl Workspace {
     const BYTES: u64 = 16;
 
-    pub fn new(device: i32) -> crate::abi::code::Result<Self> {
+    pub(crate) fn new(device: i32) -> crate::abi::code::Result<Self> {
         let at = allocate::allocate(Self::BYTES, Kind::Module { managed: false }, device, 0)?;
         pages::write(at, &[0; Self::BYTES as usize]);
         Ok(Self(Some(at)))
@@ -102,7 +102,7 @@ impl Drop for Workspace {
 
 /// Runs a grid to its end, or until `stop` says that nobody waits for it any more. What it prints goes to
 /// `printed`.
-pub fn run(grid: &Grid, printed: &mut Fifo, stop: &dyn Fn() -> bool) -> Result<()> {
+pub(crate) fn run(grid: &Grid, printed: &mut Fifo, stop: &dyn Fn() -> bool) -> Result<()> {
     let total = grid.blocks.iter().map(|&n| u64::from(n)).product::<u64>();
     let mut resident: VecDeque<Block> = VecDeque::new();
     let mut spare: Vec<Block> = Vec::new();

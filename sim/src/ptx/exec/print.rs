@@ -11,7 +11,7 @@ use crate::ptx::types::Space;
 
 /// The output of a grid that the host has not written yet: calls of printf, which use space in a FIFO. If it
 /// is full, the oldest calls are lost without a report.
-pub struct Fifo {
+pub(crate) struct Fifo {
     /// Each text, and the bytes that it takes.
     calls: VecDeque<(Vec<u8>, u64)>,
     /// Of the call that is under way.
@@ -26,7 +26,7 @@ const STEP: u64 = 256;
 const HEAD: u64 = 16;
 
 impl Fifo {
-    pub fn new(room: u64) -> Self {
+    pub(crate) fn new(room: u64) -> Self {
         Self { calls: VecDeque::new(), text: Vec::new(), taken: 0, room }
     }
 
@@ -43,7 +43,7 @@ impl Fifo {
     }
 
     /// Writes it. Whether there was anything. A closed standard output is not the kernel's trouble.
-    pub fn flush(&self) -> bool {
+    pub(crate) fn flush(&self) -> bool {
         if self.calls.is_empty() {
             return false;
         }
@@ -56,7 +56,12 @@ impl Fifo {
 }
 
 /// Formats into the grid's output; the result is the number of arguments.
-pub fn vprintf(thread: &mut Thread, env: &mut Env<'_>, arguments: &[Argument], results: &[Argument]) -> Result<()> {
+pub(super) fn vprintf(
+    thread: &mut Thread,
+    env: &mut Env<'_>,
+    arguments: &[Argument],
+    results: &[Argument],
+) -> Result<()> {
     let mut words = [0u64; 2];
     for (word, argument) in words.iter_mut().zip(arguments) {
         *word = match *argument {

@@ -12,13 +12,13 @@ use crate::ptx::program::{Kernel, Program};
 use crate::ptx::types::Space;
 
 /// Where shared memory begins in the generic space: an address that no process has.
-pub const SHARED_WINDOW: u64 = 0x0F01_0000_0000_0000;
+pub(super) const SHARED_WINDOW: u64 = 0x0F01_0000_0000_0000;
 /// The same for the stack of a thread, which holds its local memory and parameters.
-pub const LOCAL_WINDOW: u64 = 0x0F02_0000_0000_0000;
+pub(super) const LOCAL_WINDOW: u64 = 0x0F02_0000_0000_0000;
 const WINDOW_MASK: u64 = 0xFFFF_0000_0000_0000;
 
 /// The state that the threads of one block share while it runs.
-pub struct Env<'a> {
+pub(super) struct Env<'a> {
     pub grid: &'a Grid,
     pub program: &'a Program,
     pub kernel: &'a Kernel,
@@ -35,7 +35,7 @@ pub struct Env<'a> {
 }
 
 #[derive(Clone, Copy)]
-pub enum Place {
+pub(super) enum Place {
     /// In a live device range, aligned.
     Device(u64),
     Shared(usize),
@@ -60,7 +60,14 @@ impl Env<'_> {
 }
 
 impl Thread {
-    pub fn place(&self, env: &mut Env<'_>, space: Space, address: u64, size: usize, write: bool) -> Result<Place> {
+    pub(super) fn place(
+        &self,
+        env: &mut Env<'_>,
+        space: Space,
+        address: u64,
+        size: usize,
+        write: bool,
+    ) -> Result<Place> {
         if !address.is_multiple_of(size.next_power_of_two() as u64) {
             return Err(Fault::Misaligned);
         }
@@ -78,7 +85,7 @@ impl Thread {
         }
     }
 
-    pub fn load(&self, env: &Env<'_>, place: Place, size: usize) -> u64 {
+    pub(super) fn load(&self, env: &Env<'_>, place: Place, size: usize) -> u64 {
         match place {
             // SAFETY: `place` found the address inside a live range, aligned, and the range cannot go while
             // the table's read guard is held; other threads may write it, hence atomics.
@@ -95,7 +102,7 @@ impl Thread {
         }
     }
 
-    pub fn store(&mut self, env: &mut Env<'_>, place: Place, size: usize, value: u64) {
+    pub(super) fn store(&mut self, env: &mut Env<'_>, place: Place, size: usize, value: u64) {
         match place {
             // SAFETY: as for `load`, and the range may be written.
             Place::Device(address) => unsafe {
@@ -127,7 +134,7 @@ fn little(bytes: &[u8]) -> u64 {
 
 impl Place {
     /// The place `bytes` further on, within the same access.
-    pub fn advance(self, bytes: usize) -> Self {
+    pub(super) fn advance(self, bytes: usize) -> Self {
         match self {
             Place::Device(address) => Place::Device(address + bytes as u64),
             Place::Shared(at) => Place::Shared(at + bytes),

@@ -12,7 +12,7 @@ use crate::ptx::types::{Space, Type};
 
 impl Thread {
     /// Runs until the thread waits or ends, or the budget is used up.
-    pub fn run(&mut self, env: &mut Env<'_>, budget: &mut u64) -> Result<()> {
+    pub(super) fn run(&mut self, env: &mut Env<'_>, budget: &mut u64) -> Result<()> {
         let program = env.program;
         while self.state == State::Running && *budget > 0 {
             *budget -= 1;

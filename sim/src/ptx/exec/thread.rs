@@ -8,7 +8,7 @@ use crate::ptx::inst::{Argument, Op, Special, Target, Value, Warp};
 const DEEPEST: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(super) enum State {
     Running,
     Barrier { id: u32, threads: u32 },
     Warp,
@@ -17,7 +17,7 @@ pub enum State {
 
 /// A value that a thread offers to the others of its warp or block while it waits for them.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
+pub(super) struct Offer {
     pub f: Warp,
     pub d: Option<u32>,
     pub flag: Option<u32>,
@@ -28,7 +28,7 @@ pub struct Offer {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Frame {
+pub(super) struct Frame {
     pub code: u32,
     pub pc: u32,
     /// First register and first byte of the stack.
@@ -37,7 +37,7 @@ pub struct Frame {
 }
 
 #[derive(Debug)]
-pub struct Thread {
+pub(super) struct Thread {
     pub index: [u32; 3],
     /// Number in the block.
     pub linear: u32,
@@ -51,7 +51,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    pub fn new(linear: u32, block: [u32; 3]) -> Self {
+    pub(super) fn new(linear: u32, block: [u32; 3]) -> Self {
         let index = [linear % block[0], linear / block[0] % block[1], linear / (block[0] * block[1])];
         Self {
             index,
@@ -67,7 +67,7 @@ impl Thread {
     }
 
     /// Back to the start of the kernel.
-    pub fn reset(&mut self, entry: u32, registers: usize, frame: usize, parameters: &[u8]) {
+    pub(super) fn reset(&mut self, entry: u32, registers: usize, frame: usize, parameters: &[u8]) {
         self.state = State::Running;
         self.offer = None;
         self.carry = false;
@@ -81,15 +81,15 @@ impl Thread {
         self.stack[..length].copy_from_slice(&parameters[..length]);
     }
 
-    pub fn get(&self, register: u32) -> u64 {
+    pub(super) fn get(&self, register: u32) -> u64 {
         self.registers[self.frame.registers + register as usize]
     }
 
-    pub fn set(&mut self, register: u32, value: u64) {
+    pub(super) fn set(&mut self, register: u32, value: u64) {
         self.registers[self.frame.registers + register as usize] = value;
     }
 
-    pub fn value(&self, env: &Env<'_>, value: Value) -> u64 {
+    pub(super) fn value(&self, env: &Env<'_>, value: Value) -> u64 {
         match value {
             Value::Register(register) => self.get(register),
             Value::Constant(constant) => constant,
@@ -136,7 +136,7 @@ impl Thread {
     }
 
     /// Enters a function; `frame.pc` is already past the call.
-    pub fn call(
+    pub(super) fn call(
         &mut self,
         env: &mut Env<'_>,
         target: &Target,
@@ -188,7 +188,7 @@ impl Thread {
     }
 
     /// Leaves a function, or ends the thread.
-    pub fn ret(&mut self, env: &Env<'_>) {
+    pub(super) fn ret(&mut self, env: &Env<'_>) {
         let Some(caller) = self.callers.pop() else {
             self.state = State::Done;
             return;
@@ -214,6 +214,6 @@ impl Thread {
 }
 
 /// A stack offset as a generic address.
-pub fn local_address(offset: u64) -> u64 {
+pub(super) fn local_address(offset: u64) -> u64 {
     LOCAL_WINDOW | offset
 }

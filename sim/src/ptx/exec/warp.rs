@@ -5,7 +5,7 @@ use crate::ptx::inst::Warp;
 
 /// Completes the exchanges whose lanes have all arrived. With `force`, whoever has arrived counts as all:
 /// lanes that took another branch do not come. True if a thread can go on.
-pub fn resolve(warp: &mut [Thread], force: bool) -> bool {
+pub(super) fn resolve(warp: &mut [Thread], force: bool) -> bool {
     let alive = mask_of(warp, |t| t.state != State::Done);
     let mut progress = false;
     for lane in 0..warp.len() {

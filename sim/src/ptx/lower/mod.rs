@@ -14,7 +14,7 @@ use super::{Error, Result};
 
 /// The meaning of a name in the unit.
 #[derive(Clone, Copy, Debug)]
-pub enum Symbol {
+pub(super) enum Symbol {
     /// A variable of the global or const space, at its address.
     Global(u64),
     Shared(u32),
@@ -22,7 +22,7 @@ pub enum Symbol {
     Print,
 }
 
-pub fn body(body: &Body, find: &dyn Fn(&str) -> Option<Symbol>) -> Result<Vec<Instruction>> {
+pub(super) fn body(body: &Body, find: &dyn Fn(&str) -> Option<Symbol>) -> Result<Vec<Instruction>> {
     body.statements
         .iter()
         .map(|statement| {

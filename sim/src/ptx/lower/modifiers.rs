@@ -128,7 +128,7 @@ const SERIES: &[(&str, &[&str])] = &[
 ];
 
 /// Whether an operation of this name may have these modifiers.
-pub fn allowed(root: &str, modifiers: &[&str]) -> bool {
+pub(super) fn allowed(root: &str, modifiers: &[&str]) -> bool {
     let packed = root == "cvt" && modifiers.first() == Some(&"pack");
     let (root, modifiers) = if packed { ("cvt.pack", &modifiers[1..]) } else { (root, modifiers) };
     let forms = FORMS.iter().find(|(names, _)| names.split(' ').any(|name| name == root));

@@ -19,7 +19,7 @@ const PACE: Duration = Duration::from_millis(50);
 
 /// The limits of the process.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub(super) struct Limits {
     threads: u64,
     /// Bytes.
     memory: u64,
@@ -28,7 +28,7 @@ pub struct Limits {
 impl Limits {
     /// For a trace of so many threads: half the memory of the machine or its cgroup, unless `ulimit -m` says otherwise (which
     /// Linux heeds nowhere).
-    pub fn of(threads: usize) -> io::Result<Limits> {
+    pub(super) fn of(threads: usize) -> io::Result<Limits> {
         let mut asked = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: a struct of ours, which the call fills.
         if unsafe { libc::getrlimit(libc::RLIMIT_RSS, &raw mut asked) } != 0 {
@@ -59,7 +59,7 @@ impl Limits {
     }
 
     /// Makes the child. To be called while there is one thread.
-    pub fn watch(self) -> io::Result<()> {
+    pub(super) fn watch(self) -> io::Result<()> {
         let process = std::process::id();
         // SAFETY: there is no other thread, whose locks the child would find closed.
         match unsafe { libc::fork() } {

@@ -180,7 +180,7 @@ const PR_SCHED_CORE: i32 = 62;
 const FILE_SYSTEMS: &[u8] = &[b'f', b'X', b'v', 0x94, 0xf5];
 
 /// Classic BPF: each part ends in a verdict, or continues with the next.
-pub struct Filter(pub Vec<libc::sock_filter>);
+pub(super) struct Filter(pub Vec<libc::sock_filter>);
 
 const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
@@ -246,7 +246,7 @@ impl Filter {
         self.verdict(libc::SECCOMP_RET_ALLOW);
     }
 
-    pub fn new() -> Filter {
+    pub(super) fn new() -> Filter {
         /// AUDIT_ARCH_X86_64
         const X86_64: u32 = 0xc000_003e;
         const NAMELESS: u32 = (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;

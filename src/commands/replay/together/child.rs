@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Names the descriptors that such a replay has inherited: the socket, what its part is, and how far all have
 /// come. A replay that starts anew for another layout has them as well.
-pub const PART: &str = "CUTRACE_REPLAY_PART";
+pub(super) const PART: &str = "CUTRACE_REPLAY_PART";
 
 /// A replay waits where the program did not (for what still reads memory that the CPU then wrote). If the
 /// work that it waits for needs another process's next call, and that would be in order behind this one,
@@ -25,7 +25,7 @@ pub const PART: &str = "CUTRACE_REPLAY_PART";
 const MOST: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     socket: OwnedFd,
     part: Part,
     imports: Imports,
@@ -39,7 +39,7 @@ pub struct Link {
 
 impl Link {
     /// None: nobody has started it as a part.
-    pub fn inherited() -> Result<Option<Link>> {
+    pub(crate) fn inherited() -> Result<Option<Link>> {
         let Ok(named) = std::env::var(PART) else { return Ok(None) };
         let numbers = named.split(',').map(str::parse::<i32>).collect::<Result<Vec<_>, _>>();
         let Some([socket, part, page]) = numbers.ok().and_then(|all| <[i32; 3]>::try_from(all).ok()) else {
@@ -74,19 +74,19 @@ impl Link {
     }
 
     /// Whether nothing is shared with any process that is replayed.
-    pub fn is_by_itself(&self) -> bool {
+    pub(crate) fn is_by_itself(&self) -> bool {
         self.part.peers.is_empty() && self.imports.is_empty()
     }
 
     /// Sends how this replay came out.
-    pub fn finish(&self, summary: &ReplaySummary) -> Result<()> {
+    pub(crate) fn finish(&self, summary: &ReplaySummary) -> Result<()> {
         let file = tempfile::tempfile().context("a temporary file")?;
         serde_json::to_writer(BufWriter::new(&file), summary)?;
         Ok(protocol::send(&self.socket, &FromReplay::Finished, &[file.into()])?)
     }
 
     /// What of the job is not replayed.
-    pub fn lacks(&self) -> MissingPeers {
+    pub(crate) fn lacks(&self) -> MissingPeers {
         MissingPeers { processes: self.part.is_incomplete, ranks: self.part.lacks_ranks }
     }
 

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use trace::Trace;
 
 /// So long may no replay come further before that is said, and before they are ended.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const MOST: Duration = Duration::from_secs(600);
 
 /// What calls have exported, and the descriptors that go with it.
 type Exported = (Result<Told, String>, Vec<OwnedFd>);
 
-pub struct Together<'a> {
+pub(super) struct Together<'a> {
     parts: &'a [Part],
     processes: &'a [Process],
     pub running: Vec<Running>,
@@ -39,7 +39,7 @@ pub struct Together<'a> {
 }
 
 /// Files that several replays map as host memory, each made on its first request.
-pub struct Shared<'a> {
+pub(super) struct Shared<'a> {
     lens: &'a [u64],
     made: HashMap<u32, OwnedFd>,
     /// Each is a descriptor of this process.
@@ -47,7 +47,7 @@ pub struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    pub fn of(lens: &'a [u64]) -> Shared<'a> {
+    pub(super) fn of(lens: &'a [u64]) -> Shared<'a> {
         Shared { lens, made: HashMap::new(), most: 1024 }
     }
 
@@ -68,7 +68,7 @@ impl<'a> Shared<'a> {
 }
 
 impl<'a> Together<'a> {
-    pub fn of(
+    pub(super) fn of(
         parts: &'a [Part],
         processes: &'a [Process],
         running: Vec<Running>,
@@ -81,7 +81,7 @@ impl<'a> Together<'a> {
     }
 
     /// Until all have ended. Which one has failed first, and why, if one has.
-    pub fn attend(&mut self) -> Result<Option<String>> {
+    pub(super) fn attend(&mut self) -> Result<Option<String>> {
         let mut why = None;
         let (mut reached, mut since, mut is_said) = (Vec::new(), Instant::now(), false);
         while self.running.iter().any(Running::is_running) {

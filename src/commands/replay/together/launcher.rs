@@ -5,7 +5,7 @@
 //! replay, in the environment that the launcher has given it. All wait until all have ended: a launcher ends
 //! the others when one fails.
 
-pub mod rank_process;
+pub(super) mod rank_process;
 mod rendezvous;
 mod worker;
 
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NO_THREAD: &str = "cannot start a thread for a rank";
 
 /// One rank of a directory's, whose number the launcher has told.
-pub fn run(request: &ReplayRequest) -> Result<u8> {
+pub(super) fn run(request: &ReplayRequest) -> Result<u8> {
     let (directory, among) = (request.directory, request.processes);
     let mut job = among.job(directory)?;
     among.ranks.iter().try_for_each(|ranks| ranks.are_of(&job))?;

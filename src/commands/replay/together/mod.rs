@@ -16,8 +16,8 @@ mod request;
 mod summary;
 mod traces;
 
-pub use child::Link;
-pub use request::ReplayRequest;
+pub(super) use child::Link;
+pub(super) use request::ReplayRequest;
 
 use crate::terminal::exit;
 use anyhow::Result;
@@ -25,7 +25,7 @@ use process::{Process, Running};
 use protocol::Part;
 use std::fs::File;
 
-pub fn run(request: &ReplayRequest) -> Result<u8> {
+pub(super) fn run(request: &ReplayRequest) -> Result<u8> {
     if request.processes.ranks.as_ref().is_some_and(|ranks| ranks.are_launched) {
         return launcher::run(request);
     }

@@ -19,19 +19,19 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// One recorded process.
-pub struct Process {
+pub(super) struct Process {
     pub path: PathBuf,
     pub about: job::Process,
 }
 
 impl Process {
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.about.name()
     }
 }
 
 /// How the verdict `no` is told.
-pub const NOT_REPLAYABLE: &str = "it cannot be replayed";
+pub(super) const NOT_REPLAYABLE: &str = "it cannot be replayed";
 
 const SILENT: &str = "its replay ended without reporting a status";
 
@@ -43,7 +43,7 @@ enum Parent {
 }
 
 /// Its replay.
-pub struct Running {
+pub(super) struct Running {
     parent: Parent,
     /// None when it has ended.
     socket: Option<OwnedFd>,
@@ -54,7 +54,7 @@ pub struct Running {
 }
 
 /// The result of its replay.
-pub struct ProcessOutcome {
+pub(super) struct ProcessOutcome {
     pub status: u8,
     /// None if it has not come to its end: why stands in `failed`.
     pub summary: Option<ReplaySummary>,
@@ -68,14 +68,14 @@ pub struct ProcessOutcome {
 }
 
 /// A started replay, and the file for its stderr.
-pub struct Spawned {
+pub(super) struct Spawned {
     pub child: Child,
     pub said: File,
 }
 
 /// Starts the replay of a trace as a part of a job. `inherited`: its socket, its part, and how far all have
 /// come.
-pub fn spawn(request: &ReplayRequest, trace: &Path, inherited: [RawFd; 3]) -> Result<Spawned> {
+pub(super) fn spawn(request: &ReplayRequest, trace: &Path, inherited: [RawFd; 3]) -> Result<Spawned> {
     let said = tempfile::tempfile().context("a temporary file")?;
     let mut command = Command::new(std::env::current_exe().context("the path of cutrace")?);
     command.arg("replay").arg("--no-explain").args(&request.options).arg("--").arg(trace);
@@ -102,7 +102,7 @@ fn begun(part: &Part) -> Result<(File, OwnedFd, OwnedFd)> {
 }
 
 impl Running {
-    pub fn start(request: &ReplayRequest, process: &Process, part: &Part, times: &File) -> Result<Running> {
+    pub(super) fn start(request: &ReplayRequest, process: &Process, part: &Part, times: &File) -> Result<Running> {
         let (told, socket, other) = begun(part)?;
         let inherited = [other.as_raw_fd(), told.as_raw_fd(), times.as_raw_fd()];
         let Spawned { child, said } = spawn(request, &process.path, inherited)?;
@@ -110,7 +110,7 @@ impl Running {
     }
 
     /// Has another process of a launcher's start it.
-    pub fn launch(launched: Launched, part: &Part, times: &File) -> Result<Running> {
+    pub(super) fn launch(launched: Launched, part: &Part, times: &File) -> Result<Running> {
         let (told, socket, other) = begun(part)?;
         let said = launched.begin([other, told.into(), times.try_clone()?.into()])?;
         Ok(Running::new(Parent::Launched(launched), socket, said))
@@ -121,26 +121,26 @@ impl Running {
     }
 
     /// Reads the summary that came with the message.
-    pub fn finish(&mut self, files: Vec<OwnedFd>) {
+    pub(super) fn finish(&mut self, files: Vec<OwnedFd>) {
         let file = files.into_iter().next().map(File::from);
         self.summary = file.and_then(|file| serde_json::from_slice(&contents(&file)).ok());
     }
 
-    pub fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.socket.is_some()
     }
 
     /// None: it has ended.
-    pub fn receive(&self) -> io::Result<Option<(FromReplay, Vec<OwnedFd>)>> {
+    pub(super) fn receive(&self) -> io::Result<Option<(FromReplay, Vec<OwnedFd>)>> {
         self.socket.as_ref().map_or(Ok(None), protocol::receive)
     }
 
-    pub fn send(&self, message: &ToReplay, files: &[OwnedFd]) -> io::Result<()> {
+    pub(super) fn send(&self, message: &ToReplay, files: &[OwnedFd]) -> io::Result<()> {
         self.socket.as_ref().map_or(Ok(()), |socket| protocol::send(socket, message, files))
     }
 
     /// Ends it, if it has not ended.
-    pub fn kill(&mut self, why: String) {
+    pub(super) fn kill(&mut self, why: String) {
         if self.is_running() && self.killed.is_none() {
             self.killed = Some(why);
             // One that has ended meanwhile is told apart by its status.
@@ -151,7 +151,7 @@ impl Running {
         }
     }
 
-    pub fn wait(&mut self) -> Result<()> {
+    pub(super) fn wait(&mut self) -> Result<()> {
         self.socket = None;
         self.status = match &mut self.parent {
             Parent::This(child) => Some(child.wait().context("a replay of the job")?),
@@ -164,12 +164,12 @@ impl Running {
     }
 
     /// Whether it has ended, and differed.
-    pub fn has_diverged(&self) -> bool {
+    pub(super) fn has_diverged(&self) -> bool {
         self.status.and_then(|status| status.code()) == Some(exit::DIVERGED.into())
     }
 
     /// Why it has not come to its end, if it has ended so by itself.
-    pub fn failed(&self) -> Option<String> {
+    pub(super) fn failed(&self) -> Option<String> {
         let status = self.status.filter(|_| self.killed.is_none())?;
         let is_end =
             |code: i32| [exit::DONE, exit::DIVERGED, exit::UNVERIFIED].iter().any(|end| i32::from(*end) == code);
@@ -186,7 +186,7 @@ impl Running {
     }
 
     /// The last line that it wrote on stderr.
-    pub fn last_said(&self) -> Option<String> {
+    pub(super) fn last_said(&self) -> Option<String> {
         self.said().pop()
     }
 
@@ -200,7 +200,7 @@ impl Running {
         last.map(|line| line.trim_start_matches("cutrace: ").to_owned()).collect()
     }
 
-    pub fn outcome(&mut self, shares: bool) -> ProcessOutcome {
+    pub(super) fn outcome(&mut self, shares: bool) -> ProcessOutcome {
         let failed = self.killed.clone().or_else(|| self.failed());
         let code = self.status.and_then(|status| status.code());
         let status = code.and_then(|code| u8::try_from(code).ok()).filter(|_| self.killed.is_none());
@@ -219,7 +219,7 @@ fn contents(file: &File) -> Vec<u8> {
 }
 
 /// Those of which something is to be received, or that have ended. Waits so long for it.
-pub fn ready(all: &[Running], limit: Duration) -> Result<Vec<usize>> {
+pub(super) fn ready(all: &[Running], limit: Duration) -> Result<Vec<usize>> {
     let open: Vec<(usize, &OwnedFd)> =
         all.iter().enumerate().filter_map(|(n, running)| Some((n, running.socket.as_ref()?))).collect();
     let sockets: Vec<RawFd> = open.iter().map(|(_, socket)| socket.as_raw_fd()).collect();

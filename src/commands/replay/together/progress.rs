@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub struct Page {
+pub(super) struct Page {
     start: *mut AtomicU64,
     len: usize,
 }
@@ -31,14 +31,14 @@ impl std::fmt::Debug for Page {
 
 impl Page {
     /// One for so many processes, and the file by which the others have it.
-    pub fn new(processes: usize) -> Result<(Page, File)> {
+    pub(super) fn new(processes: usize) -> Result<(Page, File)> {
         let file = tempfile::tempfile().context("a file for the times of replays")?;
         file.set_len(processes as u64 * 8).context("a file for the times of replays")?;
         let page = Page::map(std::os::fd::AsFd::as_fd(&file), processes).context("mapping the times of replays")?;
         Ok((page, file))
     }
 
-    pub fn map(file: BorrowedFd, processes: usize) -> io::Result<Page> {
+    pub(super) fn map(file: BorrowedFd, processes: usize) -> io::Result<Page> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let at = std::ptr::null_mut();
         // SAFETY: a new mapping, of a file that is as long and that nobody cuts.
@@ -56,16 +56,16 @@ impl Page {
         unsafe { &*self.start.add(of) }
     }
 
-    pub fn get(&self, of: usize) -> u64 {
+    pub(super) fn get(&self, of: usize) -> u64 {
         self.word(of).load(Ordering::Acquire)
     }
 
-    pub fn advance(&self, of: usize, to: u64) {
+    pub(super) fn advance(&self, of: usize, to: u64) {
         self.word(of).fetch_max(to, Ordering::AcqRel);
     }
 
     /// Of all, in their order.
-    pub fn all(&self) -> Vec<u64> {
+    pub(super) fn all(&self) -> Vec<u64> {
         (0..self.len).map(|of| self.get(of)).collect()
     }
 }

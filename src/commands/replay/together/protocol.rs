@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// A replay's parameters: the process that it replays, and the imports of its calls.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Part {
+pub(super) struct Part {
     pub process: u32,
     /// The processes with which it shares something, in what order that has to be kept, from this time on.
     pub peers: Vec<u32>,
@@ -29,7 +29,7 @@ pub struct Part {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Registered {
+pub(super) struct Registered {
     pub by: u64,
     pub memory: Range<u64>,
     pub file: u32,
@@ -37,7 +37,7 @@ pub struct Registered {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Imported {
+pub(super) struct Imported {
     pub by: u64,
     pub process: u32,
     pub call: u64,
@@ -46,13 +46,13 @@ pub struct Imported {
 }
 
 impl Imported {
-    pub fn source(&self) -> Source {
+    pub(super) fn source(&self) -> Source {
         Source { process: self.process, call: self.call, memory: self.memory.clone(), address: self.address }
     }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub enum FromReplay {
+pub(super) enum FromReplay {
     /// The call of this number has exported.
     Exported { call: u64, live: Result<Told, String> },
     /// What a call of another process has exported is needed.
@@ -66,7 +66,7 @@ pub enum FromReplay {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Told {
+pub(super) enum Told {
     Event(Vec<u8>),
     /// A descriptor each goes with the message.
     Memory(Vec<Range<u64>>),
@@ -75,9 +75,9 @@ pub enum Told {
     Pool,
 }
 
-pub type ToReplay = Result<Told, String>;
+pub(super) type ToReplay = Result<Told, String>;
 
-pub fn told(live: Live) -> (Told, Vec<OwnedFd>) {
+pub(super) fn told(live: Live) -> (Told, Vec<OwnedFd>) {
     match live {
         Live::Event(bytes) => (Told::Event(bytes), Vec::new()),
         Live::Memory(pieces) => {
@@ -90,7 +90,7 @@ pub fn told(live: Live) -> (Told, Vec<OwnedFd>) {
 }
 
 /// None if what should have come with it is not there.
-pub fn live(told: Told, mut files: Vec<OwnedFd>) -> Option<Live> {
+pub(super) fn live(told: Told, mut files: Vec<OwnedFd>) -> Option<Live> {
     Some(match told {
         Told::Event(bytes) => Live::Event(bytes),
         Told::Memory(ranges) if ranges.len() != files.len() => return None,
@@ -110,7 +110,7 @@ struct Ancillary([u8; 2048]);
 
 /// Lets this process have as many descriptors open as it may: it holds one for each piece of memory that is
 /// exported.
-pub fn allow_more_descriptors() {
+pub(super) fn allow_more_descriptors() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a struct of ours. Where it cannot be raised, what is lost is told when it comes to that.
     unsafe {
@@ -122,7 +122,7 @@ pub fn allow_more_descriptors() {
 }
 
 /// Those of which something is to be received, or whose other end is closed. Waits so long for it.
-pub fn ready(sockets: &[RawFd], limit: Duration) -> io::Result<Vec<usize>> {
+pub(super) fn ready(sockets: &[RawFd], limit: Duration) -> io::Result<Vec<usize>> {
     let wanted = |fd: &RawFd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
     let mut asked: Vec<libc::pollfd> = sockets.iter().map(wanted).collect();
     let limit = c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX);
@@ -136,7 +136,7 @@ pub fn ready(sockets: &[RawFd], limit: Duration) -> io::Result<Vec<usize>> {
 }
 
 /// Memory that processes map who are given this file.
-pub fn memory(len: u64) -> io::Result<OwnedFd> {
+pub(super) fn memory(len: u64) -> io::Result<OwnedFd> {
     // SAFETY: makes a descriptor, which is ours.
     let file = unsafe { libc::memfd_create(c"cutrace-shared".as_ptr(), libc::MFD_CLOEXEC) };
     if file < 0 {
@@ -148,7 +148,7 @@ pub fn memory(len: u64) -> io::Result<OwnedFd> {
 }
 
 /// Two ends, which a program that is started inherits only if it is let.
-pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: makes two descriptors, which are ours.
@@ -159,7 +159,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-pub fn send(socket: &OwnedFd, message: &impl Serialize, files: &[OwnedFd]) -> io::Result<()> {
+pub(super) fn send(socket: &OwnedFd, message: &impl Serialize, files: &[OwnedFd]) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
     if bytes.len() > PACKET || files.len() > FILES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "more memory ranges than one message can carry"));
@@ -189,7 +189,7 @@ pub fn send(socket: &OwnedFd, message: &impl Serialize, files: &[OwnedFd]) -> io
 }
 
 /// None: the other end is closed.
-pub fn receive<T: DeserializeOwned>(socket: &OwnedFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+pub(super) fn receive<T: DeserializeOwned>(socket: &OwnedFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut bytes = vec![0u8; PACKET];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut room = Ancillary([0; 2048]);

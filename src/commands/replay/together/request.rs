@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-pub struct ReplayRequest<'a> {
+pub(crate) struct ReplayRequest<'a> {
     pub directory: &'a Path,
     /// Its processes that are replayed.
     pub processes: &'a Among,

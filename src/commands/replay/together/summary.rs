@@ -16,7 +16,7 @@ use std::io::Write;
 use std::time::Duration;
 use trace::show::text::plain;
 
-pub struct Whole<'a> {
+pub(super) struct Whole<'a> {
     pub processes: &'a [Process],
     pub outcomes: &'a [ProcessOutcome],
     /// Traces of the job that are missing or cannot be read, in words.
@@ -32,7 +32,7 @@ const LACKS: &str = "; a trace of the job is missing or cannot be read";
 
 impl Whole<'_> {
     /// The highest of those that failed, else the worst.
-    pub fn status(&self) -> u8 {
+    pub(super) fn status(&self) -> u8 {
         let of = |wanted: &dyn Fn(&ProcessOutcome) -> bool| self.outcomes.iter().any(wanted);
         let failed = self.outcomes.iter().filter(|outcome| outcome.failed.is_some());
         if let Some(status) = failed.map(|outcome| outcome.status).filter(|status| *status != DONE).max() {
@@ -50,7 +50,7 @@ impl Whole<'_> {
     }
 
     /// Of one alone. Where others had something to compare, one that had nothing is no failure.
-    pub fn status_of(&self, outcome: &ProcessOutcome) -> u8 {
+    pub(super) fn status_of(&self, outcome: &ProcessOutcome) -> u8 {
         let has_verified = self.outcomes.iter().any(|outcome| outcome.status == DONE);
         if has_verified && word(outcome) == NOTHING { DONE } else { outcome.status }
     }
@@ -95,7 +95,7 @@ impl Whole<'_> {
         }
     }
 
-    pub fn tell(&self, as_json: bool) -> Result<()> {
+    pub(super) fn tell(&self, as_json: bool) -> Result<()> {
         if as_json {
             return print_json(&self.object());
         }

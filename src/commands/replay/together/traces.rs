@@ -19,15 +19,15 @@ use std::time::Instant;
 use trace::Trace;
 
 /// The result of a job, and of each trace of it.
-pub struct Replayed {
+pub(super) struct Replayed {
     pub status: u8,
     pub each: Vec<(PathBuf, u8)>,
 }
 
 /// How a replay is started, as this part, with the file of how far all have come.
-pub type Start<'s> = dyn Fn(&Process, &Part, &File) -> Result<Running> + 's;
+pub(super) type Start<'s> = dyn Fn(&Process, &Part, &File) -> Result<Running> + 's;
 
-pub fn replay(request: &ReplayRequest, job: Job, start: &Start) -> Result<Replayed> {
+pub(super) fn replay(request: &ReplayRequest, job: Job, start: &Start) -> Result<Replayed> {
     let mut missing = job.missing;
     let (mut processes, mut crossings, mut communicators) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_incomplete = job.is_chosen;

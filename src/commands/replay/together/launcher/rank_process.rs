@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Messages from a rank's process to the leader.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum ToLead {
+pub(crate) enum ToLead {
     /// It is there, for this trace of the directory.
     Joins {
         trace: PathBuf,
@@ -28,7 +28,7 @@ pub enum ToLead {
 
 /// Messages from the leader.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum FromLead {
+pub(crate) enum FromLead {
     /// The replay's socket, its part and how far all have come go with it.
     Begin,
     /// To end its replay.
@@ -41,14 +41,14 @@ pub enum FromLead {
 
 /// A process of the launcher that replays a trace, and the time within which it must report that its replay
 /// has begun, or ended.
-pub struct Launched {
+pub(crate) struct Launched {
     pub socket: OwnedFd,
     pub patience: Duration,
 }
 
 impl Launched {
     /// Has the replay begin, and gets the file that its stderr goes to.
-    pub fn begin(&self, files: [OwnedFd; 3]) -> Result<File> {
+    pub(crate) fn begin(&self, files: [OwnedFd; 3]) -> Result<File> {
         const GONE: &str = "its process ended before its replay began";
         protocol::send(&self.socket, &FromLead::Begin, &files).context(GONE)?;
         if !self.says_something() {
@@ -63,13 +63,13 @@ impl Launched {
         files.pop().map(File::from).ok_or_else(|| failure(FAILED, "its file was not received"))
     }
 
-    pub fn end(&self) -> io::Result<()> {
+    pub(crate) fn end(&self) -> io::Result<()> {
         protocol::send(&self.socket, &FromLead::End, &[])
     }
 
     /// How the replay, which has ended, did: with the process that started it, if that is gone. None if that
     /// does not say it.
-    pub fn wait(&self) -> Option<ExitStatus> {
+    pub(crate) fn wait(&self) -> Option<ExitStatus> {
         self.says_something().then(|| match protocol::receive(&self.socket) {
             Ok(Some((ToLead::Ended(status), _))) => ExitStatus::from_raw(status),
             _ => ExitStatus::from_raw(libc::SIGKILL),

@@ -17,18 +17,18 @@ use std::time::{Duration, Instant};
 const LAUNCH: [&str; 6] =
     ["TORCHELASTIC_RUN_ID", "MASTER_PORT", "PMIX_NAMESPACE", "PMI_ID_KVS", "SLURM_JOB_ID", "SLURM_STEP_ID"];
 
-pub struct Meeting(SocketAddr);
+pub(super) struct Meeting(SocketAddr);
 
-pub enum Place {
+pub(super) enum Place {
     Leads(Listener),
     Joins,
 }
 
-pub struct Listener(UnixListener);
+pub(super) struct Listener(UnixListener);
 
 impl Meeting {
     /// Of the processes that were recorded on this host.
-    pub fn of(directory: &Path, host: &str) -> io::Result<Meeting> {
+    pub(super) fn of(directory: &Path, host: &str) -> io::Result<Meeting> {
         let about = std::fs::metadata(directory)?;
         let mut launch = DefaultHasher::new();
         LAUNCH.map(std::env::var_os).hash(&mut launch);
@@ -41,7 +41,7 @@ impl Meeting {
     }
 
     /// Whoever comes first leads.
-    pub fn place(&self, until: Instant) -> io::Result<Place> {
+    pub(super) fn place(&self, until: Instant) -> io::Result<Place> {
         match UnixListener::bind_addr(&self.0) {
             Ok(listener) => {
                 listener.set_nonblocking(true)?;
@@ -53,7 +53,7 @@ impl Meeting {
     }
 
     /// To the one that leads: an end of a socket for messages.
-    pub fn join(&self, until: Instant) -> io::Result<OwnedFd> {
+    pub(super) fn join(&self, until: Instant) -> io::Result<OwnedFd> {
         loop {
             match UnixStream::connect_addr(&self.0) {
                 Ok(stream) => {
@@ -74,7 +74,7 @@ impl Meeting {
 
 impl Listener {
     /// The ends of those that have come. What is none of this user's is not listened to.
-    pub fn accept(&self) -> Vec<OwnedFd> {
+    pub(super) fn accept(&self) -> Vec<OwnedFd> {
         let mut all = Vec::new();
         while let Ok((stream, _)) = self.0.accept() {
             let is_ready = is_of_this_user(stream.as_fd()).and_then(|()| stream.set_nonblocking(false));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const GONE: &str = "the coordinating process of the job has ended";
 
 /// The exit status.
-pub fn follow(request: &ReplayRequest, meeting: &Meeting, trace: &Path, until: Instant) -> Result<u8> {
+pub(super) fn follow(request: &ReplayRequest, meeting: &Meeting, trace: &Path, until: Instant) -> Result<u8> {
     let socket = meeting.join(until).context("finding the coordinating process of the job")?;
     let name = trace.file_name().unwrap_or_default().into();
     protocol::send(&socket, &ToLead::Joins { trace: name }, &[]).context(GONE)?;
