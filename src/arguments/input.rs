@@ -292,7 +292,7 @@ fn latest() -> Result<PathBuf> {
     // By its number: two that begin at once may stamp and name their traces in another order.
     let found = all.iter().filter(is_beside).min_by_key(|found| found.number).unwrap_or(last);
     if found.number != 0 && layout::is_first() {
-        say(format_args!("no trace given: reading {}, the latest of {} traces here", found.name, all.len()));
+        say(format_args!("no trace given: reading {}, the latest of {} trace*.bin files here", found.name, all.len()));
     }
     Ok(PathBuf::from(&found.name))
 }

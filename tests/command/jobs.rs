@@ -482,7 +482,7 @@ fn a_directory_that_was_recorded_last_is_what_is_read() {
     assert!(ran(&["replay", "--driver", "sim"], 6).stdout.contains("unverified: 2 processes in "));
     assert!(ran(&["dump"], 2).stderr.contains("run: 2 traces, expected one: pass run/"));
     plain();
-    assert!(ran(&["info"], 0).stderr.contains("reading trace.1.bin, the latest of 2 traces here"));
+    assert!(ran(&["info"], 0).stderr.contains("reading trace.1.bin, the latest of 2 trace*.bin files here"));
     let refused = ran(&["info", "--rank", "0"], 2).stderr;
     assert!(refused.contains("--rank: applies to a directory of traces"), "{refused}");
 }

@@ -22,7 +22,7 @@ fn the_latest_trace_is_read() {
     std::os::unix::fs::symlink("/dev/null", place.join("trace.20.bin")).expect("a link");
     std::os::unix::fs::symlink("/proc/self/stat", place.join("trace.21.bin")).expect("a link");
     std::fs::create_dir(place.join("trace.22.bin")).expect("a directory");
-    let told = "cutrace: no trace given: reading trace.2.bin, the latest of 3 traces here\n";
+    let told = "cutrace: no trace given: reading trace.2.bin, the latest of 3 trace*.bin files here\n";
     for reader in [&["info"][..], &["dump"], &["report"], &["view"], &["export", "--to", "jsonl", "-o", "-"]] {
         let ran = run(&mut place.cutrace(reader)).expect(0);
         assert_eq!(ran.stderr, told, "{reader:?}");
