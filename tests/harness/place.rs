@@ -42,7 +42,7 @@ impl Place {
         self.path().join(name)
     }
 
-    /// As [`command_in`], in this directory.
+    /// As `command_in`, in this directory.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         command_in(self.path(), program)
     }
