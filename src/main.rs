@@ -115,8 +115,10 @@ impl Command {
 /// What is asked for; or ends, saying what is wrong with it. Who expects JSON finds that there as well.
 fn parsed() -> Arguments {
     let of_ours = || std::env::args_os().skip(1).take_while(|argument| argument != "--");
-    let command = help::with_short_examples(Arguments::command());
-    let arguments = command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let mut command = help::with_short_examples(Arguments::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let arguments =
+        matches.and_then(|matches| Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
     arguments.unwrap_or_else(|error| {
         if error.use_stderr() && of_ours().any(|argument| argument == "--json") {
             let told = error.render().to_string();

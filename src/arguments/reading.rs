@@ -67,12 +67,12 @@ impl Args for Reading {
     }
 }
 
-/// How many.
 /// The number of a call, as `dump` prints it.
 pub(crate) fn call_number(text: &str) -> Result<u64, String> {
     text.trim().replace('_', "").parse().map_err(|_| "expected a call number, such as 1234".into())
 }
 
+/// A number of results.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     text.trim().replace('_', "").parse().map_err(|_| format!("expected a count, from 0 to {}", u64::MAX))
 }

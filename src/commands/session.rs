@@ -7,6 +7,7 @@ use crate::commands::info::footer_summary;
 use crate::commands::pack;
 use crate::files::output::is_left;
 use crate::terminal::exit::{self, say};
+use crate::verdict::describe;
 use analysis::job::begins_as_one;
 use analysis::text::figures::{counted, grouped, size};
 use announcements::Facts;
@@ -363,14 +364,12 @@ fn closing_line(closed: &[(String, Finished)], open: &[String], job: Option<&OfJ
 
 /// How many traces have which verdict, and why the first of the worst has it.
 fn verdicts(closed: &[(String, Finished)], whose: &str) -> String {
-    const KINDS: [&str; 4] =
-        ["not judged yet (long trace: see cutrace info)", "replayable", "partly replayable", "not replayable"];
-    let kind = |finished: &Finished| match finished.verdict.as_str() {
-        "" => 0,
-        "replayable" => 1,
-        "partly" => 2,
-        _ => 3,
-    };
+    const KINDS: [&str; 4] = ["", "replayable", "partly", "no"];
+    let kind = |finished: &Finished| KINDS.iter().position(|kind| *kind == finished.verdict).unwrap_or(KINDS.len() - 1);
+    let described = KINDS.map(|kind| match kind {
+        "" => "not judged yet (long trace: see cutrace info)",
+        kind => describe(kind),
+    });
     let mut counts = [0u64; KINDS.len()];
     closed.iter().for_each(|(_, finished)| counts[kind(finished)] += 1);
     let of_kind = |(count, name): (u64, &str)| match (count, closed.len()) {
@@ -379,7 +378,7 @@ fn verdicts(closed: &[(String, Finished)], whose: &str) -> String {
         (count, all) if count == all as u64 => Some(format!("all {name}")),
         (count, _) => Some(format!("{} {name}", grouped(count))),
     };
-    let mut text = counts.into_iter().zip(KINDS).filter_map(of_kind).collect::<Vec<_>>().join(", ");
+    let mut text = counts.into_iter().zip(described).filter_map(of_kind).collect::<Vec<_>>().join(", ");
     text += whose;
     let worst = counts.iter().rposition(|count| *count != 0).unwrap_or(0);
     let first = closed.iter().find(|(_, finished)| kind(finished) == worst);

@@ -1,7 +1,7 @@
 //! The progress of each rank on its communicators: as NCCL reported it, or else by the names of its kernels.
 
 use crate::filter::grep::kernel_name;
-use crate::text::figures::{counted, ranges, size};
+use crate::text::figures::{counted, ranks, size};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace::Trace;
 use trace::file::preamble::RANK;
@@ -398,13 +398,7 @@ impl Group<'_> {
         let there: BTreeSet<u64> = self.members.iter().filter_map(|member| u64::try_from(member.rank?).ok()).collect();
         let missing: Vec<u64> = (0..u64::from(of)).filter(|rank| !there.contains(rank)).collect();
         let all = counted(of.into(), "rank");
-        (!missing.is_empty()).then(|| {
-            format!(
-                "no trace was read for {} {} of its {all}",
-                if missing.len() == 1 { "rank" } else { "ranks" },
-                ranges(&missing)
-            )
-        })
+        (!missing.is_empty()).then(|| format!("no trace was read for {} of its {all}", ranks(&missing)))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::ranks::Ranks;
 use super::{Job, Process};
 use crate::error::Error;
-use crate::text::figures::{counted, ranges};
+use crate::text::figures::{counted, ranks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trace::base::job::PROCESSES;
@@ -96,9 +96,7 @@ impl Job {
                 without(&mut told.into_iter())
             }),
         };
-        (!without.is_empty()).then(|| {
-            format!("no trace for {} {} of {what}", if without.len() == 1 { "rank" } else { "ranks" }, ranges(&without))
-        })
+        (!without.is_empty()).then(|| format!("no trace for {} of {what}", ranks(&without)))
     }
 
     /// Ranks that several processes are.

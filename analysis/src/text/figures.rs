@@ -76,6 +76,11 @@ pub fn ranges(all: &[u64]) -> String {
     in_words(runs)
 }
 
+/// `rank 2`, `ranks 0-2,5`.
+pub fn ranks(all: &[u64]) -> String {
+    format!("rank{} {}", if all.len() == 1 { "" } else { "s" }, ranges(all))
+}
+
 /// By the first and the last of each.
 pub fn in_words(ranges: impl IntoIterator<Item = (u64, u64)>) -> String {
     let one = |(first, last): (u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };

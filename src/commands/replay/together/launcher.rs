@@ -14,7 +14,7 @@ use super::protocol;
 use super::request::ReplayRequest;
 use crate::terminal::exit::{self, FAILED, UNREADABLE, failure};
 use analysis::job::{self, Job};
-use analysis::text::figures::ranges;
+use analysis::text::figures::{self, ranges};
 use anyhow::{Context, Result};
 use rank_process::{FromLead, Launched, ToLead};
 use rendezvous::{Listener, Meeting, Place};
@@ -173,5 +173,5 @@ fn gather(
 fn ranks(mut all: Vec<u64>) -> String {
     all.sort_unstable();
     all.dedup();
-    format!("rank{} {}", if all.len() == 1 { "" } else { "s" }, ranges(&all))
+    figures::ranks(&all)
 }
